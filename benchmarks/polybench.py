@@ -22,7 +22,7 @@ from isl_orders import schedule_text
 from polybench_kernels import KERNELS
 
 import polymap as pm
-from polymap.costmodel.analysis import compulsory_bits
+from polymap.costmodel import compulsory_bits
 from polymap.explore import search
 from polymap.ir import Architecture, Dim, MemoryLevel, PolymapError
 from polymap.poly import Effort, within_work

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from search import conv, cpu_clock, gemm, run_child, shown  # a benchmark beside this one
 
 if TYPE_CHECKING:
-    from polymap.search.result import Progress
+    from polymap.search import Progress
 
 MARKS = (0.5, 1, 2, 5, 10)
 

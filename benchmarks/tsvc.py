@@ -15,7 +15,7 @@ from functools import partial
 
 import polymap as pm
 from benchmarks.tsvc_texts import LOOPS, SIZES
-from polymap.codegen.execute import run_c
+from polymap.codegen import run_c
 from polymap.ir import Architecture, PolymapError, Workload
 from tests.c_tally import program_order
 

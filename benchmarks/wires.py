@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import polymap as pm
-from polymap.costmodel.analysis import dataflow
+from polymap.costmodel import dataflow
 from polymap.ir import Hops
 
 STEPS = (Fraction(0), Fraction(1, 100), Fraction(1, 20), Fraction(1, 5), Fraction(1))

@@ -29,8 +29,8 @@ with lazy(__name__):
     )
     from polymap.arch.presets import load_arch as load_arch
     from polymap.checker.check import Verdict as Verdict
-    from polymap.codegen.execute.run import generate_c as generate_c, run_c as run_c
     from polymap.codegen.native.tails import Requantize as Requantize
+    from polymap.codegen.run import generate_c as generate_c, run_c as run_c
     from polymap.codegen.source.transform import transform_c as transform_c
     from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
     from polymap.costmodel.cost import Cost as Cost
@@ -59,16 +59,16 @@ with lazy(__name__):
         Temporal as Temporal,
     )
     from polymap.ir.violation import Violation as Violation
+    from polymap.mapping_space.samples import sample_mappings as sample_mappings
+    from polymap.networks.answer_files import load_result as load_result
+    from polymap.networks.comparison import compare as compare, dataflow as dataflow, order as order
     from polymap.networks.exploration import NetworkAnswer as NetworkAnswer, explore_network as explore_network
     from polymap.networks.model import Network as Network, network as network
     from polymap.networks.sweeps import sweep as sweep
     from polymap.report.figures.svg import Picture as Picture
     from polymap.resolve import dependences as dependences
-    from polymap.sampling.sample import sample_mappings as sample_mappings
     from polymap.schedules.scattering import Schedule as Schedule
-    from polymap.search.result.result import SearchResult as SearchResult
-    from polymap.study.comparison import compare as compare, dataflow as dataflow, order as order
-    from polymap.study.reading import load_result as load_result
+    from polymap.search.result import SearchResult as SearchResult
     from polymap.tile_sizes import choose_tiles as choose_tiles
     from polymap.verify import verify as verify
     from polymap.version import __version__ as __version__
@@ -88,5 +88,5 @@ with lazy(__name__):
     from polymap.workload.nests import nest as nest
 
 # Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
-when_first_shown(lambda: import_module("polymap.report.page.shown"))
-when_first_reported(lambda: import_module("polymap.report.page.results"))
+when_first_shown(lambda: import_module("polymap.report.shown"))
+when_first_reported(lambda: import_module("polymap.report.results"))

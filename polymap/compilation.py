@@ -41,7 +41,7 @@ from polymap.ir import (
 )
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import Schedule, check_mapping, dependence_violations
-from polymap.search.result import SearchResult
+from polymap.search import SearchResult
 from polymap.transform import violations
 
 _NAME = "polymap_native"

@@ -13,18 +13,16 @@ from textwrap import fill
 
 from polymap.arch import load_arch
 from polymap.cli import Document, guarded, write_documents
-from polymap.codegen.execute import CRun, generate_c, run_c
-from polymap.costmodel import Cost
-from polymap.costmodel.analysis import mapping_text
+from polymap.codegen import CRun, generate_c, run_c
+from polymap.costmodel import Cost, mapping_text
 from polymap.explore import explore
 from polymap.formatting import exact, table
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.poly import function
+from polymap.report import ProgressLine, explain, figures_text, orders_text, status_text
 from polymap.report.figures import roofline_text, traffic_text
-from polymap.report.page import ProgressLine
-from polymap.report.text import explain, figures_text, orders_text, status_text
 from polymap.schedules import checkup
-from polymap.search.result import SearchResult
+from polymap.search import SearchResult
 from polymap.workload import dependences, domain_of, load_workload
 
 OUT = Path("out")

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from polymap.costmodel import Cost
     from polymap.ir import Mapping as LoopTree
     from polymap.resolve import ArchitectureLike, WorkloadLike
-    from polymap.search.result import Progress, SearchResult
-    from polymap.search.run import Table
+    from polymap.search import Progress, SearchResult, Table
 
 
 @answers_in_words
@@ -78,7 +77,7 @@ def candidates(
     others are the best of those looked at.
     """
     from polymap.resolve import question_of
-    from polymap.search.run import asked_in_order, is_covered, ranked
+    from polymap.search import asked_in_order, is_covered, ranked
 
     asked = asked_in_order(*question_of(workload, arch), objective, limit, time_limit_s, constraints)
     if is_covered(asked):
@@ -91,11 +90,11 @@ def candidates(
 def search(
     workload: WorkloadLike, arch: ArchitectureLike, objective: str = "energy", tiles: str = "any", **options: Any
 ) -> SearchResult:
-    """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
+    """Return what `explore` does. options: the other fields of `search.Options`, among them the clock that the time
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
     from polymap.resolve import question_of
-    from polymap.search.run import Options, read_question
+    from polymap.search import Options, read_question
 
     workload, arch = question_of(workload, arch)
     question, known = read_question(workload, arch, Options(objective, tiles, **options), provers)
@@ -104,7 +103,7 @@ def search(
 
 def provers() -> Table:
     """Return which provers are asked, in order until one closes the evidence; without a share for all of the limit."""
-    from polymap.search.run import (
+    from polymap.search import (
         TUNING,
         Kind,
         Line,
@@ -151,7 +150,7 @@ def provers() -> Table:
 
 def provers_of_programs() -> Table:
     """Return which provers are asked of what is no nest of one accumulation with an access per tensor."""
-    from polymap.search.run import (
+    from polymap.search import (
         TUNING,
         Kind,
         Line,

@@ -5,7 +5,7 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
-    from polymap.codegen.execute.preprocess import preprocessed as preprocessed
+    from polymap.codegen.preprocess import preprocessed as preprocessed
     from polymap.codegen.source.symbolic import (
         SymbolicCheckup as SymbolicCheckup,
         SymbolicDependence as SymbolicDependence,
@@ -35,10 +35,10 @@ with lazy(__name__):
     )
     from polymap.ir.loopnest import Role as Role
     from polymap.ir.machine import FanoutKind as FanoutKind, Hops as Hops, Multicast as Multicast
+    from polymap.networks.answer_files import load_result as load_result
     from polymap.networks.model import NetworkLayer as NetworkLayer
     from polymap.poly import CountFormula as CountFormula
-    from polymap.report.page.progress import ProgressLine as ProgressLine
-    from polymap.study.reading import load_result as load_result
+    from polymap.report.progress import ProgressLine as ProgressLine
     from polymap.transform.openscop import from_openscop as from_openscop, to_openscop as to_openscop
     from polymap.workload.document import (
         load_workload as load_workload,

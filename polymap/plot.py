@@ -8,39 +8,27 @@ from collections.abc import Mapping as Table, Sequence
 from typing import Never
 
 from polymap.checker import Verdict
-from polymap.costmodel import Cost
-from polymap.costmodel.analysis import BufferCurve
+from polymap.costmodel import BufferCurve, Cost
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
 from polymap.ir import Mapping, Mistake, OptionError, Workload
-from polymap.networks import NetworkAnswer, Sensitivity, SweepTable
+from polymap.mapping_space import Sample
+from polymap.networks import (
+    CapacityCurve,
+    Comparison,
+    Fusion,
+    NetworkAnswer,
+    Sensitivity,
+    SweepTable,
+    TileStudy,
+    WinnerStudy,
+)
+from polymap.report import binding_figure, binding_svg, machine_front_figure, machine_front_svg
 from polymap.report.figures import (
     Picture,
     array_figure,
     array_svg,
     bare_svg,
     buffer_curve_svg,
-    dataflow_matrix,
-    dependence_graph,
-    dependence_graph_svg,
-    domain_figure,
-    domain_svg,
-    front_svg,
-    layer_bars_figure,
-    layer_bars_svg,
-    layer_matrix,
-    layer_matrix_svg,
-    machine_svg,
-    mapping_svg,
-    residency_figure,
-    residency_svg,
-    roofline_svg,
-    schedule_figure,
-    schedule_svg,
-    subject_of,
-    traffic_svg,
-)
-from polymap.report.page import binding_figure, binding_svg, machine_front_figure, machine_front_svg
-from polymap.report.space import (
     capacity_svg,
     cloud_figure,
     cloud_svg,
@@ -48,9 +36,21 @@ from polymap.report.space import (
     coordinates_svg,
     course_figure,
     course_svg,
+    dataflow_matrix,
+    dependence_graph,
+    dependence_graph_svg,
+    domain_figure,
+    domain_svg,
     fate_figure,
     fate_svg,
+    front_svg,
     fusion_svg,
+    layer_bars_figure,
+    layer_bars_svg,
+    layer_matrix,
+    layer_matrix_svg,
+    machine_svg,
+    mapping_svg,
     order_figure,
     order_svg,
     proof_figure,
@@ -58,19 +58,24 @@ from polymap.report.space import (
     rarity_figure,
     rarity_svg,
     refuted_svg,
+    residency_figure,
+    residency_svg,
+    roofline_svg,
+    schedule_figure,
+    schedule_svg,
     sensitivity_svg,
     side_by_side,
     side_by_side_svg,
     smooth_figure,
     smooth_svg,
+    subject_of,
     tile_map_svg,
+    traffic_svg,
     winner_svg,
 )
 from polymap.resolve import ArchitectureLike, WorkloadLike
-from polymap.sampling import Sample
 from polymap.schedules import Schedule
-from polymap.search.result import SearchResult
-from polymap.study import CapacityCurve, Comparison, Fusion, TileStudy, WinnerStudy
+from polymap.search import SearchResult
 
 __all__ = [
     "array",

@@ -11,6 +11,7 @@ from polymap.costmodel import evaluate
 from polymap.inputs import answers_in_words
 from polymap.ir import Mapping, Mistake, OptionError, Shown
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
+from polymap.search import Options
 from polymap.search.dividing import Found, best_product_tiles, solve
 from polymap.search.problem import (
     Goal,
@@ -21,7 +22,6 @@ from polymap.search.problem import (
     objective_values,
     parse_objective,
 )
-from polymap.search.run import Options
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -44,7 +44,7 @@ def verify(
         return check(text, time_limit_s)
     from polymap.ir import Mistake, OptionError
     from polymap.resolve import question_of
-    from polymap.search.run import asked_head
+    from polymap.search import asked_head
 
     if workload is None or arch is None:
         what = f"verify needs {'a workload' if workload is None else 'an arch'} to compare the certificate with"

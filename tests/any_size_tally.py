@@ -25,19 +25,19 @@ from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
+from polymap.resources.limits import Work, never
+from polymap.search import provers
+from polymap.search.any_size.box_trees import Chunk
+from polymap.search.any_size.crossings import sibling_ranges
+from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure
+from polymap.search.any_size.single_tensor import Counts
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.search.parallelism_bounds.box_trees import Chunk
-from polymap.search.parallelism_bounds.crossings import sibling_ranges
-from polymap.search.parallelism_bounds.engine import SiblingSearch, SingleStructure
-from polymap.search.parallelism_bounds.single_tensor import Counts
 from polymap.search.problem.goals import Objective, parse_objective
 from polymap.search.problem.measure import Measure, objective_values
 from polymap.search.problem.problem import Problem as Analysed, analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rule_checks import measure_under
-from polymap.search.resources.limits import Work, never
-from polymap.search.result.result import SearchResult
-from polymap.search.run import provers
+from polymap.search.result import SearchResult
 from tests.case_machines import with_open_levels, with_wires
 from tests.product_boxes import bound_products
 from tests.referee.demands import Table, meets, random_demands

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.codegen.execute.interpret import Data, UndefinedValueError
-from polymap.codegen.execute.reference import interpreted
-from polymap.codegen.execute.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
 from polymap.codegen.forms import Form
+from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower.elements import element_types
+from polymap.codegen.reference import interpreted
+from polymap.codegen.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
 from polymap.costmodel.coherence import stale_copies
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Statement, Workload, written_tensors

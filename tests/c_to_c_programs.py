@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap import from_c, transform_c
-from polymap.codegen.execute.interpret import Data, UndefinedValueError
-from polymap.codegen.execute.reference import interpreted
-from polymap.codegen.execute.run import random_data
+from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower.elements import element_types
+from polymap.codegen.reference import interpreted
+from polymap.codegen.run import random_data
 from polymap.ir import PolymapError, ScheduleError
 from tests.c_programs import EXTENT, random_program
 from tests.c_to_c import CTYPES, Parameter, compiled, compilers, flags_of, parameters_of

@@ -17,7 +17,7 @@ from math import lcm
 from typing import TypeGuard
 
 from polymap.costmodel.counts import Counts, LevelUse, Traffic
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Temporal

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.codegen.execute.interpret import Data, UndefinedValueError
-from polymap.codegen.execute.reference import interpreted
-from polymap.codegen.execute.run import random_data
+from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower.elements import element_types
 from polymap.codegen.native import ArrayForm, NativeFunction, load_region
 from polymap.codegen.programs import program_function
+from polymap.codegen.reference import interpreted
+from polymap.codegen.run import random_data
 from polymap.codegen.source import Core, choose
 from polymap.codegen.source.contiguous import contiguous_order
 from polymap.ir import PolymapError, Workload

@@ -17,11 +17,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from polymap.codegen.execute.run import generate_c, run_source
+from polymap.codegen.run import generate_c, run_source
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.sets.counts import count_with_sets
-from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.referees import count_by_simulation
+from polymap.costmodel.referees.set_counts import count_with_sets
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.costmodel.tables.loops import loops_of_tree
 from polymap.ir.errors import BudgetError

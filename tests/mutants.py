@@ -31,7 +31,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome, WorkItem, WorkResult
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("polymap/search", "polymap/costmodel")
+ROOMS = ("polymap/search", "polymap/costmodel", "polymap/resources")
 OWN_CPU_SECONDS, COMMON_CPU_SECONDS = 45, 105  # of a mutant: 150 in all
 WALL_SECONDS = 1200
 MEMORY_KIB = 8 << 20
@@ -42,28 +42,24 @@ UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/re
 TESTS: dict[str, tuple[str, ...]] = {
     "polymap/costmodel": (
         UNIT + "costmodel/test_assemble.py", UNIT + "costmodel/test_counting.py", PROPERTY + "test_stale_copies.py",
-        PROPERTY + "test_bounds.py",
-    ),
-    "polymap/costmodel/analysis": (
-        UNIT + "costmodel/test_footprint.py", UNIT + "costmodel/test_crossover.py", UNIT + "costmodel/test_dataflow.py",
-        UNIT + "costmodel/test_buffer_bound.py", UNIT + "report", PUBLISHED + "test_roofline.py",
-        PROPERTY + "test_bounds.py", UNIT + "test_studies.py",
+        PROPERTY + "test_bounds.py", UNIT + "costmodel/test_footprint.py", UNIT + "costmodel/test_crossover.py",
+        UNIT + "costmodel/test_dataflow.py", UNIT + "costmodel/test_buffer_bound.py", UNIT + "report",
+        PUBLISHED + "test_roofline.py", UNIT + "test_studies.py",
     ),
     "polymap/costmodel/closed_form": (
         UNIT + "costmodel/test_closed_form.py", UNIT + "costmodel/test_progression.py",
         PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
+        UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py",
     ),
-    "polymap/costmodel/sets": (UNIT + "costmodel/test_sets.py", REFEREE + "test_sets_equal_simulator.py"),
-    "polymap/costmodel/simulator": (
+    "polymap/costmodel/referees": (
+        UNIT + "costmodel/test_sets.py", REFEREE + "test_sets_equal_simulator.py",
         UNIT + "costmodel/test_simulate.py", PROPERTY + "test_simulator_laws.py", PROPERTY + "test_closed_form.py",
         PROPERTY + "test_walker.py",
     ),
-    "polymap/costmodel/symbolic": (UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py"),
     "polymap/costmodel/tables": (
         UNIT + "costmodel/test_batch.py", PROPERTY + "test_batch.py", PROPERTY + "test_batch_factors.py",
         PROPERTY + "test_closed_form_chains.py",
     ),
-    "polymap/search": (UNIT + "search",),
     "polymap/search/dividing": (
         UNIT + "search/dividing", UNIT + "search/test_dividing_bounds.py",
         UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
@@ -86,17 +82,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/test_goals.py", UNIT + "search/test_infeasible.py", UNIT + "search/test_constraints.py",
         REFEREE + "test_structures_equal_exhaustive.py",
     ),
-    "polymap/search/geometric_bounds": (REFEREE + "test_product_bounds.py",),
-    "polymap/search/parallelism_bounds": (REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py"),
-    "polymap/search/resources": (
+    "polymap/search/any_size": (
+        REFEREE + "test_product_bounds.py", REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py",
+    ),
+    "polymap/resources": (
         UNIT + "search/resources", UNIT + "search/test_worker_pool.py", UNIT + "search/test_workers.py",
         UNIT + "search/test_resume.py",
     ),
-    "polymap/search/run": (
-        UNIT + "search/test_front_bounds.py", REFEREE + "test_any_size_equals_exhaustive.py", UNIT + "search/run",
-        UNIT + "search/test_front.py", UNIT + "search/test_constraints.py",
-        UNIT + "checker", UNIT + "search/test_rules.py", UNIT + "search/test_phases.py",
-        UNIT + "search/test_resume.py",
+    "polymap/search": (
+        UNIT + "search/test_front_bounds.py", REFEREE + "test_any_size_equals_exhaustive.py", UNIT + "checker",
+        UNIT + "search",
     ),
 }  # fmt: skip
 # What judges those that its own tests let pass: all that is quick and sees the search, or the cost model.
@@ -111,6 +106,7 @@ COMMON: dict[str, tuple[str, ...]] = {
         UNIT + "costmodel", UNIT + "schedules", UNIT + "report", UNIT + "test_public.py", UNIT + "test_studies.py",
         UNIT + "search/test_objective.py", UNIT + "search/test_exhaustive.py", PROPERTY, REFEREE, PUBLISHED,
     ),
+    "polymap/resources": (UNIT + "search", UNIT + "poly", UNIT + "codegen", UNIT + "test_processes.py"),
 }  # fmt: skip
 
 # Changes that no value of ours tells apart: numbers and enumerations are equal where they are identical, and a cache

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.referees import count_by_simulation
 from polymap.ir.loopnest import Dim, Operator, Statement, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal

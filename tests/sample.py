@@ -21,10 +21,10 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.schedules.chains import TileRule
 from polymap.schedules.loop_view import trip_count
-from polymap.schedules.space.chains import TileRule
-from polymap.schedules.space.placement import Group, groups_of, holdings_of
-from polymap.schedules.space.size import any_order_is_legal
+from polymap.schedules.placement import Group, groups_of, holdings_of
+from polymap.schedules.size import any_order_is_legal
 
 Accept = Callable[[Mapping], bool]
 TRIES = 10_000  # draws of which one has to be accepted

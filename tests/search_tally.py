@@ -24,7 +24,7 @@ from polymap.explore import search
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import analyse
-from polymap.search.result.result import SearchResult
+from polymap.search.result import SearchResult
 from polymap.tile_sizes import choose_tiles
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.demands import Table, meets, random_demands

@@ -20,12 +20,12 @@ from itertools import islice
 from typing import Any
 
 import polymap as pm
-from polymap.costmodel.analysis.nest import mapping_text
+from polymap.costmodel.nest import mapping_text
 from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload
+from polymap.report.explanation import explain
 from polymap.report.figures.residency import residency_figure
 from polymap.report.figures.roofline import roofline_text
 from polymap.report.figures.traffic import traffic_text
-from polymap.report.text.explanation import explain
 
 EXTENTS = (
     2**19 - 1, 2**19, 2**19 + 1, 2**31 - 1, 2**31, 10**6, 10**9, 10**9 + 7, 2**53 + 1, 2**61 - 1, 2**63 - 1, 2**63,

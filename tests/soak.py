@@ -36,8 +36,8 @@ import polymap
 from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.sets.counts import count_with_sets
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Spatial, Temporal

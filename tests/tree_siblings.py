@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from polymap.ir import Mapping, Spatial, Temporal
-from polymap.search.parallelism_bounds.joint import JointBound, StructureBound
-from polymap.search.resources import Stop, never
+from polymap.resources import Stop, never
+from polymap.search.any_size.joint import JointBound, StructureBound
 
 if TYPE_CHECKING:
-    from polymap.search.parallelism_bounds.single_tensor import Counts
+    from polymap.search.any_size.single_tensor import Counts
     from polymap.search.problem import FanoutClass, Measure, Problem
 
 

@@ -14,7 +14,6 @@ from polymap.report.figures import (
     FOUND,
     GREY,
     PAPER,
-    Axis,
     Frame,
     circle,
     head,
@@ -25,6 +24,7 @@ from polymap.report.figures import (
     text,
     ticks_of,
 )
+from polymap.report.figures.chart import Axis
 
 DOCS = Path(__file__).parents[1]
 LIMIT_S = 30.0

@@ -14,7 +14,7 @@ from polymap.codegen.source import ORDERS
 from polymap.formatting import listing
 from polymap.inputs import LIMITS, as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
-from polymap.report.text import SCHEMAS
+from polymap.report import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS
 

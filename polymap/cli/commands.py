@@ -21,8 +21,8 @@ from polymap.explore import explore
 from polymap.inputs import read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
 from polymap.poly import raised
-from polymap.report.page import ProgressLine, sensitivity_document, sensitivity_text
-from polymap.report.text import (
+from polymap.report import (
+    ProgressLine,
     checkup_document,
     checkup_text,
     cost_text,
@@ -33,11 +33,13 @@ from polymap.report.text import (
     run_document,
     run_text,
     schema_text,
+    sensitivity_document,
+    sensitivity_text,
     symbolic_document,
     symbolic_text,
     verdict_document,
 )
-from polymap.search.result import (
+from polymap.search import (
     cost_document,
     evaluation_document,
     head_document,
@@ -49,7 +51,7 @@ from polymap.workload import builtin_names, builtin_workload, read_c
 
 if TYPE_CHECKING:
     from polymap.networks import Sensitivity
-    from polymap.search.result import SearchResult
+    from polymap.search import SearchResult
 
 
 def run_command(options: Options) -> int:
@@ -86,8 +88,8 @@ def _explore(options: Options) -> int:
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():
+            from polymap.search import check_certifiable
             from polymap.search.problem import rules_from_document
-            from polymap.search.run import check_certifiable
 
         constraints = Inputs(options).constraints()
         rules = () if constraints is None else rules_from_document(constraints, workload, arch)
@@ -167,8 +169,7 @@ def _codegen(options: Options) -> int:
     if asks_function(options, arch):
         return write_function(options, workload, arch)
     with interrupts_wait():
-        from polymap.codegen import Form
-        from polymap.codegen.execute import generate_c, run_c
+        from polymap.codegen import Form, generate_c, run_c
         from polymap.costmodel import evaluate
 
     code = ExitCode.ANSWERED
@@ -271,7 +272,7 @@ def _report(options: Options) -> int:
     if result is None or result.best is None:
         return code
     with interrupts_wait():
-        from polymap.report.page import report_page
+        from polymap.report import report_page
 
     assert options.output is not None, "parse() demands --output"
     other = None if mapping is None or options.mapping is None else (shown(options.mapping), mapping)
@@ -284,8 +285,8 @@ def _compare(options: Options) -> int:
     """Tell the best mapping of each family, and what it costs beside the best of all."""
     workload, arch, _ = _read(options)
     with interrupts_wait():
-        from polymap.report.page import comparison_document, comparison_text
-        from polymap.study import FAMILIES, compare
+        from polymap.networks import FAMILIES, compare
+        from polymap.report import comparison_document, comparison_text
 
     families, limit = options.families or FAMILIES, options.time_limit_s
     with warnings_said():
@@ -303,8 +304,7 @@ def _transform(options: Options) -> int:
     with interrupts_wait():
         from polymap.codegen.source import transform_c, workload_of_text
         from polymap.io import c_to_affine, from_openscop
-        from polymap.report.page import transform_page
-        from polymap.report.text import transform_document, transform_text
+        from polymap.report import transform_document, transform_page, transform_text
         from polymap.transform import schedule_from_text
 
     sizes, schedule = dict(options.sizes), None
@@ -381,7 +381,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
 def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
     """Return the result and its exit code; if interrupted the best so far (or None) and 130."""
     with interrupts_wait():
-        import_module("polymap.search.run.provers")  # what explore() needs
+        import_module("polymap.search.provers")  # what explore() needs
     constraints = Inputs(options).constraints()
     with ProgressLine(options.objective) as progress:
         try:

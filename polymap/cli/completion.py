@@ -5,7 +5,7 @@ from __future__ import annotations
 from polymap.arch import preset_names
 from polymap.cli.arguments import LAYOUTS, SHELLS, commands
 from polymap.codegen.source import ORDERS
-from polymap.report.text import SCHEMAS
+from polymap.report import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS, builtin_names, builtin_networks
 
@@ -73,7 +73,7 @@ def _families(name: str) -> tuple[str, ...]:
     """Return the words that may follow the workload of a command."""
     if name != "compare":
         return ()
-    from polymap.study import FAMILIES  # loads the search
+    from polymap.networks import FAMILIES  # loads the search
 
     return FAMILIES
 

@@ -45,8 +45,8 @@ from polymap.schedules import (
     idle_fanouts,
     mapping_warnings,
 )
+from polymap.search import head_document
 from polymap.search.problem import parse_objective
-from polymap.search.result import head_document
 from polymap.verify import first_difference
 from polymap.workload import builtin_networks, load_workload
 
@@ -207,7 +207,7 @@ def preprocessed_text(options: Options) -> str:
     name = PurePath(options.workload).name
     if PurePath(options.workload).suffix.lower() != ".c":
         raise OptionError(Mistake("PM605", f"--cpp is given for {shown(name)}", "It is for C files (.c)."))
-    from polymap.codegen.execute import preprocessed
+    from polymap.codegen import preprocessed
 
     flags = (*(f"-D{each}" for each in options.define), *(f"-I{each}" for each in options.include))
     return preprocessed(options.workload, flags)

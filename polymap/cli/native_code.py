@@ -15,7 +15,7 @@ from polymap.cli.interrupt import interrupts_wait
 from polymap.cli.output import Document, say, write_documents
 from polymap.inputs import shown, unwritten
 from polymap.ir import Architecture, FanoutKind, Mistake, OptionError, OutputError, Workload
-from polymap.search.result import cost_document, head_document, json_text, mapping_document
+from polymap.search import cost_document, head_document, json_text, mapping_document
 
 if TYPE_CHECKING:  # loads isl
     from polymap.codegen.native import NativeFunction, Requantize

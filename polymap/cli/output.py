@@ -13,7 +13,7 @@ from pathlib import Path
 from polymap.cli.colours import painted_answer, painted_remark
 from polymap.inputs import encoded, is_special, put_in_place, stage, unwritten, write_device
 from polymap.ir import Mistake, OutputError
-from polymap.report.page import to_stderr
+from polymap.report import to_stderr
 
 STDOUT_FAILED = "PM702"
 

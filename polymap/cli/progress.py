@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from polymap.cli.arguments import Options
     from polymap.ir import Architecture, Workload
-    from polymap.search.result import Progress, SearchResult
+    from polymap.search import Progress, SearchResult
 
 
 def best_so_far(
@@ -18,9 +18,8 @@ def best_so_far(
         return None
     from dataclasses import replace
 
+    from polymap.search import Settings, best_so_far as found_so_far
     from polymap.search.problem import parse_objective, rules_from_document
-    from polymap.search.result import Settings
-    from polymap.search.run import best_so_far as found_so_far
 
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     found = found_so_far(workload, arch, parse_objective(options.objective, arch), last, rules)

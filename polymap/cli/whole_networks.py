@@ -31,9 +31,8 @@ from polymap.networks import (
     sweep_document,
     sweep_of_document,
 )
-from polymap.report.page import ProgressLine, network_page, sweep_page
-from polymap.report.text import answer_text, sweep_text
-from polymap.search.result import json_text
+from polymap.report import ProgressLine, answer_text, network_page, sweep_page, sweep_text
+from polymap.search import json_text
 
 Note = Callable[[int, int, LayerAnswer], None]
 

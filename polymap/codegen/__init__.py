@@ -1,6 +1,9 @@
-"""Loop tree to C: lowering, printing, compiling, running, and the reference that the result is compared with."""
+"""Loop tree to C: compiled, run, and compared with its reference."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.codegen.compile import COMPILERS as COMPILERS, compile_with as compile_with
     from polymap.codegen.forms import Form as Form
+    from polymap.codegen.preprocess import preprocessed as preprocessed
+    from polymap.codegen.run import CRun as CRun, generate_c as generate_c, run_c as run_c

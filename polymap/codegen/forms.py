@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import assert_never
 
-from polymap.codegen.faithful import lower_faithful
-from polymap.codegen.lower import Program
+from polymap.codegen.lower import Program, lower_faithful
 from polymap.codegen.native import lower_native
 from polymap.inputs import shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload

@@ -1,4 +1,4 @@
-"""Loop tree to cost: exact integers until the last step."""
+"""The cost of a mapping, and what a count says beside its numbers: bounds, dataflows, footprints, rooflines."""
 
 from polymap.lazy import lazy
 
@@ -9,20 +9,53 @@ with lazy(__name__):
         wire_pj as wire_pj,
         wire_prices as wire_prices,
     )
+    from polymap.costmodel.bounds import (
+        Compulsory as Compulsory,
+        compulsory_bits as compulsory_bits,
+        compulsory_traffic as compulsory_traffic,
+    )
+    from polymap.costmodel.buffer_bound import (
+        BufferCurve as BufferCurve,
+        CurvePoint as CurvePoint,
+        least_traffic_bits as least_traffic_bits,
+        memory_bits as memory_bits,
+    )
     from polymap.costmodel.coherence import stale_copies as stale_copies
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
+    from polymap.costmodel.dataflows import (
+        Dataflow as Dataflow,
+        dataflow as dataflow,
+        reuse_counts as reuse_counts,
+        window_dims as window_dims,
+    )
     from polymap.costmodel.evaluation import (
         cost_of_counts as cost_of_counts,
         evaluate as evaluate,
         evaluate_in_cpu_time as evaluate_in_cpu_time,
         simulate as simulate,
     )
+    from polymap.costmodel.footprint import (
+        bits_at_once as bits_at_once,
+        elements_summed_first as elements_summed_first,
+        footprints as footprints,
+    )
     from polymap.costmodel.layout import (
         Layout as Layout,
         candidates as candidates,
         layout_of as layout_of,
         row_major as row_major,
+    )
+    from polymap.costmodel.nest import (
+        Held as Held,
+        NestFigure as NestFigure,
+        NestRow as NestRow,
+        RowKind as RowKind,
+        bare_figure as bare_figure,
+        bare_text as bare_text,
+        label as label,
+        mapping_text as mapping_text,
+        nest_figure as nest_figure,
     )
     from polymap.costmodel.pieces import (
         ANY_LAYOUT as ANY_LAYOUT,
@@ -35,9 +68,12 @@ with lazy(__name__):
         pieces_of as pieces_of,
         unknown_tensor as unknown_tensor,
     )
-    from polymap.costmodel.step_bounds import bounding_machine as bounding_machine
-    from polymap.costmodel.step_counts import (
-        not_in_steps as not_in_steps,
-        unsupported_in_steps as unsupported_in_steps,
+    from polymap.costmodel.rooflines import (
+        OPERATIONS_PER_INSTANCE as OPERATIONS_PER_INSTANCE,
+        LevelRoof as LevelRoof,
+        Roofline as Roofline,
+        roofline as roofline,
     )
+    from polymap.costmodel.step_bounds import bounding_machine as bounding_machine
+    from polymap.costmodel.step_counts import not_in_steps as not_in_steps, unsupported_in_steps as unsupported_in_steps
     from polymap.costmodel.tuning import TUNING as TUNING

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polymap.costmodel.sets import Flow, Leaf, Ledger, Scene, read_tree
+from polymap.costmodel.referees import Flow, Ledger, Scene, StatementRows, read_tree
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Access,
@@ -206,7 +206,9 @@ class _Timed:
         return rows.rename({lane: f"{lane}{whose}" for lane in self.flow.lanes})
 
 
-def _rows(leaf: Leaf, access: Access, flow: Flow, times: Columns, more: dict[str, Affine] | None = None) -> Table:
+def _rows(
+    leaf: StatementRows, access: Access, flow: Flow, times: Columns, more: dict[str, Affine] | None = None
+) -> Table:
     """Return the rows (times, lanes, element, more...) of one access."""
     columns = {name: leaf.at(column) for name, column in zip(times, leaf.clock, strict=False)}
     columns |= {name: Affine() for name in times[len(leaf.clock) :]}

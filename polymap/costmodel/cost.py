@@ -11,7 +11,7 @@ from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, BudgetError, Mapping, MaybeNone, Mistake, Reported, Violation, Workload
 
 if TYPE_CHECKING:
-    from polymap.costmodel.symbolic import Formula
+    from polymap.costmodel.closed_form import Formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,6 @@ class Cost(Reported):
         if self.workload is None or self.arch is None or self.mapping is None:
             what = "this cost does not know its mapping"
             raise BudgetError(Mistake("PM496", what, "Use the cost that evaluate() or simulate() returned."))
-        from polymap.costmodel.symbolic import formula  # sympy is loaded by those who ask for a formula
+        from polymap.costmodel.closed_form import formula  # sympy is loaded by those who ask for a formula
 
         return formula(self.workload, self.arch, self.mapping, level, tensor)

@@ -27,7 +27,7 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
         return counts, "closed form"
     moves = moves_of(workload, mapping)
     if moves <= TUNING.few_moves:
-        from polymap.costmodel.simulator import count_by_simulation
+        from polymap.costmodel.referees import count_by_simulation
 
         return count_by_simulation(workload, arch, mapping), "steps"
     return _by_sets_or_steps(workload, arch, mapping, moves, seconds)
@@ -36,8 +36,10 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
 def _by_sets_or_steps(
     workload: Workload, arch: Architecture, mapping: Mapping, moves: int, seconds: float
 ) -> tuple[Counts, str]:
-    from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
-    from polymap.costmodel.simulator import count_by_simulation
+    from polymap.costmodel.referees import (
+        count_by_simulation,
+        counts_of_sets,  # isl is loaded where it is needed
+    )
     from polymap.poly import TUNING as OF_ISL, budget, in_a_process, is_exhausted
 
     first = min(OF_ISL.first_seconds, seconds)

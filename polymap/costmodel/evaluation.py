@@ -12,8 +12,8 @@ from polymap.costmodel.counts import Counts
 from polymap.costmodel.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
-from polymap.processes import ending_within
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
+from polymap.resources import ending_within
 from polymap.schedules import check_mapping, placement_violations
 
 
@@ -58,7 +58,7 @@ def cost_of_counts(
 def simulate(workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
     (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
-    from polymap.costmodel.simulator import count_by_simulation
+    from polymap.costmodel.referees import count_by_simulation
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)

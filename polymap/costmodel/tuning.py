@@ -35,5 +35,13 @@ class Tuning(NamedTuple):
     refit_steps: int = 12
     """and of those that begin from this, without one workload (not swept)."""
 
+    # How far bounds and footprints are looked for: a smaller limit gives a weaker bound, never a wrong one.
+    most_orders: int = 120
+    """Orders of the dims of windows that are tried: all of five dims."""
+    most_tensors: int = 5
+    """Tensors whose exponents are enumerated: 5^5 combinations."""
+    most_ways: int = 500
+    """Ways in which the accesses of a statement may meet."""
+
 
 TUNING = Tuning()

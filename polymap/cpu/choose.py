@@ -35,9 +35,9 @@ from polymap.ir import (
     Workload,
     bounds,
 )
-from polymap.processes import cpu_seconds
+from polymap.resources import cpu_seconds
 from polymap.schedules import view_of
-from polymap.search.result import SearchResult
+from polymap.search import SearchResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.analysis import mapping_text
+from polymap.costmodel import mapping_text
 from polymap.cpu.choose import CpuChoice
 from polymap.ir import Workload
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import COUNT_LIMIT
 from polymap.costmodel import Layout
-from polymap.costmodel.simulator import HoldingNode, Leaf, Tree, resolve
+from polymap.costmodel.referees import HoldingNode, Leaf, Tree, resolve
 from polymap.ir import Access, Architecture, BudgetError, Mapping, Mistake, Operator, Workload
 from polymap.layouts.tuning import TUNING
+from polymap.poly import COUNT_LIMIT
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -1,9 +1,11 @@
-"""Whole networks: layers with multiplicities, their exploration layer by layer, and its text."""
+"""Questions that take many searches: networks, sweeps over machines, studies of one nest or program."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.networks.capacity_sweep import CapacityCurve as CapacityCurve, CapacityPoint as CapacityPoint
     from polymap.networks.columns import Provenance as Provenance
+    from polymap.networks.comparison import FAMILIES as FAMILIES, Comparison as Comparison, compare as compare
     from polymap.networks.coverage import missing_text as missing_text
     from polymap.networks.documents import (
         answer_document as answer_document,
@@ -17,6 +19,7 @@ with lazy(__name__):
         NetworkAnswer as NetworkAnswer,
         explore_network as explore_network,
     )
+    from polymap.networks.fusion_gain import Fusion as Fusion
     from polymap.networks.model import (
         Feed as Feed,
         MappedNode as MappedNode,
@@ -26,11 +29,6 @@ with lazy(__name__):
         View as View,
         builtin_network as builtin_network,
         network_of_nodes as network_of_nodes,
-    )
-    from polymap.networks.read_back import (
-        network_answer_from_document as network_answer_from_document,
-        reading as reading,
-        sweep_from_document as sweep_from_document,
     )
     from polymap.networks.resource_prices import (
         NextChange as NextChange,
@@ -46,3 +44,5 @@ with lazy(__name__):
         SweepTable as SweepTable,
         sweep_of_document as sweep_of_document,
     )
+    from polymap.networks.tile_map import TileStudy as TileStudy
+    from polymap.networks.winner_map import Winner as Winner, WinnerStudy as WinnerStudy

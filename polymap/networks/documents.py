@@ -9,7 +9,7 @@ from polymap.networks.columns import Provenance
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network, NetworkLayer
 from polymap.networks.sweeps import SweepTable
-from polymap.search.result import head_document, number, result_document
+from polymap.search import head_document, number, result_document
 from polymap.workload import workload_to_document
 
 

@@ -31,9 +31,8 @@ from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
 from polymap.networks.told import check_told
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
+from polymap.search import Hints, Options, SearchResult, open_structures_of, result_document, result_from_document
 from polymap.search.problem import Objective, objective_values, parse_single, unit_of
-from polymap.search.result import SearchResult, result_document, result_from_document
-from polymap.search.run import Hints, Options, open_structures_of
 
 Document = dict[str, Any]
 

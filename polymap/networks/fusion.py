@@ -23,8 +23,8 @@ from polymap.ir import (
     bounds,
 )
 from polymap.networks.groups import Apart, Group, Plan
+from polymap.search import SearchResult
 from polymap.search.problem import Goal, Objective
-from polymap.search.result import SearchResult
 
 _ADDITIVE = (Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC)
 

@@ -18,10 +18,9 @@ from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
 from polymap.networks.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
+from polymap.search import Options, SearchResult, mapping_document, open_structures_of, result_from_document
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
-from polymap.search.result import SearchResult, mapping_document, result_from_document
-from polymap.search.run import Options, open_structures_of
 from polymap.workload import workload_to_document
 
 _PROVEN = ("OPTIMAL", "INFEASIBLE")

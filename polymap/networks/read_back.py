@@ -15,8 +15,8 @@ from polymap.networks.fusion import GroupAnswer, Passing
 from polymap.networks.groups import plan_of
 from polymap.networks.model import Feed, Network, NetworkLayer, Unmapped, View
 from polymap.networks.sweeps import SweepRow, SweepTable
+from polymap.search import parsed_number, result_from_document
 from polymap.search.problem import parse_single
-from polymap.search.result import parsed_number, result_from_document
 from polymap.workload import workload_from_document
 
 Document = Table[str, Any]

@@ -26,9 +26,8 @@ from polymap.ir import (
 )
 from polymap.networks.columns import Column, Provenance, column_of
 from polymap.resolve import ArchitectureLike, WorkloadLike, arch_of, question_of
+from polymap.search import Hints, Options, SearchResult, result_document
 from polymap.search.problem import objective_values, parse_single
-from polymap.search.result import SearchResult, result_document
-from polymap.search.run import Hints, Options
 
 _BANDWIDTHS = ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
 _PROVEN = ("OPTIMAL", "INFEASIBLE")

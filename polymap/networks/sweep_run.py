@@ -16,7 +16,7 @@ from polymap.networks.columns import Column, Provenance
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of, known_answer
 from polymap.networks.tuning import TUNING
-from polymap.search.result import mapping_document
+from polymap.search import mapping_document
 from polymap.workload import workload_to_document
 
 

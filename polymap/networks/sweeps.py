@@ -31,7 +31,7 @@ from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
-from polymap.search.run import Options
+from polymap.search import Options
 from polymap.workload import workload_from_document
 
 Read = TypeVar("Read")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mapping, Mistake, OutputError, Workload
+from polymap.search import SearchResult, number_of
 from polymap.search.problem import objective_values, parse_single
-from polymap.search.result import SearchResult
-from polymap.search.run import number_of
 
 
 def told_cost(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, told: object) -> Cost:

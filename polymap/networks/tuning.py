@@ -13,7 +13,7 @@ class Tuning(NamedTuple):
 
     # Nests that are asked together.
     most_in_a_group: int = 6
-    """Loop nests: the search of programs fuses as many neighbours (polymap/search/run/options.py)."""
+    """Loop nests: the search of programs fuses as many neighbours (polymap/search/options.py)."""
 
     # Questions in parts.
     first_share: float = 0.1

@@ -1,4 +1,4 @@
-"""The only user of isl: named constructors and operations, counting, budgets, error translation."""
+"""Sets of integers: progressions and exact arrays of integers of any length, and isl."""
 
 from polymap.lazy import lazy
 
@@ -18,7 +18,30 @@ with lazy(__name__):
         within as within,
         within_work as within_work,
     )
+    from polymap.poly.exact import (
+        COUNT_LIMIT as COUNT_LIMIT,
+        INT64 as INT64,
+        Arithmetic as Arithmetic,
+        FloatArray as FloatArray,
+        Kind as Kind,
+        Numbers as Numbers,
+        arithmetic_for as arithmetic_for,
+        count_type as count_type,
+    )
     from polymap.poly.formulas import CountFormula as CountFormula, count_formula as count_formula
+    from polymap.poly.primes import split as split
+    from polymap.poly.progression import (
+        Placed as Placed,
+        Shape as Shape,
+        difference as difference,
+        intersection as intersection,
+        overlap as overlap,
+        progressions as progressions,
+        same as same,
+        too_large as too_large,
+        translated_sum as translated_sum,
+        union as union,
+    )
     from polymap.poly.relations import (
         Clock as Clock,
         UnionMap as UnionMap,
@@ -42,10 +65,7 @@ with lazy(__name__):
         simplified as simplified,
         union_of as union_of,
     )
-    from polymap.poly.scheduler import (
-        computed_order as computed_order,
-        tiled_order as tiled_order,
-    )
+    from polymap.poly.scheduler import computed_order as computed_order, tiled_order as tiled_order
     from polymap.poly.sets import (
         AstNode as AstNode,
         Counter as Counter,

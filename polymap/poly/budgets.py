@@ -20,7 +20,7 @@ import islpy as isl
 
 from polymap.ir import BudgetError, Mistake, SolverError
 from polymap.poly.tuning import TUNING
-from polymap.processes import wall_left_s
+from polymap.resources import wall_left_s
 
 CONTEXT = isl.Context()
 # With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.

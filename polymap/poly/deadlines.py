@@ -18,7 +18,7 @@ from typing import BinaryIO, ParamSpec, TypeVar, cast
 from polymap.ir import BudgetError, Mistake, PolymapError, SolverError
 from polymap.poly.budgets import UNLIMITED, allowed, budget, is_exhausted, is_open, out_of_time
 from polymap.poly.tuning import TUNING
-from polymap.processes import Caps, Ended, run_within
+from polymap.resources import Caps, Ended, run_within
 
 Result = TypeVar("Result")
 Asked = ParamSpec("Asked")

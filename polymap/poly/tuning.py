@@ -40,5 +40,17 @@ class Tuning(NamedTuple):
     tried_points: int = 400
     """On which constraints are tried before all points are."""
 
+    # Factors and unions of progressions: what is not found is told, never guessed.
+    small_divisors: int = 2_000
+    """Divisors that are tried one by one before Pollard's rho."""
+    rho_steps: int = 1 << 20
+    """Of one rho sequence: factors of about 40 bits are found."""
+    rho_batch: int = 128
+    """Steps between two greatest common divisors."""
+    rho_sequences: int = 2
+    """Sequences that are tried."""
+    most_intervals: int = 20_000
+    """Pieces of a union that are listed; beyond, it counts as too large."""
+
 
 TUNING = Tuning()

@@ -1,4 +1,4 @@
-"""Schedules and loop trees: what they mean, legality and size."""
+"""Mappings and schedules: their checks and their legality; how many there are, and draws of them."""
 
 from polymap.lazy import lazy
 
@@ -52,3 +52,10 @@ with lazy(__name__):
         TimeDim as TimeDim,
     )
     from polymap.schedules.signs import sign_vectors as sign_vectors
+    from polymap.schedules.size import (
+        SpaceSize as SpaceSize,
+        TileRule as TileRule,
+        any_order_is_legal as any_order_is_legal,
+        space_size as space_size,
+    )
+    from polymap.schedules.uniform import uniform_trees as uniform_trees

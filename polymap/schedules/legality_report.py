@@ -21,7 +21,7 @@ from polymap.ir import (
     Workload,
 )
 from polymap.poly import within
-from polymap.processes import ending_within
+from polymap.resources import ending_within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
 from polymap.schedules.nests import Nests, nests

@@ -1,1 +1,66 @@
-"""The optimum with a proof: OR-Tools enumerates legal structure, the cost model scores it."""
+"""A search from question to answer: evidence, provers, the driver; results and their documents, certificates."""
+
+from polymap.lazy import lazy
+
+with lazy(__name__):
+    from polymap.search.answer import best_so_far as best_so_far, number_of as number_of
+    from polymap.search.certificate import asked_head as asked_head, check_certifiable as check_certifiable
+    from polymap.search.chains import begin_chains as begin_chains, begin_dividing_trees as begin_dividing_trees
+    from polymap.search.documents import (
+        cost_document as cost_document,
+        evaluation_document as evaluation_document,
+        head_document as head_document,
+        json_text as json_text,
+        mapping_document as mapping_document,
+        number as number,
+        result_document as result_document,
+        traffic_rows as traffic_rows,
+        units_document as units_document,
+        violation_document as violation_document,
+    )
+    from polymap.search.driver import (
+        Kind as Kind,
+        Line as Line,
+        Table as Table,
+        first as first,
+        further as further,
+        of_rest as of_rest,
+        open_structures_of as open_structures_of,
+    )
+    from polymap.search.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
+    from polymap.search.nest_after_nest import begin_nest_after_nest as begin_nest_after_nest
+    from polymap.search.options import TUNING as TUNING, Hints as Hints, Options as Options
+    from polymap.search.parts import (
+        search_front as search_front,
+        search_order as search_order,
+        search_parts_by_tree as search_parts_by_tree,
+    )
+    from polymap.search.program_provers import (
+        begin_near_relatives as begin_near_relatives,
+        sample_programs as sample_programs,
+    )
+    from polymap.search.provers import (
+        begin_as_written as begin_as_written,
+        bound_products as bound_products,
+        bound_structures as bound_structures,
+        climb_near_mappings as climb_near_mappings,
+        enumerate_few_trees as enumerate_few_trees,
+        read_question as read_question,
+        refine_structures as refine_structures,
+        refuse_clashing_words as refuse_clashing_words,
+        refute_rules as refute_rules,
+        search_dividing_tiles as search_dividing_tiles,
+        try_what_rules_limit as try_what_rules_limit,
+    )
+    from polymap.search.reading import (
+        mapping_with_cost as mapping_with_cost,
+        parsed_number as parsed_number,
+        result_from_document as result_from_document,
+    )
+    from polymap.search.refunds import (
+        bound_by_refunds as bound_by_refunds,
+        most_refunded_bits as most_refunded_bits,
+        prove_chains as prove_chains,
+    )
+    from polymap.search.result import Progress as Progress, SearchResult as SearchResult, Settings as Settings
+    from polymap.search.timed_nests import climb_timed_nests as climb_timed_nests, walk_timed_trees as walk_timed_trees

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polymap.codegen.execute.reference import reference
+from polymap.codegen.reference import reference
 from polymap.importers.calls import Call, NotMapped, Operand
 from polymap.importers.functions import FUNCTIONS
 from polymap.importers.operators import OPERATORS, parts_of

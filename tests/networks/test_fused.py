@@ -19,7 +19,7 @@ from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 from polymap.networks.documents import answer_document
 from polymap.networks.groups import Group, plan_of
 from polymap.networks.tuning import TUNING
-from polymap.report.text import answer_text
+from polymap.report import answer_text
 from polymap.workload.joining import with_axes_merged, without_idle_dims
 
 Steps = list[tuple[str, tuple[Part, ...], str]]  # name, loop nests, the operand that the node before it writes

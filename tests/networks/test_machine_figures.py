@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
-from polymap.report.page.machines import binding_figure, binding_svg, machine_front_figure, machine_front_svg
+from polymap.report.machines import binding_figure, binding_svg, machine_front_figure, machine_front_svg
 
 GRID = {"GLB.capacity_bits": [256, 2048], "X.size": [1, 2, 4], "DRAM.bandwidth_bits_per_cycle": [8, 64]}
 LAYERS = [pm.matmul(m=4, n=4, k=4, name="square"), pm.matmul(m=8, n=2, k=4, name="flat")]

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.networks.resource_prices import resources_of
-from polymap.report.text import schema_text
+from polymap.report import schema_text
 from polymap.search.enumeration.trees import exhaustive
 from tests.networks.test_neighbours import machine
 

@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 import pytest
 
-from polymap.arithmetic.progression import Placed, intervals_of
 from polymap.costmodel.closed_form.carries import Axes, StepFilter, always, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import (
     Chain,
@@ -53,6 +52,7 @@ from polymap.costmodel.tables.factors import (
 from polymap.costmodel.tables.loops import Integers
 from polymap.costmodel.tables.planned_sums import Factor
 from polymap.costmodel.tables.window_sums import is_in_reach
+from polymap.poly.progression import Placed, intervals_of
 
 ROWS = 6
 

@@ -13,24 +13,24 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.analysis import bounds, footprint
-from polymap.costmodel.analysis.bounds import compulsory_traffic
-from polymap.costmodel.analysis.buffer_bound import least_traffic_bits
+from polymap.costmodel import bounds, footprint
+from polymap.costmodel.bounds import compulsory_traffic
+from polymap.costmodel.buffer_bound import least_traffic_bits
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import simulate
 from polymap.explore import explore, search
 from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
-from polymap.report.text.explanation import explain
+from polymap.networks.buffer_sweep import buffer_curve
+from polymap.report.explanation import explain
+from polymap.search import program_search as fallback
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import objective_values
 from polymap.search.problem.word_clashes import clashes
-from polymap.search.run import programs as fallback
-from polymap.search.run.programs import program_order
-from polymap.study.buffer_sweep import buffer_curve
+from polymap.search.program_search import program_order
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload

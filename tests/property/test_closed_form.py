@@ -14,7 +14,7 @@ from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividin
 from polymap.costmodel.closed_form.groups import workload_model
 from polymap.costmodel.closed_form.nest import machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Compute, Mapping
 from polymap.workload.einsums import einsum

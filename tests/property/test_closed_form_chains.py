@@ -13,7 +13,7 @@ import pytest
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate, simulate
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.costmodel.tables import cost_arrays as batch
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.loopnest import Workload

@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polymap.costmodel.analysis.bounds import compulsory_traffic
+from polymap.costmodel.bounds import compulsory_traffic
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counts import Traffic
 from polymap.costmodel.evaluation import evaluate

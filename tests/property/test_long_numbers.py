@@ -11,12 +11,12 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
-from polymap.arithmetic import exact
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.poly import exact
 from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.result.result import SearchResult
+from polymap.search.result import SearchResult
 from tests.referee.problems import random_problem, scaled
 
 _PRIME = 10**30 + 57

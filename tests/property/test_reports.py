@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from polymap.costmodel.analysis.bounds import compulsory_bits
-from polymap.costmodel.analysis.footprint import footprints
-from polymap.costmodel.analysis.nest import mapping_text
 from polymap.costmodel.assembly import assemble, capacity_violations
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.bounds import compulsory_bits
+from polymap.costmodel.footprint import footprints
+from polymap.costmodel.nest import mapping_text
+from polymap.costmodel.referees.walk import count_by_simulation
+from polymap.report.explanation import explain
 from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.figures.roofline import roofline_svg, roofline_text
 from polymap.report.figures.traffic import traffic_figure, traffic_svg, traffic_text
-from polymap.report.text.explanation import explain
 from tests.cases import Case, random_case, random_general_case
 
 CASES = [(kind, seed) for kind in (random_case, random_general_case) for seed in range(15)]

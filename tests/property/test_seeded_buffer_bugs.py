@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.search.geometric_bounds import box_visits
+from polymap.search.any_size import box_visits
 from polymap.search.problem import Problem, analyse, exact_score, measure_of, parse_objective
 from polymap.search.single_level import bounds, cells, first_tiles, question, sizes, window_sums
 from polymap.workload.einsums import einsum

@@ -19,7 +19,7 @@ import pytest
 
 from polymap.costmodel.closed_form import counts as closed_form
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
@@ -28,10 +28,10 @@ from tests.cases import Case, random_case
 
 Count = Callable[[Workload, Architecture, Mapping], Counts | None]
 
-FACES = ("polymap.arithmetic",)  # loaded anew, so that they give the modules with the mistake
+FACES = ("polymap.poly",)  # loaded anew, so that they give the modules with the mistake
 # In an order in which each imports only from those before it.
 MODULES = (
-    "polymap.arithmetic.progression",
+    "polymap.poly.progression",
     "polymap.costmodel.closed_form.groups",
     "polymap.costmodel.closed_form.nest",
     "polymap.costmodel.closed_form.accounting",

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from polymap.arithmetic import exact
 from polymap.explore import search
 from polymap.ir.machine import Architecture
+from polymap.poly import exact
 from polymap.search.dividing import engine, lagrange, progress
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.goals import parse_objective

@@ -10,9 +10,9 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
-from polymap.schedules.space.uniform import uniform_trees
+from polymap.schedules.uniform import uniform_trees
 from tests.cases import random_self_product_case
 
 GRAM = "C[m,n] += A[m,k] * A[n,k]"

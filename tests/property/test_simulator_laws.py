@@ -10,7 +10,7 @@ from math import prod
 from hypothesis import given, settings, strategies as st
 
 from polymap.costmodel.counts import Counts, Traffic
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Workload, accesses_of, written_tensors
 from polymap.ir.machine import Architecture, Fanout, Multicast
 from polymap.ir.mapping import Spatial

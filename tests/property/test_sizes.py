@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.schedules.space import TileRule, space_size
-from polymap.schedules.space.chains import any_table, chains, residue_product, spatial_trips
+from polymap.schedules import TileRule, space_size
+from polymap.schedules.chains import any_table, chains, residue_product, spatial_trips
 from polymap.search.programs.instances import _order_of_columns
 from tests.size_tally import EXTENTS, ask
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings, strategies as st
 
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping

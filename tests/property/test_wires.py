@@ -14,8 +14,7 @@ from polymap.arch import arch_from_document, arch_to_document
 from polymap.costmodel import evaluate, simulate
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.counts import Counts, WireUse
-from polymap.costmodel.sets import counts_of_sets
-from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.referees import count_by_simulation, counts_of_sets
 from polymap.costmodel.tables import evaluate_many
 from polymap.costmodel.tables.cost_columns import batch_of_nest
 from polymap.inputs import parse_json
@@ -34,7 +33,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.search.result import result_document, result_from_document
+from polymap.search import result_document, result_from_document
 from polymap.workload.einsums import einsum
 from tests.case_machines import with_long_numbers, with_wires
 from tests.cases import Case, random_case, random_general_case

@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from polymap.costmodel.analysis.footprint import touched_elements
+from polymap.costmodel.footprint import touched_elements
 from polymap.ir.loopnest import Workload
 from polymap.poly.budgets import budget
 from polymap.poly.counting import count

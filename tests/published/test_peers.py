@@ -22,7 +22,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import objective_value
-from polymap.search.result.result import SearchResult
+from polymap.search.result import SearchResult
 from polymap.workload.document import workload_from_document
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers" / "peers.json"

@@ -14,7 +14,7 @@ import pytest
 
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.schedules.check import check_mapping

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.schedules.space.size import legal_count
-from polymap.schedules.space.textbook_estimates import loop_orders, mappings, parallel_choices, tilings
+from polymap.schedules.size import legal_count
+from polymap.schedules.textbook_estimates import loop_orders, mappings, parallel_choices, tilings
 from polymap.workload.einsums import einsum
 
 

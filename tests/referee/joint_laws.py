@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polymap.arithmetic import FloatArray
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
-from polymap.search.parallelism_bounds.crossings import Crossings, LoadBalance, sibling_ranges
-from polymap.search.parallelism_bounds.joint import JointStructure, Part, Recurrence
-from polymap.search.parallelism_bounds.joint_costs import LoopOrder, NodeView
-from polymap.search.parallelism_bounds.sizes import Axis
+from polymap.poly import FloatArray
+from polymap.search.any_size.crossings import Crossings, LoadBalance, sibling_ranges
+from polymap.search.any_size.joint import JointStructure, Part, Recurrence
+from polymap.search.any_size.joint_costs import LoopOrder, NodeView
+from polymap.search.any_size.sizes import Axis
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderEdge

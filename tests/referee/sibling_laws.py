@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from polymap.costmodel.counts import LevelUse
 from polymap.ir.mapping import Mapping, Storage
-from polymap.search.parallelism_bounds.single_tensor import Boxes, Counts, SiblingCounts, TensorLoads
-from polymap.search.parallelism_bounds.tensor_costs import least_components
+from polymap.search.any_size.single_tensor import Boxes, Counts, SiblingCounts, TensorLoads
+from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.problem.measure import Measure
 from polymap.search.problem.problem import Problem, TensorTerm
 from tests.tree_siblings import sibling_counts

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from polymap.explore import explore
-from polymap.search.parallelism_bounds.engine import SiblingSearch
-from polymap.search.parallelism_bounds.joint import JointBound
+from polymap.search.any_size.joint import JointBound
+from polymap.search.any_size.sibling_search import SiblingSearch
 from tests import any_size_tally
 from tests.any_size_tally import check, check_wired, fault_of, question_of
 from tests.search_tally import Tally

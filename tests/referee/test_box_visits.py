@@ -12,9 +12,9 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.search.any_size import box_visits
 from polymap.search.dividing import best_product_tiles
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.geometric_bounds import box_visits
 from polymap.search.problem import analyse, exact_score, measure_of, parse_objective
 
 

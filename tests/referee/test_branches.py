@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from polymap.arch import arch_from_document
-from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.referees import count_by_simulation
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.codegen.execute.run import generate_c, run_c
-from polymap.codegen.faithful import steps
-from polymap.codegen.lower import elements, expressions
+from polymap.codegen.lower import elements, expressions, steps
 from polymap.codegen.lower.ast import Expr
 from polymap.codegen.lower.elements import ElementType, Registers
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.codegen.run import generate_c, run_c
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload
 from polymap.workload.c import assign as c_assign, values as c_values
 from polymap.workload.c.reader import from_c

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from functools import cache
 
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.schedules.check import check_mapping, placement_violations
 from tests.case_features import BOX_FEATURES, GENERAL_FEATURES
 from tests.cases import Case, random_case, random_general_case

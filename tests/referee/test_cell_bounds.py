@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.resources import SearchCaches
 from polymap.search.problem import analyse, exact_score, parse_objective
-from polymap.search.resources import SearchCaches
 from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells
 from polymap.search.single_level.question import Question, read_question
 from polymap.search.single_level.window_tables import WindowTables

@@ -26,12 +26,12 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.resources import never
 from polymap.schedules.check import check_mapping
-from polymap.search.resources import never
-from polymap.search.run import refunds
-from polymap.search.run.options import Options
-from polymap.search.run.provers import read_question
-from polymap.search.run.refunds import no_chain_is_below, passed_tensors
+from polymap.search import refunds
+from polymap.search.options import Options
+from polymap.search.provers import read_question
+from polymap.search.refunds import no_chain_is_below, passed_tensors
 from tests.programs import random_tree
 from tests.referee.all_chains import (
     Items,

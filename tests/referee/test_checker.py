@@ -25,13 +25,13 @@ from polymap.io import builtin_workload
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.search.certificate import certificate
+from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.measure import objective_value
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import AtMost
-from polymap.search.run.certificate import certificate
-from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
 from tests.referee.demands import KINDS, meets, random_demands
 from tests.referee.problems import Problem, random_problem
 from tests.sample import sample_mapping

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.analysis.dataflows import dataflow as dataflow_of
+from polymap.costmodel.dataflows import dataflow as dataflow_of
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.study.comparison import compare, dataflow, order
+from polymap.networks.comparison import compare, dataflow, order
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from tests.referee.all_trees import all_trees

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.execute.reference import interpreted
+from polymap.codegen.reference import interpreted
 from polymap.search.programs.climbing import Climber
 from polymap.search.programs.contraction import contracted, in_order_of
 from polymap.search.programs.instances import program_arrays

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.execute.reference import reference
+from polymap.codegen.reference import reference
 from polymap.ir import Workload
 from polymap.workload.nests import nest_of
 

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
+from polymap.search import provers
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.result.result import SearchResult
-from polymap.search.run import provers
+from polymap.search.result import SearchResult
 from tests.referee.problems import Problem, joined_objective, random_problem
 
 _BATCHES, _BATCH = 20, 10

@@ -16,7 +16,7 @@ from polymap.arch import arch_from_document
 from polymap.costmodel.closed_form import branches, counts
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.evaluation import evaluate
-from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.tables import cost_arrays, fused
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
 from polymap.costmodel.tables.loops import loops_of_tree, with_tiles

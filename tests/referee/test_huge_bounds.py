@@ -9,7 +9,7 @@ from math import ceil, floor, prod
 
 import polymap as pm
 from polymap.ir import Architecture, Workload
-from polymap.search.geometric_bounds import box_visits
+from polymap.search.any_size import box_visits
 from polymap.search.problem import analyse, exact_score, measure_of, parse_objective
 from polymap.search.single_level import solve_sizes
 from polymap.search.single_level.bounds import least_bits, margin_of

@@ -12,11 +12,11 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
 from polymap.inputs import mapping_to_document
 from polymap.ir import OptionError
+from polymap.search.certificate import check_certifiable
+from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem import rules_from_document
 from polymap.search.problem.rule_checks import refusals
-from polymap.search.run.certificate import check_certifiable
-from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
 from polymap.verify import verify
 from tests.case_machines import with_open_levels
 from tests.referee.demands import Table, meets

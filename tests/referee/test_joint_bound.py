@@ -18,19 +18,19 @@ import pytest
 from polymap.arch.presets import load_arch
 from polymap.ir.machine import MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.resources.caches import SearchCaches
+from polymap.resources.limits import never
+from polymap.search.any_size import joint, joint_costs, window_passes
+from polymap.search.any_size.crossings import Crossings, sibling_ranges
+from polymap.search.any_size.joint import StructureBound
+from polymap.search.any_size.joint_costs import NodeView
+from polymap.search.any_size.sizes import coarse_axis, full_share, group_starts
+from polymap.search.any_size.window_passes import pass_tables
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.parallelism_bounds import joint, joint_costs, window_passes
-from polymap.search.parallelism_bounds.crossings import Crossings, sibling_ranges
-from polymap.search.parallelism_bounds.joint import StructureBound
-from polymap.search.parallelism_bounds.joint_costs import NodeView
-from polymap.search.parallelism_bounds.sizes import coarse_axis, full_share, group_starts
-from polymap.search.parallelism_bounds.window_passes import pass_tables
 from polymap.search.problem.components import energy_component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
-from polymap.search.resources.caches import SearchCaches
-from polymap.search.resources.limits import never
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload

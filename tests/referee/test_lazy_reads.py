@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from polymap import evaluate
-from polymap.costmodel.sets.counts import count_with_sets
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import MappingError, PolymapError
 from polymap.schedules.check import check_mapping
 from polymap.workload.c.reader import from_c

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from polymap.explore import search
-from polymap.processes import cpu_seconds
+from polymap.resources import cpu_seconds
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from tests.limits_tally import Question, question, taken

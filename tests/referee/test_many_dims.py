@@ -20,6 +20,8 @@ from polymap.explore import search
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.resources.limits import OutOfTime
+from polymap.search.answer import number_of
 from polymap.search.dividing import bounds as bound
 from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
@@ -29,9 +31,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of, objective_value
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.resources.limits import OutOfTime
-from polymap.search.result.result import SearchResult
-from polymap.search.run.answer import number_of
+from polymap.search.result import SearchResult
 from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
 from tests.second_prover.prover import second_proof

@@ -9,7 +9,7 @@ import random
 import pytest
 
 import polymap as pm
-from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.bounds import compulsory_bits
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.search.programs.traffic_bounds import program_traffic_bits

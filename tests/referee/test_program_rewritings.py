@@ -10,8 +10,8 @@ from itertools import groupby, islice, pairwise
 import numpy as np
 import pytest
 
-from polymap.codegen.execute.interpret import Data
-from polymap.codegen.execute.reference import interpreted
+from polymap.codegen.interpret import Data
+from polymap.codegen.reference import interpreted
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Operator, Workload
 from polymap.search.programs.alignments import (

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from polymap.arch import arch_from_document
-from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.referees import count_by_simulation
 from polymap.ir.errors import BudgetError
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import dependence_violations

@@ -16,13 +16,13 @@ from polymap.ir.errors import BudgetError, MappingError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.networks.buffer_sweep import buffer_curve
+from polymap.resources import never
 from polymap.schedules.check import check_mapping
-from polymap.search.resources import never
-from polymap.search.run import refunds
-from polymap.search.run.options import Options
-from polymap.search.run.provers import read_question
-from polymap.search.run.refunds import bound_by_refunds
-from polymap.study.buffer_sweep import buffer_curve
+from polymap.search import refunds
+from polymap.search.options import Options
+from polymap.search.provers import read_question
+from polymap.search.refunds import bound_by_refunds
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from ortools.sat.python import cp_model
 
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
 from polymap.ir.errors import OptionError, SolverError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

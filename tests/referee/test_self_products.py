@@ -12,12 +12,12 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
+from polymap.search import relatives
+from polymap.search.driver import Search
+from polymap.search.evidence import Evidence
+from polymap.search.options import Options
 from polymap.search.problem import objective_values, parse_objective
-from polymap.search.run import relatives
-from polymap.search.run.driver import Search
-from polymap.search.run.evidence import Evidence
-from polymap.search.run.options import Options
-from polymap.search.run.provers import read_question
+from polymap.search.provers import read_question
 from tests.self_product_cases import TEXTS, Question, best_tree, random_question
 
 MOST_TREES = 1500

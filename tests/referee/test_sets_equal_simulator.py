@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from polymap.costmodel.sets import counts as sets, rules as sets_rules
-from polymap.costmodel.sets.counts import count_with_sets
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees import set_counts as sets, set_rules as sets_rules
+from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c.reader import from_c

@@ -24,11 +24,12 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.resources.limits import Work, never
+from polymap.search.any_size import single_tensor, tensor_costs, window_loads
+from polymap.search.any_size.sibling_search import SiblingSearch
+from polymap.search.any_size.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
+from polymap.search.any_size.structures import class_rows
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.parallelism_bounds import single_tensor, tensor_costs, window_loads
-from polymap.search.parallelism_bounds.engine import SiblingSearch
-from polymap.search.parallelism_bounds.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
-from polymap.search.parallelism_bounds.structures import class_rows
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
@@ -36,7 +37,6 @@ from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rule_checks import measure_under, refusals
 from polymap.search.problem.scores import exact_score
 from polymap.search.problem.word_clashes import clashes
-from polymap.search.resources.limits import Work, never
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_workload

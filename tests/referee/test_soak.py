@@ -14,7 +14,7 @@ import pytest
 from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts, LevelUse, Traffic
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations

@@ -17,11 +17,11 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
-from polymap.costmodel.analysis.nest import mapping_text
+from polymap.costmodel.nest import mapping_text
 from polymap.inputs import answers_in_words
+from polymap.report.explanation import explain
 from polymap.report.figures.machine import machine_svg
 from polymap.report.figures.nest_svg import mapping_svg
-from polymap.report.text.explanation import explain
 
 LAYER = pm.matmul(m=4, n=4, k=4, name="small")
 FLAT = pm.load_arch("flat3")

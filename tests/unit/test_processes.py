@@ -12,8 +12,8 @@ from threading import Timer
 
 import pytest
 
-from polymap.processes.clocks import ending_within, wall_left_s
-from polymap.processes.run import Caps, patience_s, run_within
+from polymap.resources.clocks import ending_within, wall_left_s
+from polymap.resources.run import Caps, patience_s, run_within
 
 CAPS = Caps(cpu_s=30)
 
@@ -120,7 +120,7 @@ def test_a_limit_that_the_caller_has_is_not_raised() -> None:
     program = (
         "import resource\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (50, 60))\n"
-        "from polymap.processes.run import Caps, run_within\n"
+        "from polymap.resources.run import Caps, run_within\n"
         "print(run_within(Caps(300), ('/bin/sh', '-c', 'sleep 0.3; ulimit -t; ulimit -Ht')).printed.decode())"
     )
     ended = run_within(Caps(500), (sys.executable, "-c", program))

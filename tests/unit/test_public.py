@@ -108,7 +108,7 @@ def test_names_of_namespaces_are_told_where_they_are_missed() -> None:
 
 
 def test_explore_is_the_function_whatever_is_imported_first() -> None:
-    program = "import polymap.explore, polymap, polymap.search.result; print(callable(polymap.explore))"
+    program = "import polymap.explore, polymap, polymap.search; print(callable(polymap.explore))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
 

@@ -12,9 +12,9 @@ from math import factorial
 import pytest
 
 import polymap as pm
-from polymap.report.space.order_classes import order_figure
-from polymap.sampling.moves import distance, features, neighbours
-from polymap.sampling.scores import score_mappings
+from polymap.mapping_space.moves import distance, features, neighbours
+from polymap.mapping_space.scores import score_mappings
+from polymap.report.figures.order_classes import order_figure
 from polymap.schedules.signs import permutation_is_legal, sign_vectors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structure_model import listed

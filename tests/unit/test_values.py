@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.costmodel.analysis.crossovers import family, placements
+from polymap.costmodel.crossovers import family, placements
 from polymap.ir.loopnest import Workload
+from polymap.search.driver import Resumption
 from polymap.search.enumeration import Walking
-from polymap.search.result.result import Progress, SearchResult
-from polymap.search.run.driver import Resumption
+from polymap.search.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 
 TINY = pm.matmul(m=2, n=2, k=2)

@@ -9,9 +9,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.codegen.execute import COMPILERS, compile_with
+from polymap.codegen import COMPILERS, compile_with
 from polymap.ir import CompilerError, Mistake
-from polymap.processes import Caps, run_within
+from polymap.resources import Caps, run_within
 
 # Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp-simd")

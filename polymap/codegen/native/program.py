@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import assert_never
 
-from polymap.codegen.faithful import extremes, has_floors, includes, main_text
 from polymap.codegen.lower import (
     FLOOR_DIV,
     NATIVE_HEAD,
@@ -50,8 +49,12 @@ from polymap.codegen.lower import (
     check_memory,
     clock_bound,
     combine,
+    extremes,
+    has_floors,
+    includes,
     inlined,
     layout_of,
+    main_text,
     multiply,
     neutral,
     order_of_sums,

@@ -13,7 +13,7 @@ from polymap.codegen.source.order_tuning import TUNING
 from polymap.codegen.source.time_tiles import in_time_tiles
 from polymap.codegen.source.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
-from polymap.processes import cpu_seconds
+from polymap.resources import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import expanded
 

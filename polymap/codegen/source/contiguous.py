@@ -13,7 +13,7 @@ from math import prod
 from polymap.codegen.lower import loop_extent
 from polymap.codegen.source.order_tuning import TUNING
 from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
-from polymap.processes import cpu_seconds
+from polymap.resources import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
 
 

@@ -1,17 +1,12 @@
-"""The counts of one mapping as sums over kinds of steps (docs/closed_form.md)."""
+"""Counts by formulas: as numbers, and in the tiles of the mapping's loops."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.costmodel.closed_form.accounting import (
         Busiest as Busiest,
-        Moves as Moves,
         Row as Row,
         Wire as Wire,
-        initial_of as initial_of,
-        moves_of_operand as moves_of_operand,
-        moves_of_target as moves_of_target,
-        partial_sums as partial_sums,
         rows_of as rows_of,
         wires_of as wires_of,
     )
@@ -37,6 +32,7 @@ with lazy(__name__):
         count_closed_form as count_closed_form,
         rows_of_tensor as rows_of_tensor,
     )
+    from polymap.costmodel.closed_form.derivation import formula as formula
     from polymap.costmodel.closed_form.digits import (
         NOTHING as NOTHING,
         Chain as Chain,
@@ -51,10 +47,10 @@ with lazy(__name__):
     )
     from polymap.costmodel.closed_form.dividing_tiles import (
         DividingCrossings as DividingCrossings,
-        DividingTiles as DividingTiles,
         Steps as Steps,
         count_dividing as count_dividing,
     )
+    from polymap.costmodel.closed_form.formulas import Formula as Formula
     from polymap.costmodel.closed_form.groups import (
         DimKind as DimKind,
         TensorModel as TensorModel,

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_target, initial_of, moves_of_target
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
 from polymap.costmodel.closed_form.digits import (
@@ -36,6 +35,7 @@ from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
+from polymap.poly import too_large
 
 
 def busiest_of_levels(

@@ -9,7 +9,6 @@ from itertools import combinations
 from math import prod
 from typing import TypeVar
 
-from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import Row, Wire, rows_of, wires_of
 from polymap.costmodel.closed_form.branches import BranchCounter, IntegerRuns, NestCounts, OutOfReach
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
@@ -20,6 +19,7 @@ from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
+from polymap.poly import too_large
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -16,8 +16,8 @@ from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
-from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.poly import too_large
 
 
 class Code(IntEnum):

@@ -1,7 +1,7 @@
 """The closed form where every tile divides the enclosing one: all instances have equal tiles, one formula per carry.
 
 docs/closed_form.md defines the terms (carry, kept, events, arrivals) and derives the formulas. Numbers are Python
-integers, arrays of them, or expressions in the tiles (`polymap.costmodel.symbolic`).
+integers, arrays of them, or expressions in the tiles (`polymap.costmodel.closed_form`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from polymap.arithmetic import (
-    Placed,
-    Shape,
-    difference,
-    overlap,
-    progressions,
-    too_large,
-    translated_sum,
-)
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Row, UniformNode, uniform_rows
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
+from polymap.poly import Placed, Shape, difference, overlap, progressions, too_large, translated_sum
 
 
 class Sized(Protocol):

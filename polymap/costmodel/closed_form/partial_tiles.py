@@ -9,7 +9,6 @@ from itertools import chain as joined, product
 from math import prod
 from typing import Generic, TypeVar
 
-from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import (
     Moves,
     Numeric,
@@ -71,6 +70,7 @@ from polymap.costmodel.closed_form.window_sums import (
     kept_elements,
 )
 from polymap.costmodel.closed_form.window_tables import Ask, Axis, WindowTable, is_spread, window_table
+from polymap.poly import too_large
 
 Value = TypeVar("Value")
 Amount = TypeVar("Amount", bound=Numeric)

@@ -28,11 +28,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import COUNT_LIMIT, too_large
 from polymap.costmodel.closed_form.carries import Cuts
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.poly import COUNT_LIMIT, too_large
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

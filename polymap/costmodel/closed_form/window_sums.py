@@ -14,18 +14,6 @@ from itertools import product
 from math import prod
 from typing import Generic, NamedTuple, TypeVar
 
-from polymap.arithmetic import (
-    Placed,
-    Shape,
-    difference,
-    intersection,
-    overlap,
-    progressions,
-    same,
-    too_large,
-    translated_sum,
-    union,
-)
 from polymap.costmodel.closed_form.carries import Axes, Cuts
 from polymap.costmodel.closed_form.digits import (
     Branches,
@@ -42,6 +30,18 @@ from polymap.costmodel.closed_form.digits import (
     step_runs,
 )
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.poly import (
+    Placed,
+    Shape,
+    difference,
+    intersection,
+    overlap,
+    progressions,
+    same,
+    too_large,
+    translated_sum,
+    union,
+)
 
 Figure = TypeVar("Figure")
 

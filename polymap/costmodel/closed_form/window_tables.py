@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.poly import too_large
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]

@@ -32,7 +32,7 @@ from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many, Sh
 from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Workload
-from polymap.schedules.space import any_order_is_legal
+from polymap.schedules import any_order_is_legal
 
 EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63

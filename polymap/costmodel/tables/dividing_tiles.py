@@ -9,7 +9,6 @@ from math import prod
 
 import numpy as np
 
-from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form import (
     TEMPORAL,
     Busiest,
@@ -28,6 +27,7 @@ from polymap.costmodel.closed_form import (
 )
 from polymap.costmodel.tables.loops import Columns, LoopColumn, Many, Shape
 from polymap.costmodel.tables.window_sums import Tile, is_simple, shared_elements, sum_size
+from polymap.poly import too_large
 
 
 def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from polymap.costmodel.analysis import BufferCurve, CurvePoint
+from polymap.costmodel import BufferCurve, CurvePoint
 from polymap.formatting import listing, percent, short, size, table
 from polymap.inputs import expected_kind
 from polymap.report.figures import svg

@@ -13,7 +13,7 @@ from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, 
 from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
-    from polymap.search.result import SearchResult
+    from polymap.search import SearchResult
 
 FRAME = Frame()
 PROVEN, OPEN = FOUND, BOUND
@@ -35,7 +35,7 @@ class FrontFigure:
 
 def front_figure(result: SearchResult) -> FrontFigure:
     """Return the figure of a front's first two objectives; raises OptionError where there is none."""
-    from polymap.search.result import SearchResult  # loaded by those who have one
+    from polymap.search import SearchResult  # loaded by those who have one
 
     names = [name for name, _ in expected_kind(result, SearchResult, "the result").values]
     if len(names) < 2 or not result.front:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from polymap.formatting import percent, plural, times
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
-from polymap.networks import LayerAnswer, NetworkAnswer
+from polymap.networks import Comparison, LayerAnswer, NetworkAnswer
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, Frame, head, round_axis, ticks_of, unit_after, unit_text
-from polymap.study import Comparison
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right

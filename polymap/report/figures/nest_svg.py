@@ -12,8 +12,7 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from polymap.costmodel import Cost, Traffic
-from polymap.costmodel.analysis import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
+from polymap.costmodel import Cost, Held, NestFigure, NestRow, RowKind, Traffic, bare_figure, label, nest_figure
 from polymap.formatting import energy, exact, percent, short, size
 from polymap.inputs import as_integer, expected_kind, shown
 from polymap.ir import Mapping, Mistake, OptionError

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from polymap.arithmetic import progressions
-from polymap.costmodel.analysis import footprints
+from polymap.costmodel import footprints
 from polymap.formatting import exact, plural, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import (
@@ -29,6 +28,7 @@ from polymap.ir import (
     is_box,
     show_as_picture,
 )
+from polymap.poly import progressions
 from polymap.report.figures.chart import (
     BESIDE_PX,
     KEY_PX,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import cast
 
-from polymap.costmodel import Cost
-from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
+from polymap.costmodel import OPERATIONS_PER_INSTANCE, Cost, LevelRoof, Roofline, roofline
 from polymap.formatting import exact, percent, short, size, table
 from polymap.inputs import expected_kind, expected_text, is_list, shown
 from polymap.ir import Mistake, OptionError

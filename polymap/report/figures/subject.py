@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polymap.costmodel import Cost
 from polymap.inputs import shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
-from polymap.search.result import SearchResult
+from polymap.search import SearchResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from typing import NamedTuple
 
-from polymap.costmodel import Traffic
-from polymap.costmodel.analysis import Held, NestFigure, NestRow, RowKind, label
+from polymap.costmodel import Held, NestFigure, NestRow, RowKind, Traffic, label
 from polymap.formatting import exact, short, size
 from polymap.ir import Workload
 from polymap.report.figures import svg

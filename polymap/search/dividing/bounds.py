@@ -13,11 +13,11 @@ from itertools import product
 
 import numpy as np
 
-from polymap.arithmetic import Arithmetic, Numbers
+from polymap.poly import Arithmetic, Numbers
+from polymap.resources import OutOfTime
 from polymap.search.dividing.cost_tables import Edge, NodeCost, State, Tables
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Multipliers, minimum_above, minimum_below
-from polymap.search.resources import OutOfTime
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import Arithmetic, Numbers
+from polymap.poly import Arithmetic, Numbers
+from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import (
     Inside,
     Move,
@@ -34,7 +35,6 @@ from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.problem import Tradeoff, lowered_sum, may_win, restricted, surely_below, tradeoff_of
-from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
 

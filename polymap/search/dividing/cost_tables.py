@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.ir import Multicast
+from polymap.poly import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
+from polymap.resources import SearchCaches, never
 from polymap.search.dividing.node_costs import (
     Context,
     Members,
@@ -57,7 +58,6 @@ from polymap.search.problem import (
     standing_tiles,
     zero_start,
 )
-from polymap.search.resources import SearchCaches, never
 
 Rooms = dict[tuple[int, int], tuple[int, int]]  # (tensor, level): fewest and most bits that its node holds
 State = tuple[int, ...]  # of all tensors: which of its holder states each is in

@@ -17,6 +17,7 @@ from math import prod
 
 import numpy as np
 
+from polymap.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 from polymap.search.dividing.bounds import (
     Multipliers,
 )
@@ -48,7 +49,6 @@ from polymap.search.problem import (
     divisors,
     enumerate_structures,
 )
-from polymap.search.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +407,7 @@ def _parallel_outcome(bench: _StepContext, state: _State, report: Report, proces
     have found: the answer does not depend on which process is faster."""
     state.recall(all_of_them=True)
     queue, incumbent = state.queue, state.incumbent
-    from polymap.search.resources import WorkerPool  # loads multiprocessing, which few searches need
+    from polymap.resources import WorkerPool  # loads multiprocessing, which few searches need
 
     args = (bench.problem, bench.measure, bench.keep)
     with WorkerPool(processes, _StepContext, args, _step_result, bench.stop) as pool:

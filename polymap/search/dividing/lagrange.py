@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.arithmetic import FloatArray, Kind
+from polymap.poly import FloatArray, Kind
 from polymap.search.dividing.bounds import (
     Inside,
     Move,

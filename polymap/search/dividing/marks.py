@@ -16,7 +16,8 @@ from math import prod
 
 import numpy as np
 
-from polymap.arithmetic import Kind, Numbers
+from polymap.poly import Kind, Numbers
+from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import (
     Inside,
     Multipliers,
@@ -28,7 +29,6 @@ from polymap.search.dividing.cost_tables import LoadWeight, Tables, load_weights
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.dividing.window_paths import window_counts
 from polymap.search.problem import IntArray, Lattice, TensorTerm, divisors, minimum_below
-from polymap.search.resources import OutOfTime
 
 MarkedCosts = dict[State, Numbers]  # over the lattice, per joint state
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from polymap.arithmetic import split
 from polymap.ir import Access, Architecture, Mapping, MappingNode, Spatial, Temporal, Workload
+from polymap.poly import split
 from polymap.search.dividing.product_search import best_product_tiles
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Objective, Problem, analyse, measure_of

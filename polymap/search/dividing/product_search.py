@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import Kind
+from polymap.poly import Kind
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables

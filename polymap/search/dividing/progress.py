@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from polymap.resources import SearchCaches, Work
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.cost_tables import State
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import covers
 from polymap.search.problem import part_values
-from polymap.search.resources import SearchCaches, Work
 
 Entry = tuple[int, int, int]  # bound, minus the stage, number of the structure
 

@@ -14,7 +14,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import Arithmetic, Kind
+from polymap.poly import Arithmetic, Kind
+from polymap.resources import SearchCaches
 from polymap.search.dividing.cost_tables import arithmetic_of
 from polymap.search.dividing.node_costs import (
     SpatialFactors,
@@ -38,7 +39,6 @@ from polymap.search.problem import (
     least_chain,
     zero_start,
 )
-from polymap.search.resources import SearchCaches
 
 _Crossings = tuple[tuple[Crossing, ...], ...]
 _Count = Callable[[WindowCounts, tuple[int, ...], tuple[int, ...], _Crossings], int]

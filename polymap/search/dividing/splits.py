@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from polymap.resources import BestFirst
 from polymap.search.dividing.bounds import Multipliers, costs_inside, no_multipliers, root_bound, usable_bits
 from polymap.search.dividing.branch_and_bound import SearchNode, StructureSearch, at
 from polymap.search.dividing.cost_tables import Rooms, Tables
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.resources import BestFirst
 
 
 class Half(NamedTuple):

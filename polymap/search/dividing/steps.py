@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from polymap.arithmetic import Kind
+from polymap.poly import Kind
+from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, build_tables, tables_at
@@ -22,7 +23,6 @@ from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Measure, Problem, Structure
-from polymap.search.resources import OutOfTime
 
 
 class Stage(IntEnum):

@@ -19,10 +19,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import count_type
 from polymap.ir import Multicast
+from polymap.poly import count_type
+from polymap.resources import SearchCaches
 from polymap.search.problem import IndexGroup, IntArray, Lattice, divisors, lattice_below, prime_factors
-from polymap.search.resources import SearchCaches
 
 
 @dataclass(frozen=True, slots=True)

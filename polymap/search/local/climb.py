@@ -19,8 +19,7 @@ from typing import Protocol
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
-from polymap.schedules import dependence_violations
-from polymap.schedules.space import any_order_is_legal
+from polymap.schedules import any_order_is_legal, dependence_violations
 from polymap.search.local.chain_trees import Chain, trees_of_chain
 from polymap.search.local.neighbours import KINDS, Neighbours
 from polymap.search.local.random_trees import random_tree

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from polymap.ir import Architecture, Mapping, Workload
+from polymap.resources import Limits, Stop, Work, never
 from polymap.search.dividing import CompletedMapping
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Goal, Measure, Objective, Rules, analyse, beyond_sums
-from polymap.search.resources import Limits, Stop, Work, never
 
 
 def climber_for(

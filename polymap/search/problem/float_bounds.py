@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import FloatArray
+from polymap.poly import FloatArray
 from polymap.search.problem.goals import Powers
 from polymap.search.problem.measure import Measure
 

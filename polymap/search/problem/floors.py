@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, prod
 
-from polymap.costmodel.analysis import compulsory_traffic
+from polymap.costmodel import compulsory_traffic
 from polymap.ir import Architecture, Workload, is_box
 from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
 from polymap.search.problem.word_clashes import bits_required

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import Arithmetic
+from polymap.poly import Arithmetic
 from polymap.search.problem.components import Component
 from polymap.search.problem.lattice import IntArray
 from polymap.search.problem.problem import Problem, TensorTerm

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import Numbers, count_type, split
+from polymap.poly import Numbers, count_type, split
 
 IntArray = NDArray[Any]  # counts: int64, or Python ints where those may not fit (see limits.py)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from polymap.arithmetic import INT64, count_type, split
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
+from polymap.poly import INT64, count_type, split
 from polymap.search.problem.components import Component, Prices
 from polymap.search.problem.magnitudes import most_counted
 from polymap.search.problem.rules import Rules, narrowed

@@ -18,7 +18,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import count_type
+from polymap.poly import count_type
 from polymap.search.problem.lattice import IntArray, divisors, prime_factors
 from polymap.search.problem.problem import TUNING, Classes, FanoutClass, Problem
 from polymap.search.problem.rules import Factor, Intrinsic, Rules, StructureRule, least_parallel

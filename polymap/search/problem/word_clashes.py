@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from polymap.costmodel.analysis import bits_at_once
+from polymap.costmodel import bits_at_once
 from polymap.ir import Architecture, MemoryLevel, Tensor, Workload
 from polymap.search.problem.rules import Held, Intrinsic, Rules, narrowed, rule_text
 

@@ -21,10 +21,10 @@ from polymap.ir import (
     substituted,
     with_indices,
 )
+from polymap.resources import never
 from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
 from polymap.search.programs.rewriting import Rewrite, Rewriting, with_values
 from polymap.search.programs.tuning import TUNING
-from polymap.search.resources import never
 from polymap.transform import isl_order
 
 CPU_S, LONG_CPU_S = 8.0, 60.0  # of isl's scheduler

@@ -9,6 +9,7 @@ from itertools import islice
 from random import Random
 
 from polymap.ir import Architecture
+from polymap.resources import Work
 from polymap.search.programs.alignments import (
     every_rewriting,
     merged_rewritings,
@@ -46,7 +47,6 @@ from polymap.search.programs.shapes import (
 )
 from polymap.search.programs.stays import Stays
 from polymap.search.programs.tuning import TUNING
-from polymap.search.resources import Work
 
 TILES = (16, 8, 32)
 NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import count_type
 from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
+from polymap.poly import count_type
+from polymap.resources import OutOfTime, Stop, never
 from polymap.search.programs.tuning import TUNING
-from polymap.search.resources import OutOfTime, Stop, never
 
 Ints = NDArray[np.signedinteger[Any]]  # int32 where counts of instances and elements suffice
 Part = TypeVar("Part")

@@ -9,11 +9,11 @@ from math import prod
 
 import numpy as np
 
-from polymap.arithmetic import count_type
 from polymap.ir import Access, Statement, Tensor, Workload
+from polymap.poly import count_type
+from polymap.resources import Stop
 from polymap.search.programs.bound_tuning import TUNING
 from polymap.search.programs.instances import Ints, program_arrays
-from polymap.search.resources import Stop
 
 Row = tuple[int, ...]  # of an index expression: the coefficient of each dim, then the constant
 

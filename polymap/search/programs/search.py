@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polymap.costmodel import Cost, cost_of_counts, evaluate
-from polymap.costmodel.analysis import compulsory_traffic
+from polymap.costmodel import Cost, compulsory_traffic, cost_of_counts, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
+from polymap.resources import Limits, OutOfTime
 from polymap.search.problem import Goal, Objective, objective_values
 from polymap.search.programs.alignments import with_loops_apart
 from polymap.search.programs.climbing import Climber, Found
@@ -20,7 +20,6 @@ from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
 from polymap.search.programs.stays import Stays
 from polymap.search.programs.tuning import TUNING
-from polymap.search.resources import Limits, OutOfTime
 from polymap.workload import expanded
 
 PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"

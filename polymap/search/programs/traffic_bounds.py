@@ -29,8 +29,9 @@ from functools import lru_cache
 from itertools import combinations
 from math import ceil, prod
 
-from polymap.costmodel.analysis import Compulsory, compulsory_traffic, elements_summed_first, memory_bits
+from polymap.costmodel import Compulsory, compulsory_traffic, elements_summed_first, memory_bits
 from polymap.ir import Architecture, Operator, Workload, is_plain, written_tensors
+from polymap.resources import OutOfTime, Stop, never
 from polymap.search.programs.bound_tuning import TUNING
 from polymap.search.programs.instances import instance_bound
 from polymap.search.programs.projections import (
@@ -43,7 +44,6 @@ from polymap.search.programs.projections import (
     logarithm,
 )
 from polymap.search.programs.regions import Reference, Region, groups_of, regions_of, splits_of
-from polymap.search.resources import OutOfTime, Stop, never
 
 _SHARES = tuple(Fraction(eighths, 8) for eighths in (*range(1, 29), 32, 40, 48, 64, 512))  # X / Z
 

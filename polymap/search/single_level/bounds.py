@@ -24,8 +24,8 @@ from math import ceil, inf, isfinite, prod
 
 import numpy as np
 
-from polymap.arithmetic import FloatArray
-from polymap.search.resources import SearchCaches
+from polymap.poly import FloatArray
+from polymap.resources import SearchCaches
 from polymap.search.single_level.branching import least_by_cells
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
 from polymap.search.single_level.question import Operand, Question, margin_of as margin_of

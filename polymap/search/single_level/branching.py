@@ -9,8 +9,8 @@ from math import ceil, gcd, inf
 
 import numpy as np
 
-from polymap.arithmetic import FloatArray
-from polymap.search.resources import BestFirst
+from polymap.poly import FloatArray
+from polymap.resources import BestFirst
 from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints
 from polymap.search.single_level.question import Operand, Question, margin_of
 from polymap.search.single_level.tuning import TUNING

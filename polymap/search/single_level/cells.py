@@ -14,7 +14,7 @@ from math import inf, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import FloatArray
+from polymap.poly import FloatArray
 from polymap.search.single_level.question import Operand, Question, Window
 from polymap.search.single_level.tuning import TUNING
 from polymap.search.single_level.window_sums import Sums, WindowSums, window_sums

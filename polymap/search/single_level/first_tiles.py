@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import FloatArray
-from polymap.search.parallelism_bounds import group_starts
+from polymap.poly import FloatArray
+from polymap.search.any_size import group_starts
 from polymap.search.single_level.question import Operand, Question
 from polymap.search.single_level.tuning import TUNING
 

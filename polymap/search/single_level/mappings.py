@@ -12,9 +12,9 @@ from itertools import permutations, product
 
 import numpy as np
 
-from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.parallelism_bounds import group_starts
+from polymap.poly import FloatArray
+from polymap.search.any_size import group_starts
 from polymap.search.problem import Problem
 from polymap.search.single_level.cells import SAME, CellBounds, Cells
 from polymap.search.single_level.first_tiles import Ints

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import combinations, permutations
 from math import isqrt, prod
 
-from polymap.search.parallelism_bounds import fewest_in_box
+from polymap.search.any_size import fewest_in_box
 from polymap.search.problem import IndexGroup, Problem
 
 MOST_BITS = 1 << 53  # of all tensors: sizes and room are integers that float64 holds

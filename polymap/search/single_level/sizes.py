@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polymap.ir import Architecture, Mapping, MemoryLevel
+from polymap.resources import SearchCaches
 from polymap.search.problem import Problem, exact_score, parse_objective
-from polymap.search.resources import SearchCaches
 from polymap.search.single_level.bounds import least_bits
 from polymap.search.single_level.branching import SizeSearch, cell_bounds
 from polymap.search.single_level.mappings import Chain, chain_of, good_chains, trees

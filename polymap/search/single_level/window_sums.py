@@ -2,7 +2,7 @@
 
 A node's tile t of a window moves inside each box Y in turn. `loads`: of one pass over every box, from an empty buffer.
 `again`: of each further pass over every box, where the innermost loop of the node is over a dim of this window (the
-tables of `search/parallelism_bounds/window_passes.py`, box by box). `afresh`: elements of all tiles, summed.
+tables of `search/any_size/window_passes.py`, box by box). `afresh`: elements of all tiles, summed.
 All tables decrease as boxes and tiles grow: an entry is the least over smaller ones, so that one lookup bounds a cell.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import FloatArray
-from polymap.search.parallelism_bounds import box_passes
-from polymap.search.resources import SearchCaches
+from polymap.poly import FloatArray
+from polymap.resources import SearchCaches
+from polymap.search.any_size import box_passes
 from polymap.search.single_level.window_tables import fewest_table, pieces_table
 
 Pair = tuple[int, int]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from polymap.arithmetic import FloatArray
-from polymap.search.parallelism_bounds import fewest_in_box
-from polymap.search.resources import SearchCaches
+from polymap.poly import FloatArray
+from polymap.resources import SearchCaches
+from polymap.search.any_size import fewest_in_box
 from polymap.search.single_level.tuning import TUNING
 
 Pair = tuple[int, int]

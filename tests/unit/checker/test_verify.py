@@ -17,8 +17,8 @@ from polymap.checker.grids import divisors, primes
 from polymap.checker.model import spread, sums
 from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
-from polymap.search.run.certificate import check_certifiable
-from polymap.space.listing import structures
+from polymap.mapping_space.listing import structures
+from polymap.search.certificate import check_certifiable
 
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=8", "n=8", "k=4")
 

@@ -14,9 +14,9 @@ import pytest
 
 from polymap.cli import commands as cli_commands
 from polymap.cli.command_line import main
-from polymap.report.page import progress as page_progress
-from polymap.report.page.progress import ProgressLine, progress_text
-from polymap.search.result.result import Progress
+from polymap.report import progress as page_progress
+from polymap.report.progress import ProgressLine, progress_text
+from polymap.search.result import Progress
 
 GEMM = ("C[m,n] += A[m,k] * B[k,n]", "m=512", "n=256", "k=32")
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=2")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from polymap.codegen.execute.compile import Limits, compile_c, execute
-from polymap.codegen.execute.run import run_c
+from polymap.codegen.compile import Limits, compile_c, execute
+from polymap.codegen.run import run_c
 from polymap.ir.errors import CompilerError
 from tests.unit.codegen.programs import matmul
 
@@ -57,7 +57,7 @@ def test_programs_live_in_a_directory_of_their_own(monkeypatch: pytest.MonkeyPat
         modes.append(stat.S_IMODE(directory.stat().st_mode))
         return compile_c(source, directory, flags)
 
-    monkeypatch.setattr("polymap.codegen.execute.run.compile_c", watched)
+    monkeypatch.setattr("polymap.codegen.run.compile_c", watched)
     assert run_c(*matmul(), expected=()).matches_reference
     assert modes == [0o700]
     assert list(tmp_path.iterdir()) == []

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polymap.codegen.execute.run import generate_c
 from polymap.codegen.forms import Form
+from polymap.codegen.run import generate_c
 from polymap.workload.c.reader import from_c
 from tests.c_tally import MACHINE, program_order
 

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from polymap.codegen.execute.interpret import Data
-from polymap.codegen.execute.reference import reference
-from polymap.codegen.execute.run import random_data, rounding_bound
+from polymap.codegen.interpret import Data
 from polymap.codegen.lower.elements import element_types
+from polymap.codegen.reference import reference
+from polymap.codegen.run import random_data, rounding_bound
 from polymap.ir.loopnest import Access, Workload
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum

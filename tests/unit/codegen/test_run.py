@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from polymap.codegen.execute.run import generate_c, run_c, run_source
 from polymap.codegen.forms import Form
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.codegen.run import generate_c, run_c, run_source
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import WorkloadError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, FanoutKind, MemoryLevel

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from polymap.codegen.execute.run import generate_c, run_source
 from polymap.codegen.forms import Form
 from polymap.codegen.lower.ast import Binary, Choice, Element, Expr, Int, Invoke, Name, add, minimum, modulo, multiply
 from polymap.codegen.lower.elements import c_name
 from polymap.codegen.lower.printer import expression
+from polymap.codegen.run import generate_c, run_source
 from polymap.ir.errors import BudgetError, MappingError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

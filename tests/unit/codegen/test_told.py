@@ -12,9 +12,8 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
-from polymap.report.page import transform_page
-from polymap.report.page.transformed import original_marks, result_marks
-from polymap.report.text import transform_text
+from polymap.report import transform_page, transform_text
+from polymap.report.transform_html import original_marks, result_marks
 
 PRODUCT = """\
 void product(int n, double A[n][n], double B[n][n], double C[n][n]) {

@@ -7,7 +7,7 @@ from itertools import product
 
 from polymap.codegen.lower.nest import StoragePoint, read_nest
 from polymap.codegen.lower.window import moduli
-from polymap.costmodel.simulator.tree import executions, resolve
+from polymap.costmodel.referees.walked_tree import executions, resolve
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

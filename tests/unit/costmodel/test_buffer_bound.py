@@ -8,8 +8,8 @@ from math import prod, sqrt
 
 import pytest
 
-from polymap.costmodel.analysis.bounds import compulsory_bits
-from polymap.costmodel.analysis.buffer_bound import least_traffic_bits, schedule_bits
+from polymap.costmodel.bounds import compulsory_bits
+from polymap.costmodel.buffer_bound import least_traffic_bits, schedule_bits
 from polymap.costmodel.closed_form.groups import workload_model
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload

@@ -11,7 +11,7 @@ from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.closed_form.groups import axis_forms
 from polymap.costmodel.counts import Counts, LevelUse
 from polymap.costmodel.evaluation import evaluate, simulate, violations
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Access, Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal

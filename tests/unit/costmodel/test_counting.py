@@ -10,7 +10,7 @@ import pytest
 from polymap.costmodel import counting
 from polymap.costmodel.counting import counted, moves_of
 from polymap.costmodel.evaluation import evaluate, simulate, violations
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.costmodel.analysis.crossovers import Family, crossover, family, placements, tilings
+from polymap.costmodel.crossovers import Family, crossover, family, placements, tilings
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.costmodel.analysis.bounds import compulsory_traffic
-from polymap.costmodel.analysis.footprint import axis_groups, footprints, touched_elements
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.bounds import compulsory_traffic
+from polymap.costmodel.footprint import axis_groups, footprints, touched_elements
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.quasi_affine import dim
 from polymap.schedules.check import check_mapping
 from polymap.workload.einsums import einsum

@@ -11,7 +11,7 @@ import polymap as pm
 from polymap.costmodel.counts import Traffic
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search.result.documents import cost_document, json_text
+from polymap.search.documents import cost_document, json_text
 
 LONG = 10**11  # three of them: 10^33 multiplications
 GEMM = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=LONG, n=LONG, k=LONG)

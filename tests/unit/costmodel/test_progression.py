@@ -7,7 +7,8 @@ from itertools import product
 
 import pytest
 
-from polymap.arithmetic.progression import (
+from polymap.ir.errors import BudgetError
+from polymap.poly.progression import (
     NestedProgression,
     Placed,
     Scattered,
@@ -19,7 +20,6 @@ from polymap.arithmetic.progression import (
     translated_sum,
     union,
 )
-from polymap.ir.errors import BudgetError
 
 Step = tuple[int, int]
 

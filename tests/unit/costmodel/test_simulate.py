@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from polymap.costmodel.counts import Counts, LevelUse
-from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import (
     Access,
     Dim,

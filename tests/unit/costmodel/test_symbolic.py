@@ -15,13 +15,13 @@ import pytest
 import sympy
 
 import polymap as pm
+from polymap.costmodel.closed_form.derivation import formula
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.simulator.walk import count_by_simulation
-from polymap.costmodel.symbolic.derivation import formula
+from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import BudgetError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.search.result.documents import cost_document
+from polymap.search.documents import cost_document
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case

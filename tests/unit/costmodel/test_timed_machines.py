@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.costmodel.analysis.machine_fit import downhill, rank_correlation
+from polymap.costmodel.machine_fit import downhill, rank_correlation
 from polymap.ir import ArchError, OptionError
-from polymap.report.text.explanation import explain
+from polymap.report.explanation import explain
 from polymap.search.enumeration.score import scale_of
 
 FIELDS = {

@@ -14,7 +14,7 @@ from polymap.poly import deadlines as module
 from polymap.poly.budgets import budget, check_clock, is_exhausted
 from polymap.poly.deadlines import Effort, at_first, in_a_process, within, within_work
 from polymap.poly.tables import Table
-from polymap.processes.clocks import ending_within
+from polymap.resources.clocks import ending_within
 from polymap.workload.dependence_analysis import dependence_relations, dependences
 from polymap.workload.einsums import einsum
 from tests.nests import NESTS

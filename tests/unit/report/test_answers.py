@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from polymap.ir.violation import InstancePoint, Violation
-from polymap.search.result.documents import json_text, number, violation_document
+from polymap.search.documents import json_text, number, violation_document
 
 
 @pytest.mark.parametrize(

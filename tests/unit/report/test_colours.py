@@ -14,21 +14,17 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.report.figures.axes import FORMS, OTHER, mark
 from polymap.report.figures.chart import BOUND, FOUND
+from polymap.report.figures.cloud import cloud_figure, cloud_places, cloud_svg
+from polymap.report.figures.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
 from polymap.report.figures.nest_svg import mapping_svg
+from polymap.report.figures.order_classes import _COLOURS as CLASSES, order_figure, order_svg
+from polymap.report.figures.proof import KINDS
 from polymap.report.figures.residency import residency_figure, residency_svg
 from polymap.report.figures.roofline import ROOF_COLOURS, roofline_svg
 from polymap.report.figures.svg import MORE_COLOURS, ROLE_COLOURS, tensor_colours
 from polymap.report.figures.traffic import traffic_svg
-from polymap.report.space.axes import FORMS, OTHER, mark
-from polymap.report.space.cloud import cloud_figure, cloud_places, cloud_svg
-from polymap.report.space.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
-from polymap.report.space.order_classes import (
-    _COLOURS as CLASSES,  # pyright: ignore[reportPrivateUsage]
-    order_figure,
-    order_svg,
-)
-from polymap.report.space.proof import KINDS
 
 EYES = {
     "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from polymap.report.text.explanation import compare, explain
-from polymap.report.text.reuse import Loop, stays
+from polymap.report.explanation import compare, explain
+from polymap.report.reuse import Loop, stays
 from tests.unit.report.shared import (
     CONVOLUTION,
     FLAT,
@@ -70,7 +70,7 @@ def test_the_runner_up_is_compared_by_its_largest_differences() -> None:
 
 def test_equal_differences_stand_in_the_machines_order_in_every_process() -> None:
     program = (
-        "import polymap as pm; from polymap.report.text.explanation import compare;"
+        "import polymap as pm; from polymap.report.explanation import compare;"
         "w = pm.einsum('C[m] += A[m] * B[m]', m=8);"
         "a = pm.io.arch_from_document({'name': 'x', 'nodes': [{'level': 'D', 'read_pj': 8, 'write_pj': 8},"
         " {'level': 'L', 'read_pj': 1, 'write_pj': 1}, {'compute': 'M'}]});"

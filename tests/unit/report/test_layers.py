@@ -9,9 +9,9 @@ import pytest
 import polymap as pm
 from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
+from polymap.mapping_space.samples import sample_mappings
+from polymap.report.figures.coordinates import coordinates_figure
 from polymap.report.figures.layer_bars import LayerBar, LayerBarsFigure, layer_bars_svg
-from polymap.report.space.coordinates import coordinates_figure
-from polymap.sampling.sample import sample_mappings
 from polymap.workload.layers import matmul
 from tests.unit.report.test_space_figures import assert_inside, hints_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.costmodel.analysis.nest import RowKind, bare_text, mapping_text, nest_figure
+from polymap.costmodel.nest import RowKind, bare_text, mapping_text, nest_figure
 from polymap.ir.mapping import Branch, Compute, Mapping, Storage, Temporal
 from tests.nests import at, statement, workload
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, TUTORIAL, WEIGHTS_STAY, nest

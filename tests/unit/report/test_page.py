@@ -15,11 +15,11 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
-from polymap.report.page import html
-from polymap.report.page.many import network_page, sweep_page
-from polymap.report.page.report import report_page
-from polymap.report.space import cloud_figure, cloud_places, cloud_svg
-from polymap.report.text.explanation import explain
+from polymap.report import html
+from polymap.report.explanation import explain
+from polymap.report.figures import cloud_figure, cloud_places, cloud_svg
+from polymap.report.many import network_page, sweep_page
+from polymap.report.report import report_page
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import polymap as pm
-from polymap.report.page import results as page
-from polymap.search.result import reading
+from polymap.report import results as page
+from polymap.search import reading
 
 SMALL = pm.conv2d(K=4, C=3, H=6, W=6, R=3, S=3, padding=1, name="small")
 FLAT = pm.load_arch("flat3")

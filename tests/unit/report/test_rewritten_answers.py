@@ -14,7 +14,7 @@ import pytest
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.inputs import parse_json
-from polymap.search.result import result_document, result_from_document
+from polymap.search import result_document, result_from_document
 
 STENCILS = """void f(double A[10][10], double C[10][10]%s) {%s
   for (int i = 1; i < 9; i++)

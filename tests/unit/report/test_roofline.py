@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from polymap.costmodel.analysis.rooflines import roofline
+from polymap.costmodel.rooflines import roofline
 from polymap.report.figures.roofline import roofline_figure, roofline_text
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, TUTORIAL, WEIGHTS_STAY, cost_of, nest
 

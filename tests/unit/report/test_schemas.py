@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.networks import sweep_of_document
-from polymap.report.text import SCHEMAS, schema_text
+from polymap.report import SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,12 +11,15 @@ import pytest
 
 import polymap as pm
 from polymap.networks import SweepRow, SweepTable
-from polymap.report.page import progress
-from polymap.report.page.report import Answer, _second  # pyright: ignore[reportPrivateUsage]
-from polymap.report.space.course import FateFigure
-from polymap.report.space.sensitivity import sensitivity_svg
-from polymap.report.space.winners import winner_svg
-from polymap.report.text import machine_label, sweep_text
+from polymap.report import progress, sweep_text
+from polymap.report.figures.course import FateFigure
+from polymap.report.figures.sensitivity import sensitivity_svg
+from polymap.report.figures.winners import winner_svg
+from polymap.report.networks import machine_label
+from polymap.report.report import (
+    Answer,
+    _second,  # pyright: ignore[reportPrivateUsage]
+)
 from polymap.study import CapacityCurve, CapacityPoint, Fusion, Winner, WinnerStudy, knee_of
 
 UNKNOWN = "not known"

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 import polymap as pm
-from polymap.codegen.execute.run import CRun
+from polymap.codegen.run import CRun
 from polymap.ir import display
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import Violation
 from polymap.report.figures.array_map import array_figure
+from polymap.report.figures.cloud import cloud_figure
+from polymap.report.figures.course import course_figure, fate_figure
 from polymap.report.figures.domain import domain_figure
+from polymap.report.figures.order_classes import order_figure
+from polymap.report.figures.proof import proof_figure
+from polymap.report.figures.rarity import rarity_figure
 from polymap.report.figures.residency import residency_figure
 from polymap.report.figures.schedule import schedule_figure
-from polymap.report.space.cloud import cloud_figure
-from polymap.report.space.course import course_figure, fate_figure
-from polymap.report.space.order_classes import order_figure
-from polymap.report.space.proof import proof_figure
-from polymap.report.space.rarity import rarity_figure
-from polymap.report.space.smoothness import smooth_figure
-from polymap.search.result.result import SearchResult, SpaceCount
+from polymap.report.figures.smoothness import smooth_figure
+from polymap.search.result import SearchResult, SpaceCount
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, cost_of
 
 
@@ -76,10 +76,10 @@ def test_a_run_prints_what_it_found() -> None:
 def test_the_first_print_loads_the_reports() -> None:
     program = (
         "import sys, polymap\nfrom polymap.ir.mapping import *\n"
-        "assert 'polymap.report.page.shown' not in sys.modules\n"
+        "assert 'polymap.report.shown' not in sys.modules\n"
         "print(Mapping((Temporal('i', 1), Compute('S'))))\n"
         "print(repr(polymap.load_arch('flat3')), polymap.matmul(m=2, n=2, k=2))\n"
-        "assert not {'ortools', 'pandas', 'polymap.search.run', 'polymap.study.comparison'} & set(sys.modules)"
+        "assert not {'ortools', 'pandas', 'polymap.search', 'polymap.networks.comparison'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("mapping\n\nloop nest")

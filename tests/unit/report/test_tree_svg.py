@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import polymap as pm
-from polymap.costmodel.analysis.nest import nest_figure
+from polymap.costmodel.nest import nest_figure
 from polymap.ir.mapping import MappingNode
 from polymap.report.figures.nest_svg import bare_svg, mapping_svg
 from polymap.report.figures.svg import tensor_colours

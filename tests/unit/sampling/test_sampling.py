@@ -16,10 +16,10 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.sampling.moves import distance, features, neighbours
-from polymap.sampling.sample import sample_mappings
-from polymap.sampling.scores import score_mappings
-from polymap.schedules.space.uniform import uniform_trees
+from polymap.mapping_space.moves import distance, features, neighbours
+from polymap.mapping_space.samples import sample_mappings
+from polymap.mapping_space.scores import score_mappings
+from polymap.schedules.uniform import uniform_trees
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload

@@ -11,7 +11,7 @@ from polymap.ir.errors import BudgetError, MappingError
 from polymap.ir.loopnest import Operator
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.poly import deadlines as within
-from polymap.report.text.answers import checkup_document
+from polymap.report.answers import checkup_document
 from polymap.schedules.legality import dependence_violations
 from polymap.schedules.legality_report import checkup
 from polymap.workload.c.reader import from_c

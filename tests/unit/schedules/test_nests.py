@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.report.text.summary import nests_text
+from polymap.report.summary import nests_text
 from polymap.schedules.nests import nests
 from polymap.workload.c.reader import from_c
 

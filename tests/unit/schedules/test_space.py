@@ -10,8 +10,8 @@ import pytest
 from polymap.arch.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
-from polymap.schedules.space import orders as space_orders
-from polymap.schedules.space.size import SpaceSize, legal_count, space_size, syntactic_count
+from polymap.schedules import orders as space_orders
+from polymap.schedules.size import SpaceSize, legal_count, space_size, syntactic_count
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from tests.referee.all_trees import all_trees

@@ -13,7 +13,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, MappingNode, Storage
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.legality import dependence_violations
-from polymap.schedules.space.size import legal_count
+from polymap.schedules.size import legal_count
 from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import random_problem

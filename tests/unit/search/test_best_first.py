@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 
-from polymap.search.resources.best_first import BestFirst
+from polymap.resources.best_first import BestFirst
 
 
 def by_name(part: str) -> str:

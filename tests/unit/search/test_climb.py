@@ -11,6 +11,9 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Mapping
+from polymap.resources import Work
+from polymap.search.any_size import SiblingSearch, climb_structures
+from polymap.search.any_size.sibling_search import SingleStructure
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.local import climber_for
 from polymap.search.local.chain_trees import trees_of_chain
@@ -20,8 +23,6 @@ from polymap.search.local.neighbours import Neighbours
 from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
 from polymap.search.local.tree_scores import TreeScores
-from polymap.search.parallelism_bounds import SiblingSearch, climb_structures
-from polymap.search.parallelism_bounds.engine import SingleStructure
 from polymap.search.problem import (
     Problem,
     analyse,
@@ -31,7 +32,6 @@ from polymap.search.problem import (
     refusals,
     rules_from_document,
 )
-from polymap.search.resources import Work
 from tests.tree_siblings import refine, sibling_counts
 
 MACHINES = ("eyeriss_like", "simba_like", "tpu_like", "flat3", "cluster4")

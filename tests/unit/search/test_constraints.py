@@ -14,7 +14,7 @@ from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Spatial, Storage, Temporal
-from polymap.report.text.summary import no_answer_text
+from polymap.report.summary import no_answer_text
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import AtLeast, AtMost, Factor, Held, Intrinsic, Outside, Utilization, rule_text
 from tests.unit.search.machines import two_levels

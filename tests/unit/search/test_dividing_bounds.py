@@ -14,6 +14,7 @@ import pytest
 
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Mapping
+from polymap.resources.caches import SearchCaches
 from polymap.search.dividing import single_tensor_bound
 from polymap.search.dividing.bounds import first_states
 from polymap.search.dividing.branch_and_bound import (
@@ -39,7 +40,6 @@ from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.scores import exact_score
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.resources.caches import SearchCaches
 from polymap.workload.einsums import einsum
 from tests.unit.search.tree_chains import Case, Rows, random_case, rows_of
 

@@ -9,13 +9,13 @@ from fractions import Fraction
 from polymap import matmul
 from polymap.explore import provers
 from polymap.ir.loopnest import Workload
-from polymap.search.resources import Stop
-from polymap.search.result.result import SpaceCount
-from polymap.search.run.driver import Kind, Line, Search, Table, first
-from polymap.search.run.evidence import Evidence, Incumbent
-from polymap.search.run.options import Options
-from polymap.search.run.programs import program_order
-from polymap.search.run.provers import read_question
+from polymap.resources import Stop
+from polymap.search.driver import Kind, Line, Search, Table, first
+from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.options import Options
+from polymap.search.program_search import program_order
+from polymap.search.provers import read_question
+from polymap.search.result import SpaceCount
 from tests.unit.search.machines import two_levels
 
 SMALL = matmul(m=3, n=2, k=1)

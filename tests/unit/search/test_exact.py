@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from polymap.arithmetic.exact import Arithmetic, Kind, arithmetic_for, count_type
-from polymap.arithmetic.primes import is_prime, split
+from polymap.poly.exact import Arithmetic, Kind, arithmetic_for, count_type
+from polymap.poly.primes import is_prime, split
 
 KINDS = {Kind.NARROW: 57, Kind.WIDE: 94, Kind.LONG: 1500}
 

@@ -15,11 +15,11 @@ from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.ir.mapping import Temporal
 from polymap.report.figures.front import front_figure, front_svg, front_text
-from polymap.report.text.summary import status_text
+from polymap.report.summary import status_text
+from polymap.search.answer import Question, best_so_far, front_answer
+from polymap.search.documents import json_text, result_document
 from polymap.search.problem.goals import parse_objective
-from polymap.search.result.documents import json_text, result_document
-from polymap.search.result.result import Progress, SearchResult, SpaceCount
-from polymap.search.run.answer import Question, best_so_far, front_answer
+from polymap.search.result import Progress, SearchResult, SpaceCount
 from tests.unit.search.machines import two_levels
 
 GEMM = matmul(m=8, n=8, k=8)

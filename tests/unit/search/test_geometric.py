@@ -7,7 +7,7 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.geometric_bounds.geometric import Programs, solve
+from polymap.search.any_size.geometric import Programs, solve
 
 FloatArray = NDArray[np.float64]
 

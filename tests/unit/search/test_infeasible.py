@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.analysis.footprint import bits_at_once
+from polymap.costmodel.footprint import bits_at_once
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel

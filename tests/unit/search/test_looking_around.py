@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import polymap as pm
+from polymap.networks import comparison
+from polymap.resources import Limits, Memory
 from polymap.search.local import DividingPolish, climber_for
 from polymap.search.local.tuning import TUNING
 from polymap.search.problem import measure_of, parse_objective
-from polymap.search.resources import Limits, Memory
-from polymap.study import comparison
 
 LAYER, FLAT = pm.matmul(m=64, n=48, k=96), pm.load_arch("flat3")
 ENERGY = parse_objective("energy", FLAT)

@@ -13,17 +13,16 @@ from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.report.text.summary import no_answer_text, result_text
-from polymap.search import parallelism_bounds
+from polymap.report.summary import no_answer_text, result_text
+from polymap.resources.memory import Memory, resident_mb
+from polymap.search import any_size, provers as run
+from polymap.search.any_size.sibling_search import SiblingSearch
+from polymap.search.documents import result_document
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.parallelism_bounds.engine import SiblingSearch
+from polymap.search.options import TUNING
 from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
-from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.result.documents import result_document
-from polymap.search.result.result import Progress
-from polymap.search.run import provers as run
-from polymap.search.run.options import TUNING
+from polymap.search.result import Progress
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels
@@ -140,7 +139,7 @@ def test_what_is_not_exhausted_is_called_a_time_out_only_at_a_limit(monkeypatch:
     floor = floor_of(OUTER, PAIR, parse_objective("energy", PAIR))
     wanted = {"limits": {"energy": floor}}  # no tree has so little: structures show it, else a walk over all of them
     assert explore(OUTER, PAIR, constraints=wanted, work_limit=500).status == "INFEASIBLE"
-    monkeypatch.setattr(parallelism_bounds, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(any_size, "climb_structures", lambda *asked: asked[2])
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", floor)
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=500)

@@ -10,11 +10,11 @@ import pytest
 from polymap.costmodel import evaluate
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
+from polymap.search.any_size.geometric_search import ProductSearch
+from polymap.search.any_size.monomials import Monomial, NodeMonomials
+from polymap.search.any_size.node_orders import order_monomials
+from polymap.search.any_size.rounding import trees_near
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.geometric_bounds.monomials import Monomial, NodeMonomials
-from polymap.search.geometric_bounds.orders import order_monomials
-from polymap.search.geometric_bounds.rounding import trees_near
-from polymap.search.geometric_bounds.search import ProductSearch
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph, holder_graph
 from polymap.search.problem.measure import Measure, measure_of

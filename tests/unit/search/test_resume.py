@@ -13,16 +13,15 @@ from polymap.cli.command_line import main
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
-from polymap.report.space.course import course_figure, course_svg
-from polymap.search import parallelism_bounds
-from polymap.search.geometric_bounds.search import ProductSearch
-from polymap.search.parallelism_bounds.engine import SiblingSearch
-from polymap.search.resources.memory import Memory, resident_mb
-from polymap.search.result.result import SearchResult
-from polymap.search.run import provers as run
-from polymap.search.run.driver import Search
-from polymap.search.run.evidence import Evidence
-from polymap.search.run.options import TUNING
+from polymap.report.figures.course import course_figure, course_svg
+from polymap.resources.memory import Memory, resident_mb
+from polymap.search import any_size, provers as run
+from polymap.search.any_size.geometric_search import ProductSearch
+from polymap.search.any_size.sibling_search import SiblingSearch
+from polymap.search.driver import Search
+from polymap.search.evidence import Evidence
+from polymap.search.options import TUNING
+from polymap.search.result import SearchResult
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
@@ -75,7 +74,7 @@ def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
 
 def test_programs_go_on_with_the_boxes_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
-    monkeypatch.setattr(parallelism_bounds, "climb_structures", lambda *asked: asked[2])  # structures say nothing here
+    monkeypatch.setattr(any_size, "climb_structures", lambda *asked: asked[2])  # structures say nothing here
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", None)
     begun: list[object] = []

@@ -18,15 +18,15 @@ from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.search import in_order, provers as run
 from polymap.search.enumeration.trees import scored_trees
+from polymap.search.feasible import Dividing
 from polymap.search.problem import rule_checks
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rule_checks import refusals, tree_paths
 from polymap.search.problem.rules import Intrinsic, figure
-from polymap.search.run import in_order, provers as run
-from polymap.search.run.feasible import Dividing
-from polymap.search.run.rule_clashes import clashing
+from polymap.search.rule_clashes import clashing
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels
@@ -205,7 +205,7 @@ def test_a_mapping_that_breaks_a_rule_is_no_answer_of_the_exact_search(
 
 
 def test_a_bound_above_a_mapping_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.search.run.answer.floor_of", lambda *_: Fraction(10**9))
+    monkeypatch.setattr("polymap.search.answer.floor_of", lambda *_: Fraction(10**9))
     with pytest.raises(AssertionError, match="better than what no mapping can beat"):
         explore(GEMM, FLAT, tiles="divide")
 

@@ -9,10 +9,10 @@ from math import prod
 
 import pytest
 
+from polymap.resources.caches import SearchCaches
 from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, most_saved, window_counts
 from polymap.search.problem.lattice import divisors, prime_factors
 from polymap.search.problem.problem import IndexGroup
-from polymap.search.resources.caches import SearchCaches
 
 Loops = tuple[tuple[str, int], ...]  # (dim, trips), innermost first; "" for a dim that the tensor lacks
 

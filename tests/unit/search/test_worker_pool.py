@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from polymap.ir.errors import OptionError, SolverError
-from polymap.search.resources import worker_pool as pool_module
-from polymap.search.resources.limits import Processes
-from polymap.search.resources.memory import resident_mb
-from polymap.search.resources.worker_pool import WorkerPool
+from polymap.resources import worker_pool as pool_module
+from polymap.resources.limits import Processes
+from polymap.resources.memory import resident_mb
+from polymap.resources.worker_pool import WorkerPool
 from tests import pool_work
 
 
@@ -126,8 +126,8 @@ def test_an_interrupt_leaves_no_process_and_reaches_none_of_them(capfd: pytest.C
 CALLER = """
 from pathlib import Path
 from tests import pool_work
-from polymap.search.resources.limits import Processes
-from polymap.search.resources.worker_pool import WorkerPool
+from polymap.resources.limits import Processes
+from polymap.resources.worker_pool import WorkerPool
 
 processes = Processes(2)
 with WorkerPool(processes, pool_work.bench, (0,), pool_work.{work}, lambda: False) as pool:

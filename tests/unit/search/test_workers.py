@@ -14,10 +14,10 @@ import pytest
 from polymap import conv2d, evaluate, explore, matmul
 from polymap.explore import search
 from polymap.ir.loopnest import Workload
+from polymap.resources import worker_pool
 from polymap.search.dividing import engine
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.resources import worker_pool
-from polymap.search.result.result import Progress, SearchResult
+from polymap.search.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

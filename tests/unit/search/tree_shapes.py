@@ -9,8 +9,8 @@ from fractions import Fraction
 from math import prod
 
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
+from polymap.search.any_size.node_orders import State
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.search.geometric_bounds.orders import State
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph

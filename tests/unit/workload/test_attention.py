@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.search.run.chains import Segment
+from polymap.search.chains import Segment
 from polymap.workload.joining import join_nests, links_by_name, why_apart
 
 TEXTS = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.execute.reference import interpreted
+from polymap.codegen.reference import interpreted
 from polymap.ir.errors import WorkloadError
 from polymap.workload.c.reader import from_c
 from tests.lazy_programs import steps_of_text, steps_of_workload

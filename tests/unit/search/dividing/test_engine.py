@@ -6,8 +6,8 @@ import pytest
 
 import polymap as pm
 from polymap.explore import search
+from polymap.resources import OutOfTime
 from polymap.search.dividing import engine
-from polymap.search.resources import OutOfTime
 
 
 def test_a_limit_that_ends_a_probe_ends_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

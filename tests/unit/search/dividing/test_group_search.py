@@ -18,6 +18,7 @@ import polymap.search.dividing.engine as engine
 import polymap.search.dividing.marks as marks
 import polymap.search.dividing.steps as steps
 from polymap.ir.mapping import Mapping
+from polymap.resources.limits import never
 from polymap.search.dividing.cost_tables import Tables, build_tables, load_weights, tables_at, tables_below
 from polymap.search.dividing.groups import Group, groups_of, is_searched_at_once
 from polymap.search.dividing.loop_order import CompletedMapping
@@ -26,7 +27,6 @@ from polymap.search.dividing.progress import Incumbent
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import Structure
-from polymap.search.resources.limits import never
 from tests.case_machines import with_wires
 from tests.referee.problems import random_problem
 from tests.unit.search.dividing.test_groups import unlike

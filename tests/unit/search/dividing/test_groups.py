@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
+from polymap.resources.limits import never
 from polymap.search.dividing.bounds import (
     State,
     costs_inside,
@@ -32,7 +33,6 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import Structures, enumerate_structures
-from polymap.search.resources.limits import never
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.problems import random_problem
 

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 import polymap.search.dividing.marks as marks
-from polymap.arithmetic import Numbers
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Mapping
+from polymap.poly import Numbers
+from polymap.resources.caches import SearchCaches
+from polymap.resources.limits import never
 from polymap.search.dividing.bounds import (
     Move,
     Multipliers,
@@ -38,8 +40,6 @@ from polymap.search.dividing.steps import StopPoint, solve_structures
 from polymap.search.dividing.window_paths import most_saved, most_saved_outside, window_counts
 from polymap.search.problem.problem import IndexGroup, analyse
 from polymap.search.problem.structures import Structure
-from polymap.search.resources.caches import SearchCaches
-from polymap.search.resources.limits import never
 from polymap.workload.einsums import einsum
 from tests.unit.search.tree_chains import Case, case_of, full_case, random_case
 

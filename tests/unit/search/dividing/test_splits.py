@@ -16,6 +16,7 @@ import polymap.search.dividing.splits as splits
 import polymap.search.dividing.steps as steps
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping
+from polymap.resources.limits import never
 from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.groups import least_value
@@ -27,7 +28,6 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
-from polymap.search.resources.limits import never
 from polymap.workload.einsums import einsum
 from tests.unit.search.tree_chains import Case, full_case, random_case
 

@@ -8,9 +8,9 @@ from itertools import chain, combinations
 
 import pytest
 
-from polymap.search.parallelism_bounds.crossings import sibling_ranges
-from polymap.search.parallelism_bounds.single_tensor import one_box
-from polymap.search.parallelism_bounds.tensor_costs import least_components
+from polymap.search.any_size.crossings import sibling_ranges
+from polymap.search.any_size.single_tensor import one_box
+from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph, holder_graph, level_graph, node_weights, unfolded

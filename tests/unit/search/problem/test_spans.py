@@ -8,10 +8,10 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Workload
+from polymap.resources import never
 from polymap.search.dividing import solve
 from polymap.search.problem import Rules, Span, analyse, measure_of, parse_objective, refusals
 from polymap.search.problem.rules import rule_text
-from polymap.search.resources import never
 from tests.referee.all_trees import all_trees
 
 LEVELS = [{"level": "DRAM", "read_pj": 50, "write_pj": 50}, {"level": "G", "capacity_bits": 48, "read_pj": 2}]

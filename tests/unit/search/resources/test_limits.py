@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from polymap.search.resources.limits import Limits, Work, never
-from polymap.search.resources.memory import Memory, resident_mb
+from polymap.resources.limits import Limits, Work, never
+from polymap.resources.memory import Memory, resident_mb
 
 
 class Clock:

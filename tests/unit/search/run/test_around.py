@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polymap as pm
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search.run.around import Around, HeldTile, is_in_order, read_off, with_one_more
-from polymap.search.run.fused_trees import Interface
+from polymap.search.around import Around, HeldTile, is_in_order, read_off, with_one_more
+from polymap.search.fused_trees import Interface
 
 PAIR = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
 WORK = pm.program(PAIR, m=64, n=32, k=8, p=4, temporary=["T"], bits=8)

@@ -10,12 +10,12 @@ import pytest
 import polymap as pm
 from polymap.explore import provers, search
 from polymap.ir import Architecture, Branch, Spatial, Storage, Workload
-from polymap.search.resources import never
-from polymap.search.run.chains import Chains, Segment, begin_chains, begin_dividing_trees, tiles_tried
-from polymap.search.run.evidence import Evidence
-from polymap.search.run.options import Options
-from polymap.search.run.provers import read_question
-from polymap.search.run.refunds import bound_by_refunds
+from polymap.resources import never
+from polymap.search.chains import Chains, Segment, begin_chains, begin_dividing_trees, tiles_tried
+from polymap.search.evidence import Evidence
+from polymap.search.options import Options
+from polymap.search.provers import read_question
+from polymap.search.refunds import bound_by_refunds
 from tests.referee.test_refunds import chain_and_machine
 from tests.unit.search.run.test_nest_after_nest import begun as begun_apart, buffer
 

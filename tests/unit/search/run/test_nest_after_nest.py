@@ -9,12 +9,12 @@ import pytest
 import polymap as pm
 from polymap.explore import provers, search
 from polymap.ir import Architecture, Workload
-from polymap.search.resources import never
-from polymap.search.run.evidence import Evidence
-from polymap.search.run.nest_after_nest import begin_nest_after_nest, nests_in_sequence
-from polymap.search.run.options import Options
-from polymap.search.run.provers import read_question
-from polymap.study.fusion_gain import runs_nest_after_nest
+from polymap.networks.fusion_gain import runs_nest_after_nest
+from polymap.resources import never
+from polymap.search.evidence import Evidence
+from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
+from polymap.search.options import Options
+from polymap.search.provers import read_question
 
 CHAINS = (
     ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"],

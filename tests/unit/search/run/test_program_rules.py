@@ -14,7 +14,7 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Branch, Compute, Mapping, MappingNode, OptionError, Spatial, Storage, Temporal, Workload
-from polymap.search.result import SearchResult
+from polymap.search import SearchResult
 
 Loop = TypeVar("Loop", Temporal, Spatial)
 Way = tuple[str, tuple[MappingNode, ...]]

@@ -15,7 +15,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.rule_checks import refusals
 from polymap.search.problem.rules import AtMost, Factor, Held, Intrinsic, Rules, Utilization
-from polymap.search.run.refuted import is_refuted, most_busy
+from polymap.search.refuted import is_refuted, most_busy
 from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 

@@ -1,8 +1,0 @@
-"""Generated C, compiled, run and compared with its reference."""
-
-from polymap.lazy import lazy
-
-with lazy(__name__):
-    from polymap.codegen.execute.compile import COMPILERS as COMPILERS, compile_with as compile_with
-    from polymap.codegen.execute.preprocess import preprocessed as preprocessed
-    from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c

@@ -1,0 +1,225 @@
+"""The result of a workload computed with numpy; shares nothing with the lowering except the loop nest.
+
+Sums of products over a box are einsums over strided views, one per offset of the window dims; every other single
+statement walks its domain in blocks; programs of several statements are interpreted in textual order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from polymap.codegen.interpret import Data, Values, evaluate_blocks, interpret
+from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload, is_box
+
+_EXACT_IN_FLOAT64 = 2**53
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The expected written tensors.
+
+    magnitudes: per element, the sum of the magnitudes of its terms (floats only). additions: a bound on the number of
+    terms. is_sum: the program is one accumulation of products; then both bound the error of sums in any order.
+    """
+
+    values: Data
+    magnitudes: Data
+    additions: int
+    is_sum: bool
+
+
+def reference(workload: Workload, data: Data) -> Reference:
+    """Return the result of the workload on `data` (every read or initial tensor; int64 or float64 arrays).
+
+    A C program computes in its own types. Raises UndefinedValueError if its result is undefined in C.
+    """
+    if workload.original is not None:
+        return Reference(interpreted(workload, data), {}, additions=0, is_sum=False)
+    values = _run(workload, data)
+    is_float = any(array.dtype.kind == "f" for array in data.values())
+    magnitudes: Data = {}
+    if is_float:
+        magnitudes = _run(_of_magnitudes(workload), {name: np.abs(array) for name, array in data.items()})
+    additions = sum(_additions(workload, statement) for statement in workload.statements)
+    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
+    return Reference(values, magnitudes, additions, len(workload.statements) == 1 and operations <= {"*"})
+
+
+def interpreted(workload: Workload, data: Data) -> Data:
+    """Return the result of a C program on `data`, every value computed in its C type."""
+    arrays: Data = {}
+    for tensor in workload.tensors:
+        values = data.get(tensor.name, np.zeros(tensor.shape, dtype=np.int64))
+        arrays[tensor.name] = values.astype(tensor.element_type or "int64")
+    with np.errstate(all="ignore"):
+        interpret(workload, arrays)
+    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+
+
+def sum_magnitudes(workload: Workload, data: Data) -> tuple[Data, int] | None:
+    """Return the magnitudes and the number of terms that bound the rounding errors of one accumulation of products.
+
+    None for any other program.
+    """
+    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
+    if len(workload.statements) != 1 or not operations <= {"*", "neg"}:
+        return None
+    absolute = {name: np.abs(array.astype(np.float64)) for name, array in data.items()}
+    return _run(_of_magnitudes(workload), absolute), _additions(workload, workload.statements[0])
+
+
+def operations_of(expression: Expression) -> Iterator[str]:
+    """Yield the operations that occur in an expression."""
+    if isinstance(expression, Apply):
+        yield expression.operation
+        for argument in expression.arguments:
+            yield from operations_of(argument)
+    elif isinstance(expression, Convert):
+        yield from operations_of(expression.value)
+
+
+def _additions(workload: Workload, statement: Statement) -> int:
+    """Return a bound on the number of terms of one element: dims alone in an axis of the target select the element."""
+    return math.prod(workload.extents()[dim] for dim in statement.dims if dim not in statement.target.dims_alone)
+
+
+def _of_magnitudes(workload: Workload) -> Workload:
+    """Return the program that, run on absolute values, bounds the sum of the magnitudes of each element's terms."""
+    statements = tuple(
+        replace(
+            statement,
+            operator=Operator.MAX if statement.operator is Operator.MIN else statement.operator,
+            expression=_magnitude(statement.expression),
+        )
+        for statement in workload.statements
+    )
+    return replace(workload, statements=statements)
+
+
+def _magnitude(expression: Expression) -> Expression:
+    if isinstance(expression, Convert):
+        return _magnitude(expression.value)
+    if not isinstance(expression, Apply):
+        return expression
+    arguments = tuple(_magnitude(argument) for argument in expression.arguments)
+    if expression.operation == "neg":
+        return arguments[0]
+    operation = {"-": "+", "min": "max", "fmin": "fmax"}.get(expression.operation, expression.operation)
+    return Apply(operation, arguments)
+
+
+def _run(workload: Workload, data: Data) -> Data:
+    arrays = {name: array.copy() for name, array in data.items()}
+    dtype = np.result_type(*data.values()) if data else np.dtype(np.int64)
+    for statement in workload.statements:
+        tensor = workload.tensor(statement.target.tensor)
+        if tensor.name not in arrays:
+            arrays[tensor.name] = np.zeros(tensor.shape, dtype=dtype)
+    first, *others = workload.statements
+    with np.errstate(all="ignore"):  # what overflows or is undefined must do so in C as well
+        _run_statements(workload, first, others, arrays)
+    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+
+
+def _run_statements(workload: Workload, first: Statement, others: list[Statement], arrays: Data) -> None:
+    if others or _reads_itself(first):
+        interpret(workload, arrays)
+    elif _is_sum_of_products(first):
+        _einsum(workload, first, arrays)
+    else:
+        evaluate_blocks(workload, first, arrays)
+
+
+def _reads_itself(statement: Statement) -> bool:
+    return any(access.tensor == statement.target.tensor for access in statement.reads)
+
+
+def _is_sum_of_products(statement: Statement) -> bool:
+    if statement.operator is not Operator.ADD or not is_box(statement) or len(statement.dims) > len(_LETTERS):
+        return False
+    if not all(form.is_linear for access in (statement.target, *statement.reads) for form in access.index):
+        return False
+    plain = all(len(form.dims) <= 1 for form in statement.target.index)
+    own = [dim for form in statement.target.index for dim in form.dims]
+    return plain and len(set(own)) == len(own) and _is_product(statement.expression)
+
+
+def _is_product(expression: Expression) -> bool:
+    if isinstance(expression, Read):
+        return True
+    return isinstance(expression, Apply) and expression.operation == "*" and all(map(_is_product, expression.arguments))
+
+
+def _factors(expression: Expression) -> Iterator[int]:
+    if isinstance(expression, Read):
+        yield expression.access
+    elif isinstance(expression, Apply):
+        for argument in expression.arguments:
+            yield from _factors(argument)
+
+
+def _einsum(workload: Workload, statement: Statement, arrays: Data) -> None:
+    """Accumulate the einsum, one offset of the window dims (the smaller of two that share an axis) at a time."""
+    extents = workload.extents()
+    factors = [statement.reads[number] for number in _factors(statement.expression)]
+    target = statement.target
+    stepped = _window_dims(factors, extents)
+    swept = tuple(dim for dim in statement.dims if dim not in stepped)
+    exact = _fits_float64(workload, statement, [arrays[access.tensor] for access in factors])
+    letters = dict(zip(swept, _LETTERS, strict=False))
+    for offsets in itertools.product(*(range(extents[dim]) for dim in stepped)):
+        at = dict(zip(stepped, offsets, strict=True))
+        views = [_view(workload, access, arrays[access.tensor], swept, at) for access in factors]
+        # Whole numbers below 2^53 are exact in float64, where BLAS is fast.
+        operands = [view.astype(np.float64) if exact else view for view, _ in views]
+        place, own = _view(workload, target, arrays[target.tensor], swept, at)
+        missing = [dim for dim in own if all(dim not in dims for _, dims in views)]  # every such index gets the same
+        operands += [np.ones(extents[dim], dtype=operands[0].dtype) for dim in missing]
+        lists = ",".join(
+            ["".join(letters[dim] for dim in dims) for _, dims in views] + [letters[dim] for dim in missing]
+        )
+        text = f"{lists}->{''.join(letters[dim] for dim in own)}"
+        place += np.einsum(text, *operands, optimize=True).astype(place.dtype)
+
+
+def _window_dims(accesses: list[Access], extents: dict[str, int]) -> tuple[str, ...]:
+    stepped: dict[str, None] = {}
+    for access in accesses:
+        for form in access.index:
+            by_size = sorted(form.dims, key=lambda dim: extents[dim])
+            stepped.update(dict.fromkeys(by_size[:-1]))
+    return tuple(stepped)
+
+
+def _fits_float64(workload: Workload, statement: Statement, factors: list[Values]) -> bool:
+    size = math.prod(workload.extents()[dim] for dim in statement.dims)
+    for array in factors:
+        size *= int(np.max(np.abs(array), initial=0))
+    return size < _EXACT_IN_FLOAT64 or any(array.dtype.kind == "f" for array in factors)
+
+
+def _view(
+    workload: Workload, access: Access, array: Values, swept: tuple[str, ...], at: dict[str, int]
+) -> tuple[Values, tuple[str, ...]]:
+    """Return a strided view of the elements of an access, with one axis per swept dim that it has, and these dims."""
+    extents, tensor = workload.extents(), workload.tensor(access.tensor)
+    start = 0
+    strides: dict[str, int] = {}
+    for form, origin, stride in zip(access.index, tensor.origin, array.strides, strict=True):
+        start += (form.constant - origin) * stride
+        for dim, coefficient in form.coefficients().items():
+            if dim in at:
+                start += at[dim] * coefficient * stride
+            else:
+                strides[dim] = strides.get(dim, 0) + coefficient * stride
+    dims = tuple(dim for dim in swept if dim in strides)
+    flat = array.reshape(-1)[start // array.itemsize :]
+    view = as_strided(flat, shape=[extents[dim] for dim in dims], strides=[strides[dim] for dim in dims])
+    return view, dims

@@ -1,0 +1,15 @@
+"""Two slow ways to count, which share no code: by integer sets, and step by step."""
+
+from polymap.lazy import lazy
+
+with lazy(__name__):
+    from polymap.costmodel.referees.flow import Flow as Flow, Ledger as Ledger, Scene as Scene
+    from polymap.costmodel.referees.set_counts import counts_of_sets as counts_of_sets
+    from polymap.costmodel.referees.set_tree import StatementRows as StatementRows, read_tree as read_tree
+    from polymap.costmodel.referees.walk import count_by_simulation as count_by_simulation
+    from polymap.costmodel.referees.walked_tree import (
+        HoldingNode as HoldingNode,
+        Leaf as Leaf,
+        Tree as Tree,
+        resolve as resolve,
+    )

@@ -1,0 +1,64 @@
+"""Reads back what any answer's `save` and any command's `--json` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping as Table
+from pathlib import Path
+from typing import Any
+
+from polymap.arch import arch_from_document
+from polymap.inputs import answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
+from polymap.ir import InputError, Mistake
+from polymap.networks.comparison import Comparison, Member
+from polymap.networks.read_back import network_answer_from_document, reading, sweep_from_document
+from polymap.search import mapping_with_cost, parsed_number, result_from_document
+from polymap.workload import workload_from_document
+
+
+@answers_in_words
+def load_result(path: str | Path) -> Any:
+    """Return the answer that its `save(path)` or a command's `--json` wrote: a SearchResult (`explore`), NetworkAnswer
+    (`explore` of a network), SweepTable (`sweep`) or Comparison (`compare`); it equals the original.
+
+    It has no history, cannot be resumed and has no certificate; the rows of a sweep have no mappings. Raises
+    InputError, with every mistake, for a file that is no such answer, has another format version, or contradicts
+    itself.
+    """
+    path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
+    refuse_yaml(path, "result")
+    where = shown(path.name)
+    document = parse_json(read_text(path), where)
+    if not is_table(document) or "schema" not in document:
+        hint = "Expected what an answer's save() or `polymap explore --json FILE` wrote."
+        raise InputError(Mistake("PM611", f"{where} is no result: it names no schema", hint))
+    schema = document["schema"]
+    read = _READERS.get(schema) if isinstance(schema, str) else None
+    if read is None:
+        what = f"{where} has the schema {shown(schema)}"
+        raise InputError(Mistake("PM612", what, f"Answers of these schemas are read here: {', '.join(_READERS)}."))
+    return read(document, where)
+
+
+def _comparison(document: Table[str, Any], where: str) -> Comparison:
+    with reading(where):
+        workload = workload_from_document(document["workload"])
+        arch = arch_from_document(document["arch"], "arch")
+        members: list[Member] = []
+        for number, each in enumerate(document["members"]):
+            found = (None, None)
+            if each["mapping"] is not None:
+                found = mapping_with_cost(
+                    workload, arch, (each["mapping"], each["cost"]), f"{where}: members[{number}]"
+                )
+            value, bound = parsed_number(each["value"]), parsed_number(each["bound"])
+            members.append(Member(str(each["family"]), str(each["status"]), *found, value, float(bound or 0)))
+        optimum = parsed_number(document["optimum"])
+        return Comparison(workload, arch, str(document["objective"]), tuple(members), optimum, bool(document["proven"]))
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "polymap.result/1": result_from_document,
+    "polymap.network/1": network_answer_from_document,
+    "polymap.sweep/1": sweep_from_document,
+    "polymap.comparison/1": _comparison,
+}

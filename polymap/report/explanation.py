@@ -1,0 +1,299 @@
+"""Explains a mapping in sentences: which loops move which tensor, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+from textwrap import fill
+
+from polymap.costmodel import (
+    OPERATIONS_PER_INSTANCE,
+    Compulsory,
+    Cost,
+    Dataflow,
+    Traffic,
+    compulsory_traffic,
+    dataflow,
+    reuse_counts,
+    roofline,
+)
+from polymap.formatting import energy, exact, listing, percent, short, times
+from polymap.inputs import expected_kind, shown
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    Mistake,
+    Operator,
+    OptionError,
+    Tensor,
+    Workload,
+    is_plain,
+    written_tensors,
+)
+from polymap.report.figures import traffic_figure
+from polymap.report.reuse import Loop, Stay, stays
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
+
+
+def explain(
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
+    mapping: Mapping,
+    cost: Cost,
+    runner_up: tuple[Mapping, Cost] | None = None,
+) -> str:
+    """Return sentences on a mapping: its dataflow, the traffic of each tensor at each level and the loops that cause
+    it, the compulsory traffic, the breakdown of energy and latency, and why the runner-up is worse.
+    """
+    workload, arch = question_of(workload, arch)
+    mapping, cost = mapping_of(mapping), expected_kind(cost, Cost, "the cost")
+    paragraphs = [
+        _headline(workload, arch, mapping, cost),
+        *_tensors(workload, arch, mapping, cost),
+        _outermost(workload, arch, cost),
+        _energy(workload, arch, cost),
+        _latency(workload, arch, cost),
+        *_steps(arch, cost),
+    ]
+    if runner_up is not None:
+        if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = "Expected (mapping, cost), such as an item of `result.top(2)`."
+            raise OptionError(Mistake("PM120", f"the runner-up is {shown(runner_up)}", hint))
+        paragraphs.append(compare(workload, arch, (mapping, cost), runner_up))
+    return "\n".join(_wrapped(paragraph) for paragraph in paragraphs if paragraph)
+
+
+def _wrapped(paragraph: str) -> str:
+    """Return the paragraph in lines of at most 110 characters, all but the first indented."""
+    return fill(paragraph, 110, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def compare(
+    workload: Workload, arch: Architecture, best: tuple[Mapping, Cost], other: tuple[Mapping, Cost], limit: int = 3
+) -> str:
+    """Return why the second of two mappings is worse: the largest differences of energy, by level and tensor; equal
+    ones outermost level first."""
+    first, second = best[1], other[1]
+    pj = f"{energy(second.energy_pj)} ({_change(second.energy_pj, first.energy_pj)})"
+    cycles = f"{exact(second.latency_cycles)} cycles ({_change(second.latency_cycles, first.latency_cycles)})"
+    text = f"The runner-up takes {pj} and {cycles}."
+    before = {(bar.level, name): value for bar in traffic_figure(workload, arch, first).bars for name, value in bar.pj}
+    after = {(bar.level, name): value for bar in traffic_figure(workload, arch, second).bars for name, value in bar.pj}
+    keys = sorted(dict.fromkeys((*before, *after)), key=lambda key: -abs(after.get(key, 0.0) - before.get(key, 0.0)))
+    differences = [(key, after.get(key, 0.0) - before.get(key, 0.0)) for key in keys[:limit]]
+    parts = [
+        f"{energy(abs(change))} {'more' if change > 0 else 'less'} for {tensor} at {level}"
+        for (level, tensor), change in differences
+        if abs(change) > 0.001 * max(first.energy_pj, second.energy_pj)
+    ]
+    if parts:
+        return f"{text} The largest differences: {listing(parts)}."
+    return f"{text} Its accesses cost the same at every level." if second.energy_pj == first.energy_pj else text
+
+
+def _change(value: float, base: float) -> str:
+    if value == base:
+        return "the same"
+    return f"{100 * (value / base - 1):+.3g} %" if base else "-"
+
+
+def _headline(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> str:
+    """Return the dataflow and the reuse at the compute units."""
+    if len(workload.statements) != 1:
+        return ""
+    name = dataflow(workload, arch, mapping, cost)
+    reuse = [item for item in reuse_counts(workload, arch, cost) if item.level is not None]
+    if name is Dataflow.NO_LOCAL_REUSE or not reuse:
+        return f"Dataflow: {name.value}; every element that arrives at a compute unit is used once."
+    uses = listing([f"{item.tensor} {short(item.uses)}" for item in reuse])
+    return f"Dataflow: {name.value}; uses of an element per arrival at a compute unit: {uses}."
+
+
+def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> Iterator[str]:
+    """Yield a paragraph per tensor: one sentence per level that it passes, from the outermost inwards."""
+    rows = {(row.level, row.tensor): row for row in cost.traffic}
+    written = written_tensors(workload)
+    least = {row.tensor: row for row in compulsory_traffic(workload)}
+    every = stays(workload, arch, mapping)
+    for tensor in workload.tensors:
+        own = [stay for stay in every if stay.tensor == tensor.name]
+        sentences: list[str] = []
+        for stay in own:
+            row, parent = rows.get((stay.level, stay.tensor)), rows.get((stay.parent, stay.tensor))
+            if row is None or parent is None:
+                continue
+            if tensor.name in written:
+                sentences.append(_written(stay, row, parent, _content(workload, tensor)))
+            else:
+                sentences.append(_read(stay, row, parent, least[tensor.name]))
+        if not own:
+            sentences.append(f"held nowhere but in {arch.levels[0].name}: every access goes there.")
+        innermost = rows.get((own[-1].level if own else arch.levels[0].name, tensor.name))
+        if innermost is not None:
+            sentences.append(_at_compute(workload, cost, innermost, is_written=tensor.name in written))
+        yield f"{tensor.name}: {' '.join(sentence for sentence in sentences if sentence)}"
+
+
+def _content(workload: Workload, tensor: Tensor) -> str:
+    """Return the name of a written tensor's elements while the program runs."""
+    operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor.name}
+    return "element" if Operator.ASSIGN in operators or tensor.initial else "partial sum"
+
+
+def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
+    """Return the sentence on a read-only tensor in a level."""
+    text = f"{stay.parent} -> {stay.level} {exact(parent.reads)} read"
+    if least.reads:
+        ratio = Fraction(parent.reads, least.reads)
+        text += ", each element once" if ratio == 1 else f", {times(ratio)} its {exact(least.reads)} elements"
+        text += " (tiles overlap)" if ratio > 1 and not stay.again else ""
+    if parent.reads and row.fills > parent.reads:
+        text += f", each shared by {_average(row.fills, parent.reads)} instances"
+    return f"{text}{_why(stay)}."
+
+
+def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
+    """Return the sentence on a written tensor in a level; what: what its elements are called."""
+    arrivals = parent.writes - parent.fills
+    text = f"{stay.level} -> {stay.parent} {exact(arrivals)} written"
+    if arrivals and row.drains > arrivals:
+        text += f", each the sum of {_average(row.drains, arrivals)} drained"
+    text += f", {exact(row.fills)} {what}s filled back in" if row.fills else f", no {what} comes back"
+    return f"{text}{_why(stay)}."
+
+
+def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
+    """Return the sentence on compute units that share reads or reduce; "" if there is no sharing."""
+    if len(workload.statements) != 1:
+        return ""
+    accesses = sum(access.tensor == row.tensor for access in workload.statements[0].reads)
+    done = row.writes - row.fills if is_written else row.reads - row.drains
+    wanted = cost.instances * (1 if is_written else accesses)
+    if not done or done >= wanted:
+        return ""
+    if is_written:
+        return (
+            f"Each of the {exact(done)} sums that compute sends to {row.level} is of {_average(wanted, done)} products."
+        )
+    return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done)} units."
+
+
+def _average(total: int, parts: int) -> str:
+    """Return total / parts, marked as a mean if it is not exact."""
+    return exact(Fraction(total, parts)) if total % parts == 0 else f"{short(Fraction(total, parts))} on average"
+
+
+def _why(stay: Stay) -> str:
+    """Return the clause on the loops that bring the tile in again, or during which it stays."""
+    parts: list[str] = []
+    if stay.again:
+        one = len({loop.dim for loop in stay.again}) == 1
+        inside = _loops(stay.swept) if stay.swept else "the branch"
+        parts.append(
+            f"{_loops(stay.again)} {'runs' if one else 'run'} outside {inside} and "
+            f"{'brings' if one else 'bring'} the same elements in again"
+        )
+    if not stay.changing and not stay.again:
+        parts.append("one tile for the whole run")
+    elif stay.kept:
+        parts.append(f"kept while {_loops(stay.kept)} {_turns(stay.kept)}")
+    if stay.used:
+        parts.append(f"reused inside by {_loops(stay.used)}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _loops(loops: tuple[Loop, ...]) -> str:
+    """Return the loops in words, loops over one dim as one."""
+    trips: dict[str, int] = {}
+    for loop in loops:
+        trips[loop.dim] = trips.get(loop.dim, 1) * loop.trips
+    return listing([f"{dim} (x{count:,})" for dim, count in trips.items()])
+
+
+def _turns(loops: tuple[Loop, ...]) -> str:
+    return "runs" if len({loop.dim for loop in loops}) == 1 else "run"
+
+
+def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:
+    """Return the sentence on compulsory and actual traffic at the outermost level."""
+    name = arch.levels[0].name
+    moved = sum(row.reads + row.writes for row in cost.traffic if row.level == name)
+    least = 0
+    for row in compulsory_traffic(workload):
+        if row.reads is None or row.writes is None:
+            return f"{name} moves {exact(moved)} elements."
+        least += row.reads + row.writes
+    if moved == least:
+        return f"{name} moves {exact(moved)} elements, exactly the compulsory ones: no mapping can move less there."
+    ratio = f", {times(Fraction(moved, least))} as many" if least else ""
+    plain = any(is_plain(workload, tensor.name) for tensor in workload.tensors)
+    what = "what is read before it is overwritten, and what is written, once" if plain else "each element once"
+    return f"{name} moves {exact(moved)} elements; {exact(least)} are compulsory ({what}){ratio}."
+
+
+def _energy(workload: Workload, arch: Architecture, cost: Cost) -> str:
+    """Return the sentence on where the energy goes: the two dearest places, and the share of the compute."""
+    if not cost.energy_pj:
+        return ""
+    figure = traffic_figure(workload, arch, cost)
+    shares = sorted(cost.energy_by_level_pj, key=lambda pair: -pair[1])
+    first = shares[0]
+    tensors = [pair for bar in figure.bars if bar.level == first[0] for pair in bar.pj]
+    most = max(tensors, key=lambda pair: pair[1], default=None)
+    text = f"Energy {energy(cost.energy_pj)}: {first[0]} takes {percent(first[1] / cost.energy_pj)}"
+    if most is not None and len(tensors) > 1:
+        text += f", most of it for {most[0]}"
+    others = [f"{name} {percent(pj / cost.energy_pj)}" for name, pj in shares[1:4] if pj]
+    return f"{text}; {listing(others)}." if others else f"{text}."
+
+
+def _latency(workload: Workload, arch: Architecture, cost: Cost) -> str:
+    """Return the sentences on what decides the latency, and the idle compute units."""
+    busy = f"{percent(cost.utilization)} of the compute units busy"
+    order = "" if arch.overlap else " (transfers and compute one after the other)"
+    if cost.steps is not None and cost.latency_cycles == ceil(cost.steps.cycles):
+        text = f"Latency {exact(cost.latency_cycles)} cycles{order}, counted in steps; compute alone would take"
+        return f"{text} {exact(cost.compute_cycles)}, with {busy}."
+    if cost.bottleneck == arch.compute.name:
+        return f"Latency {exact(cost.latency_cycles)} cycles{order}: compute decides, with {busy}."
+    roof = next(level for level in roofline(workload, arch, cost).levels if level.level == cost.bottleneck)
+    text = (
+        f"Latency {exact(cost.latency_cycles)} cycles{order}: the transfers of {cost.bottleneck} decide; compute would "
+        f"take {exact(cost.compute_cycles)}, with {busy}."
+    )
+    if roof.operations_per_byte is None or roof.ridge is None:
+        return text
+    return (
+        f"{text} {cost.bottleneck} moves a byte for every {short(roof.operations_per_byte)} operations; the compute "
+        f"units could do {short(OPERATIONS_PER_INSTANCE * roof.ridge)} in that time."
+    )
+
+
+_BINDINGS = {
+    "issue": "tiles are too small",
+    "load": "tiles are reused too little, or lie in too short runs",
+    "store": "sums leave too often, or lie in too short runs",
+    "bus": "loads and stores take turns on it",
+    "slots": "loads, work and stores take turns",
+    "work": "what is inside decides",
+}
+
+
+def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
+    """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first."""
+    if cost.steps is None:
+        return
+    for level in arch.levels:
+        classes = [each for each in cost.steps.classes if each.level == level.name]
+        total = sum(each.steps for each in classes)
+        parts: list[tuple[Fraction, str]] = []
+        for binds, reason in _BINDINGS.items():
+            own = [each for each in classes if each.binds == binds]
+            if own:
+                cycles = sum((each.steps * each.period_cycles for each in own), Fraction(0))
+                steps = f"{exact(sum(each.steps for each in own))} of {exact(total)} steps"
+                parts.append((cycles, f"{binds} binds in {steps} ({short(float(cycles))} cycles): {reason}"))
+        if parts:
+            parts.sort(key=lambda part: -part[0])
+            yield f"Steps of {level.name}: {'; '.join(text for _, text in parts)}."

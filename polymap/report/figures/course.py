@@ -1,0 +1,155 @@
+"""How a search went: incumbent and bound over time, and what became of the structures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from polymap.formatting import exact, percent, plural
+from polymap.inputs import expected_kind
+from polymap.ir import (
+    Mistake,
+    OptionError,
+    Shown,
+    show_as_picture,
+)
+from polymap.report.figures.axes import Shapes, grid
+from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, unit_after, unit_text
+from polymap.report.figures.svg import GREY, Picture, circle, hint, picture, polyline, rect, text
+from polymap.search import SearchResult
+
+FRAME = Frame(left=100, right=640, top=96, bottom=360)
+_INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"
+_COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
+
+
+@dataclass(frozen=True, slots=True)
+class FateFigure(Shown):
+    """What became of a search's structures (which dims are spread over which fan-outs): (what, how many)."""
+
+    title: str
+    fates: tuple[tuple[str, int], ...]
+    trees: int | None
+    scored: int
+    is_proven: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """What closes the proof, or what is still open; "" where there is nothing to add."""
+        told = dict(self.fates)
+        if not self.is_proven:
+            return f"The proof is open: {plural(told.get(_OPEN, 0), 'structure')} left."
+        if not told[_INSIDE] and told[_BOUND]:
+            return "The first mapping found was the best: the bound of every structure already excludes a better one."
+        return ""
+
+
+def fate_figure(result: SearchResult) -> FateFigure:
+    """Return the figure of a search over dividing tiles (OptionError where its structures were not listed)."""
+    space = expected_kind(result, SearchResult, "the result").space
+    if space.listed is None:
+        hint = 'A search with tiles="divide" lists them: pm.explore(..., tiles="divide"), or result.dividing.'
+        raise OptionError(Mistake("PM575", "the structures of this search were not listed", hint))
+    left = space.listed - space.evaluated - space.pruned - (space.infeasible or 0)
+    fates = [(_INSIDE, space.evaluated), (_BOUND, space.pruned)]
+    fates += [("nothing fits", space.infeasible or 0), *([(_OPEN, left)] if left else [])]
+    title = f"{result.status}, {exact(space.listed)} structures"
+    proven = result.status in ("OPTIMAL", "INFEASIBLE")
+    return FateFigure(title, tuple(fates), space.legal, result.work, proven)
+
+
+def fate_svg(figure: FateFigure) -> Picture:
+    """Return a bar per fate, with its number and share."""
+    total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
+    shapes: Shapes = head("What became of the structures", figure.title)
+    for row, (what, count) in enumerate(figure.fates):
+        base = 100 + 44 * row
+        width = 420 * count / total
+        shapes.append(text(180, base + 17, what, size=12, anchor="end"))
+        bar = rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
+        shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
+        shapes.append(
+            text(192 + width + 10, base + 17, f"{exact(count)}, {percent(count / total)}", size=12, fill=GREY)
+        )
+    bottom = 100 + 44 * len(figure.fates) + 14
+    trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
+    shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
+    if figure.sentence:
+        bottom += 20
+        shapes.append(text(28, bottom, figure.sentence, size=12, fill=GREY))
+    return picture(800, bottom + 24, f"Structures: {figure.title}", shapes, figure)
+
+
+def _steps(
+    points: Sequence[tuple[float, float]],
+    placed: Sequence[tuple[float, float]],
+    colour: str,
+    unit: Callable[[float], str],
+) -> Shapes:
+    """Return a dot per step, the first one larger, that says when it was and what."""
+    return [
+        hint([circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
+        for number, (place, (when, value)) in enumerate(zip(placed, points, strict=True))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class CourseFigure(Shown):
+    """What is drawn: (seconds, value) of each better mapping and (seconds, bound) of each better bound, until `end`."""
+
+    title: str
+    objective: str
+    values: tuple[tuple[float, float], ...]
+    bounds: tuple[tuple[float, float], ...]
+    end: float
+
+
+def course_figure(result: SearchResult) -> CourseFigure:
+    """Return the figure of a search; of an order or a front that of its first part."""
+    result = expected_kind(result, SearchResult, "the result")
+    values: dict[float, float] = {}
+    bounds: dict[float, float] = {}
+    for moment in result.history:
+        if moment.value is not None:
+            values.setdefault(float(moment.value), moment.seconds)
+        if moment.bound > 0:
+            bounds.setdefault(float(moment.bound), moment.seconds)
+    gap = "" if result.gap is None else f", gap {percent(result.gap)}"
+    name = result.values[0][0] if result.values else result.objective
+    steps, known = (tuple((when, what) for what, when in each.items()) for each in (values, bounds))
+    return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
+
+
+def course_svg(figure: CourseFigure) -> Picture:
+    """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
+    value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""
+    figure = expected_kind(figure, CourseFigure, "the figure")
+    x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
+    y = round_axis(_near_the_end(figure), FRAME.bottom, FRAME.top)
+    unit = unit_text(figure.objective)
+    shapes = [*head(f"Best {figure.objective} and its bound", figure.title)]
+    shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
+    for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
+        placed = [(x.place(when), y.place(min(max(value, y.low), y.high))) for when, value in points]
+        if placed:
+            corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
+            shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
+    spelled = unit_after(figure.objective)
+    shapes += [FRAME.across("seconds"), FRAME.up(f"{figure.objective}{spelled}")]
+    shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
+    return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes, figure)
+
+
+def _near_the_end(figure: CourseFigure) -> list[float]:
+    """Return the values and bounds that are within a fifth of the last value (all, where there is none)."""
+    everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
+    if not figure.values:
+        return [0.0, *everything]
+    last = figure.values[-1][1]
+    near = [value for value in everything if 0.8 * last <= value <= 1.2 * last]
+    final = [points[-1][1] for points in (figure.values, figure.bounds) if points]
+    return [*near, *final, 1.05 * last]
+
+
+show_as_picture(FateFigure, fate_svg)
+show_as_picture(CourseFigure, course_svg)

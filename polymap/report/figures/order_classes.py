@@ -1,0 +1,116 @@
+"""All orders of a nest's loops, and the few classes of traffic into which they fall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from polymap.costmodel import evaluate
+from polymap.formatting import exact, plural
+from polymap.inputs import expected_kind
+from polymap.ir import (
+    Compute,
+    Mapping,
+    Mistake,
+    OptionError,
+    Shown,
+    Storage,
+    Temporal,
+    show_as_picture,
+)
+from polymap.report.figures.axes import Shapes
+from polymap.report.figures.chart import head
+from polymap.report.figures.svg import GREY, Picture, hint, picture, rect, text
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
+
+_COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
+_CELL, _ROW = 20.0, 20
+_MOST = 7  # loops: 5,040 orders
+
+
+@dataclass(frozen=True, slots=True)
+class OrderClass:
+    """Orders with one traffic. moved: per tensor the elements that enter its storage (a written one: that leave it)."""
+
+    moved: tuple[tuple[str, int], ...]
+    orders: tuple[tuple[str, ...], ...]
+
+    @property
+    def total(self) -> int:
+        """Elements moved, all tensors together."""
+        return sum(elements for _, elements in self.moved)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderFigure(Shown):
+    """The classes, by rising traffic, and how many orders there are."""
+
+    title: str
+    classes: tuple[OrderClass, ...]
+
+    @property
+    def orders(self) -> int:
+        """How many orders there are."""
+        return sum(len(each.orders) for each in self.classes)
+
+
+def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
+    """Return all orders of the loops (dims of extent 1 left out) with every tensor held, one element at a time, in the
+    innermost level that may hold it. Raises OptionError for several statements, and more than seven loops."""
+    workload, arch = question_of(workload, arch)
+    loops = [dim.name for dim in workload.dims if dim.extent > 1]
+    if len(workload.statements) != 1 or len(loops) > _MOST:
+        what = f"'{workload.name}' has {plural(len(workload.statements), 'statement')} and {plural(len(loops), 'loop')}"
+        raise OptionError(Mistake("PM575", what, f"All orders are drawn of one statement and up to {_MOST} loops."))
+    (statement,) = workload.statements
+    homes = {
+        tensor.name: next(level.name for level in reversed(arch.levels) if level.may_hold(tensor))
+        for tensor in workload.tensors
+    }
+    names = [level.name for level in arch.levels[1:]]
+    stores = [Storage(name, tuple(t for t, home in homes.items() if home == name)) for name in names]
+    classes: dict[tuple[tuple[str, int], ...], list[tuple[str, ...]]] = {}
+    for order in permutations(loops):
+        nodes = (*(Temporal(dim, 1) for dim in order), *(store for store in stores if store.tensors))
+        cost = evaluate(workload, arch, Mapping((*nodes, Compute(statement.name))))
+        rows = {(row.level, row.tensor): row for row in cost.traffic}
+        moved = tuple((t, max(rows[home, t].fills, rows[home, t].drains)) for t, home in homes.items())
+        classes.setdefault(moved, []).append(order)
+    found = [OrderClass(moved, tuple(orders)) for moved, orders in classes.items()]
+    found.sort(key=lambda each: (each.total, each.moved))
+    kinds = plural(len(found), "class").replace("classs", "classes")
+    orders = sum(len(each.orders) for each in found)
+    return OrderFigure(f"{workload.name}: {orders} orders of the loops, {kinds} of traffic", tuple(found))
+
+
+def order_svg(figure: OrderFigure) -> Picture:
+    """Return one square per order, in a block per class; each class also has its number."""
+    figure = expected_kind(figure, OrderFigure, "the figure")
+    shapes: Shapes = head("Many orders, few behaviours", figure.title)
+    top = 92.0
+    for number, each in enumerate(figure.classes):
+        colour = _COLOURS[number % len(_COLOURS)]
+        shapes += _block(each.orders, 28, top, colour)
+        left = 28 + _ROW * _CELL + 28
+        shapes.append(
+            text(left, top + 13, f"class {number + 1}: {plural(len(each.orders), 'order')}", size=13, bold=True)
+        )
+        moved = "   ".join(f"{tensor} {exact(elements)}" for tensor, elements in each.moved)
+        shapes.append(text(left, top + 31, f"{moved}   in all {exact(each.total)}", size=12))
+        shapes.append(text(left, top + 48, f"such as {' '.join(each.orders[0])}", size=11.5, fill=GREY, mono=True))
+        top += max(64.0, _CELL * (-(-len(each.orders) // _ROW)) + 18)
+    words = "Elements that enter (of the output: leave) storage of one element per tensor, re-reads of sums aside."
+    shapes.append(text(28, top + 8, words, size=12, fill=GREY))
+    return picture(860, top + 28, figure.title, shapes, figure)
+
+
+def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> Shapes:
+    cells: Shapes = []
+    for place, order in enumerate(orders):
+        x, y = left + _CELL * (place % _ROW), top + _CELL * (place // _ROW)
+        cells.append(hint([rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3)], " ".join(order)))
+    return cells
+
+
+show_as_picture(OrderFigure, order_svg)

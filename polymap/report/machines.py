@@ -1,0 +1,198 @@
+"""Pictures of a sweep: the machines over their on-chip bits, and what takes most where on a grid of machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polymap.formatting import percent, size
+from polymap.inputs import expected_kind, expected_text, is_table, shown
+from polymap.ir import Mistake, OptionError, show_as_picture
+from polymap.networks import MachineTotal, SweepRow, SweepTable
+from polymap.report.figures import (
+    BOUND,
+    FOUND,
+    GREY,
+    PAPER,
+    Frame,
+    Picture,
+    circle,
+    head,
+    hint,
+    picture,
+    polyline,
+    rect,
+    round_axis,
+    size_axis,
+    stairs,
+    text,
+    text_width,
+    ticks_of,
+    tint,
+    unit_text,
+)
+from polymap.report.networks import binding, machine_label
+
+FRAME = Frame()
+_SIDE, _LEFT, _TOP = 84.0, 150.0, 110.0
+_FAINT = "#c3c9d1"
+_COLOURS = ("#2f6fde", "#e08a1e", "#2a9d6f", "#b5485d", "#7a5cc2", "#5b6b7a", "#c0a010", "#148f9e")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFrontFigure:
+    """What is drawn: per machine its on-chip bits, the sum of the first objective, whether no other machine's values
+    found beat it, whether all of it is proven, and its label; machines with an unlimited level are left out. is_proven:
+    of all rows of the sweep."""
+
+    title: str
+    objective: str
+    points: tuple[tuple[int, float, bool, bool, str], ...]
+    is_proven: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BindingFigure:
+    """What takes most on each machine of a grid in the mappings found: of a latency the level or compute unit that
+    decides it, weighed by the workloads' cycles; else the node with the most energy. cells: rows of the second field's
+    values, the lowest first; of each machine the name ("" where not all is mapped), its share, and whether the mappings
+    are proven best (of others that are, another node may take most).
+
+    across, up: the fields and their values.
+    """
+
+    title: str
+    across: tuple[str, tuple[object, ...]]
+    up: tuple[str, tuple[object, ...]]
+    cells: tuple[tuple[tuple[str, Fraction, bool], ...], ...]
+
+
+def machine_front_figure(table: SweepTable) -> MachineFrontFigure:
+    """Return the machines of a sweep over on-chip bits and the sum of the first objective. Raises OptionError where no
+    machine maps all workloads within limited levels."""
+    table = expected_kind(table, SweepTable, "the sweep")
+    best = {_key(each) for each in table.front()}
+    points: list[tuple[int, float, bool, bool, str]] = []
+    for each in table.totals():
+        if each.on_chip_bits is not None:
+            label = machine_label(each.machine)
+            told = (_key(each) in best, each.status == "OPTIMAL", label)
+            points.append((each.on_chip_bits, float(each.values[0]), *told))
+    if not points:
+        raise OptionError(Mistake("PM575", "no machine of the sweep maps all workloads", "The rows tell why."))
+    front = sum(point[2] for point in points)
+    beaten = "no other beats" if table.is_proven else "no value found beats"
+    told = f"{len(points):,} machines, {front:,} that {beaten} in {' and '.join(table.objectives)} and on-chip bits"
+    return MachineFrontFigure(told, table.objectives[0], tuple(points), table.is_proven)
+
+
+def _key(total: MachineTotal) -> str:
+    return json.dumps(total.machine, sort_keys=True, default=str)
+
+
+def machine_front_svg(figure: MachineFrontFigure) -> Picture:
+    """Return the machines as points, those that no other beats joined by a staircase."""
+    figure = expected_kind(figure, MachineFrontFigure, "the figure")
+    x = size_axis([max(1, point[0]) for point in figure.points], FRAME.left, FRAME.right)
+    y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    unit = unit_text(figure.objective)
+    shapes = [
+        *head(f"{figure.objective.capitalize()} against on-chip memory", figure.title),
+        *(shape for tick in ticks_of(x) for shape in FRAME.upright(x.place(tick), size(round(tick)))),
+        *(shape for tick in ticks_of(y) for shape in FRAME.level(y.place(tick), unit(tick))),
+    ]
+    front = sorted((x.place(bits), y.place(value)) for bits, value, best, _, _ in figure.points if best)
+    lowest: list[tuple[float, float]] = []
+    for place in front:  # of several objectives the front is no staircase in the first alone
+        if not lowest or place[1] > lowest[-1][1]:
+            lowest.append(place)
+    shapes.append(polyline(stairs(lowest), stroke=_FAINT, width=1.5))
+    for bits, value, best, proven, label in sorted(figure.points, key=lambda point: point[2]):
+        colour = (FOUND if proven else BOUND) if best else _FAINT
+        words = f"{label}: {unit(value)}, {size(bits)}" + ("" if proven else ", not proven")
+        place = (x.place(bits), y.place(value))
+        mark = (
+            circle(*place, 5, fill=colour if proven else PAPER, stroke=colour)
+            if best
+            else circle(*place, 3, fill=colour)
+        )
+        shapes.append(hint([mark], words))
+    shapes += [FRAME.across("on-chip memory"), FRAME.up(figure.objective)]
+    keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
+    shapes += [*FRAME.key(0, FOUND, keys[0]), *FRAME.key(1, _FAINT, keys[1])]
+    return picture(840, 436, f"{figure.objective} against on-chip memory: {figure.title}", shapes, figure)
+
+
+def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
+    """Return what takes most on each machine of a grid over two fields; other fields keep their first value. Raises
+    OptionError for fields that the grid lacks."""
+    table = expected_kind(table, SweepTable, "the sweep")
+    across, up = expected_text(across, "the field across"), expected_text(up, "the field up")
+    rows: dict[tuple[object, object], list[SweepRow]] = {}
+    first: dict[str, object] = {}
+    for row in table.rows:
+        if not is_table(row.machine) or not {across, up} <= set(row.machine):
+            known = ", ".join(map(str, row.machine)) if is_table(row.machine) else "none"
+            what = f"the sweep has no grid over {shown(across)} and {shown(up)}"
+            raise OptionError(Mistake("PM575", what, f"Fields of its grid: {known}."))
+        fields = {str(name): value for name, value in row.machine.items()}
+        for name, value in fields.items():
+            first.setdefault(name, value)
+        if row.objective == table.objectives[0] and all(
+            value == first[name] for name, value in fields.items() if name not in (across, up)
+        ):
+            rows.setdefault((fields[across], fields[up]), []).append(row)
+    wide, tall = (tuple(dict.fromkeys(place[axis] for place in rows)) for axis in (0, 1))
+    cells = tuple(tuple(binding(rows[a, b]) for a in wide) for b in tall)
+    others = ", ".join(f"{name} {value}" for name, value in first.items() if name not in (across, up))
+    what = "what decides the latency" if table.objectives[0] == "latency" else "where most of the energy goes"
+    unsure = any(name and not proven for row in cells for name, _, proven in row)
+    title = f"{what}, share of all workloads{f'; {others}' if others else ''}{'; ? not proven' if unsure else ''}"
+    return BindingFigure(title, (across, wide), (up, tall), cells)
+
+
+def binding_svg(figure: BindingFigure) -> Picture:
+    """Return the grid: a colour for each node that takes most somewhere, and its share."""
+    figure = expected_kind(figure, BindingFigure, "the figure")
+    names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _, _ in row))
+    colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)} | {"not mapped": _FAINT}
+    shapes = head("What binds where", figure.title)
+    bottom = _TOP + _SIDE * len(figure.cells)
+    for i, row in enumerate(figure.cells):
+        top = bottom - _SIDE * (i + 1)
+        shapes.append(text(_LEFT - 10, top + _SIDE / 2 + 4, _tick(figure.up, i), size=11, fill=GREY, anchor="end"))
+        for j, (name, share, proven) in enumerate(row):
+            told = name or "not mapped"
+            cell = rect(_LEFT + _SIDE * j, top, _SIDE - 3, _SIDE - 3, fill=tint(colours[told], 0.3), round_by=4)
+            middle = _LEFT + _SIDE * (j + 0.5) - 1.5
+            label = text(
+                middle,
+                top + 38,
+                told if text_width(told, 12) < _SIDE else told[:8] + "..",
+                size=12,
+                bold=True,
+                anchor="middle",
+            )
+            sure = "" if proven else " ?"
+            part = text(middle, top + 56, percent(share) + sure if name else "", size=11, fill=GREY, anchor="middle")
+            words = f"{figure.across[0]} {_tick(figure.across, j)}, {figure.up[0]} {_tick(figure.up, i)}: {told}"
+            words += f" {percent(share)}{'' if proven else ', mappings not proven'}" if name else ""
+            shapes.append(hint([cell, label, part], words))
+    for j in range(len(figure.across[1])):
+        place = _LEFT + _SIDE * (j + 0.5)
+        shapes.append(text(place, bottom + 18, _tick(figure.across, j), size=11, fill=GREY, anchor="middle"))
+    shapes.append(text(_LEFT, bottom + 40, figure.across[0], size=11.5, fill=GREY))
+    shapes.append(text(_LEFT, _TOP - 14, figure.up[0], size=11.5, fill=GREY))
+    width = max(_LEFT + _SIDE * len(figure.across[1]) + 32, 40 + text_width(figure.title, 12))
+    return picture(width, bottom + 60, f"What binds where: {figure.title}", shapes, figure)
+
+
+def _tick(axis: tuple[str, tuple[object, ...]], place: int) -> str:
+    """Return a value of a field: sizes of memory with their unit, others as they are."""
+    field, value = axis[0], axis[1][place]
+    return size(value) if isinstance(value, int) and field.endswith("_bits") else str(value)
+
+
+show_as_picture(MachineFrontFigure, machine_front_svg)
+show_as_picture(BindingFigure, binding_svg)

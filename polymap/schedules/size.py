@@ -1,0 +1,97 @@
+"""The size of the mapping space, as exact integers, without listing it (docs/counting.md, "The mapping space").
+
+What is counted is the set of canonical loop trees:
+- syntactic: every tensor may live at every level below the outermost; a spatial loop may have any trip count above 1
+  and any dim may run over any fan-out. Fan-out sizes, `dims`, `holds` and `must_hold` do not count.
+- legal: these four and the dependences are respected; capacity is not.
+Two groups of fan-outs with the same first node below them stand in one block of loops, in either order, with or without
+temporal loops between them. A group stands in the block directly above the first node of the levels below it; a tree
+with another tensor's node in between has a canonical form with that node above or below both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from polymap.formatting import exact
+from polymap.ir import Architecture, Fanout, Operator, Statement, Workload, accesses_of
+from polymap.schedules.chains import TileRule
+from polymap.schedules.placement import free_holdings, groups_of, holdings_of
+from polymap.schedules.trees import CountedDim, Space, count_trees, never
+
+__all__ = ["SpaceSize", "TileRule", "legal_count", "space_size", "syntactic_count"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SpaceSize:
+    """Exact numbers of canonical trees; None where they are not known, and then why."""
+
+    syntactic: int | None
+    legal: int | None
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        counts = ((self.syntactic, "mappings by syntax"), (self.legal, "legal"))
+        return ", ".join(f"{exact(count)} {what}" for count, what in counts if count is not None) or self.reason
+
+
+def space_size(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
+) -> SpaceSize:
+    """Return the number of syntactic and of legal canonical trees. stop: asked between steps, ends the count."""
+    if len(workload.statements) != 1:
+        return SpaceSize(None, None, "the program has several statements, whose trees branch")
+    legal = legal_count(workload, arch, tiles, stop)
+    syntactic = syntactic_count(workload, arch, tiles, stop)
+    if not any_order_is_legal(workload):
+        return SpaceSize(syntactic, None, "the dependences do not allow all orders of the loops")
+    reason = "" if None not in (syntactic, legal) else "the count takes too many operations"
+    return SpaceSize(syntactic, legal, reason)
+
+
+def syntactic_count(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
+) -> int | None:
+    """Return the number of canonical trees; None for several statements."""
+    if len(workload.statements) != 1:
+        return None
+    unlimited = (0,) * len(arch.fanouts)
+    dims = tuple(CountedDim(dim.extent, unlimited) for dim in workload.dims if dim.extent > 1)
+    return count_trees(Space(TileRule(tiles), dims, free_holdings(workload, arch), groups_of(arch), None), stop)
+
+
+def legal_count(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
+) -> int | None:
+    """Return the number of legal canonical trees; None where it is not known (see space_size)."""
+    if len(workload.statements) != 1 or not any_order_is_legal(workload):
+        return None
+    dims = tuple(
+        CountedDim(dim.extent, tuple(_most_trips(fanout, dim.name) for fanout in arch.fanouts))
+        for dim in workload.dims
+        if dim.extent > 1
+    )
+    sizes = tuple(fanout.size for fanout in arch.fanouts)
+    return count_trees(Space(TileRule(tiles), dims, holdings_of(workload, arch), groups_of(arch), sizes), stop)
+
+
+def _most_trips(fanout: Fanout, dim: str) -> int:
+    """Return how many iterations of the dim the fan-out can take."""
+    return fanout.size if fanout.may_spread(dim) else 1
+
+
+def any_order_is_legal(workload: Workload) -> bool:
+    """Return whether no dependence restricts the loops: the statement accumulates freely, or writes elements once."""
+    return len(workload.statements) == 1 and _is_free(workload, workload.statements[0])
+
+
+def _is_free(workload: Workload, statement: Statement) -> bool:
+    target = statement.target
+    if any(read.tensor == target.tensor for read in statement.reads):
+        return False
+    if statement.operator is not Operator.ASSIGN and workload.associative:
+        return True
+    looped = {dim.name for dim in workload.dims if dim.extent > 1}
+    single = [set(index.dims) & looped for index in target.index]
+    return len(accesses_of(statement, target.tensor)) == 1 and looped <= {d for s in single if len(s) == 1 for d in s}

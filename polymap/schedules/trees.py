@@ -1,0 +1,296 @@
+"""The number of trees: placements of nodes and groups, times blocks of loops, times chains of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations, product
+from math import comb, factorial, prod
+from typing import TypeVar
+
+import numpy as np
+
+from polymap.poly import split
+from polymap.schedules.chains import (
+    Table,
+    TileRule,
+    Trips,
+    any_table,
+    chains,
+    dividing_table,
+    longest_chain,
+    spatial_trips,
+    unlimited_table,
+)
+from polymap.schedules.fanouts import Share, shared_product, shares_of
+from polymap.schedules.orders import Quadrature, UnitBlock, evaluation_points, rules
+from polymap.schedules.placement import Group, Holding, Vector, placements, subsets
+from polymap.schedules.tuning import TUNING
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedDim:
+    """A dim of extent > 1 and, per fan-out of the machine, how many of its iterations may run there (1: none)."""
+
+    extent: int
+    trips: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What is counted. sizes: per fan-out of the machine the largest product of trip counts; None: no limit at all."""
+
+    rule: TileRule
+    dims: tuple[CountedDim, ...]
+    holdings: tuple[Holding, ...]
+    groups: tuple[Group, ...]
+    sizes: Vector | None
+
+    def fanouts(self, groups: Sequence[int]) -> Vector:
+        """Return the positions, among all fan-outs of the machine, of those in these groups."""
+        first = [sum(len(group.fanouts) for group in self.groups[:g]) for g in range(len(self.groups))]
+        return tuple(first[g] + i for g in groups for i in range(len(self.groups[g].fanouts)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Trees whose units (used groups, in the order in which they stand) share blocks as `parts` says."""
+
+    units: Vector
+    parts: Vector
+    blocks: dict[Vector, int]
+    orders: int
+
+    @property
+    def most_blocks(self) -> int:
+        return max(sum(vector) for vector in self.blocks)
+
+
+class _Stopped(Exception):
+    """The caller does not wait any longer."""
+
+
+def never() -> bool:
+    """Wait for a count however long it takes."""
+    return False
+
+
+def _unless(stop: Callable[[], bool], items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, until the caller says stop."""
+    for item in items:
+        if stop():
+            raise _Stopped
+        yield item
+
+
+def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
+    """Return the exact number of trees, or None where it would take too many operations, or `stop` ends it."""
+    if space.rule is TileRule.DIVIDE and not all(split(dim.extent)[1] for dim in space.dims):
+        return None  # the divisors of an extent are not known
+    try:
+        return _counted(space, stop)
+    except _Stopped:
+        return None
+
+
+def _counted(space: Space, stop: Callable[[], bool]) -> int | None:
+    groups = _unless(stop, subsets(range(len(space.groups))))
+    families = [family for used in groups for family in _unless(stop, _families(space, used)) if family.blocks]
+    bound = 2 * sum(_bound(space, family) for family in families) + 1
+    found = [_work(space, family) for family in _unless(stop, families)]
+    work = [part for part in found if part is not None]
+    if (
+        len(work) < len(found)
+        or sum(part.operations for part in work) * (bound.bit_length() // 16 + 1) > TUNING.most_operations
+    ):
+        return None
+    total, modulus = 0, 1
+    if not families:
+        return 0
+    for rule in _unless(stop, rules(_degree(space, families))):
+        if rule is None:
+            continue
+        residue = sum(_count_family(space, part, rule) for part in _unless(stop, work)) % rule.prime
+        total += modulus * ((residue - total) * pow(modulus, -1, rule.prime) % rule.prime)
+        modulus *= rule.prime
+        if modulus >= bound:
+            return total
+    return None
+
+
+def _positions_matter(space: Space) -> bool:
+    """Return whether the number of chains depends on where among the temporal loops the spatial ones stand."""
+    return space.rule is TileRule.ANY and space.sizes is not None
+
+
+def _families(space: Space, used: Vector) -> Iterator[_Family]:
+    for layout, blocks in placements(space.holdings, space.groups, used).items():
+        sizes = tuple(len(part) for part in layout.parts)
+        if _positions_matter(space):
+            for order in product(*(permutations(part) for part in layout.parts)):
+                yield _Family(tuple(g for part in order for g in part), sizes, blocks, 1)
+        else:
+            yield _Family(used, sizes, _joined(blocks), prod(factorial(size) for size in sizes))
+
+
+def _joined(blocks: dict[Vector, int]) -> dict[Vector, int]:
+    """Return the weights by the number of blocks in all regions together."""
+    totals: dict[Vector, int] = {}
+    for vector, weight in blocks.items():
+        totals[(sum(vector),)] = totals.get((sum(vector),), 0) + weight
+    return {vector: weight for vector, weight in totals.items() if weight}
+
+
+def _axes(space: Space, family: _Family) -> tuple[Vector, tuple[UnitBlock, ...]]:
+    """Return the coefficient axis of each region, and the blocks that hold units."""
+    if not _positions_matter(space):
+        return (0,), tuple(UnitBlock(size, (0,)) for size in family.parts)
+    regions, parts, units = [0], list[UnitBlock](), 0
+    for size in family.parts:
+        parts.append(UnitBlock(size, tuple(range(units, units + size + 1))))
+        units += size
+        regions.append(units)
+    return tuple(regions), tuple(parts)
+
+
+def _degree(space: Space, families: Sequence[_Family]) -> int:
+    """Return the degree of the polynomials whose mean is taken: the loops of a block, and units anywhere among them."""
+    units = 0 if _positions_matter(space) else max((size for family in families for size in family.parts), default=0)
+    return len(space.dims) + units
+
+
+def _longest(space: Space, family: _Family) -> Vector:
+    """Return the most temporal loops of one dim per axis."""
+    regions, parts = _axes(space, family)
+    longest = [0] * (len(family.units) + 1 if _positions_matter(space) else 1)
+    for i, axis in enumerate(regions):
+        longest[axis] += max(vector[i] for vector in family.blocks)
+    for part in parts:
+        for axis in part.axes:
+            longest[axis] += 1
+    chain = max((longest_chain(space.rule, dim.extent) for dim in space.dims), default=0)
+    return tuple(min(most, chain) for most in longest)
+
+
+def _bound(space: Space, family: _Family) -> int:
+    """Return a number that the family's trees, signs aside, do not exceed.
+
+    n! is at most ((n + 1) / 2)^n, and q units stand among n loops in at most (n + q)^q ways.
+    """
+    count = len(space.dims)
+    base = (count + 2) // 2
+    fanouts = len(space.fanouts(family.units))
+    total = 0
+    for vector, weight in family.blocks.items():
+        blocks = sum(vector) + len(family.parts)
+        ways = prod(
+            sum(
+                comb(fanouts, spatial) * comb(blocks, k) * base**k * chains(space.rule, dim.extent, k + spatial)
+                for k in range(blocks + 1)
+                for spatial in range(fanouts + 1)
+            )
+            for dim in space.dims
+        )
+        total += abs(weight) * ways
+    return total * (count + len(family.units) + 1) ** len(family.units) * family.orders * 2 ** len(family.units)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A family with all that does not depend on the prime.
+
+    trips: per dim what it may take of the fan-outs of the units. subsets: groups that may be used (the others are
+    taken away again, since each unit must have a loop), with the steps over the dims.
+    """
+
+    family: _Family
+    longest: Vector
+    trips: list[list[Trips]]
+    subsets: list[tuple[Vector, list[Share]]]
+    operations: int
+
+
+def _work(space: Space, family: _Family) -> _Work | None:
+    longest = _longest(space, family)
+    fanouts = space.fanouts(family.units)
+    trips: list[list[Trips]] = []
+    for dim in space.dims:
+        limits = [dim.trips[fanout] for fanout in fanouts]
+        choices = spatial_trips(space.rule, dim.extent, limits) if space.sizes is not None else iter([()])
+        trips.append(list(islice(choices, TUNING.most_trips + 1)))
+        if len(trips[-1]) > TUNING.most_trips:
+            return None
+    steps: list[tuple[Vector, list[Share]]] = []
+    for allowed in subsets(family.units):
+        usable = set(space.fanouts(allowed))
+        sizes = () if space.sizes is None else tuple(space.sizes[f] if f in usable else 1 for f in fanouts)
+        shares = shares_of(trips, sizes)
+        if shares is None:
+            return None
+        steps.append((allowed, shares))
+    if _table_entries(space, longest, trips) > TUNING.most_entries:
+        return None
+    return _Work(family, longest, trips, steps, _operations(space, family, longest, trips, steps))
+
+
+def _table_entries(space: Space, longest: Vector, trips: list[list[Trips]]) -> int:
+    """Return how many entries the tables of chains have, of one prime."""
+    if not _positions_matter(space) or not any(trips) or trips[0][0] == ():
+        return 0
+    coefficients = prod(most + 1 for most in longest)
+    return sum(len(t) * dim.extent * coefficients for t, dim in zip(trips, space.dims, strict=True))
+
+
+def _operations(
+    space: Space,
+    family: _Family,
+    longest: Vector,
+    trips: list[list[Trips]],
+    steps: list[tuple[Vector, list[Share]]],
+) -> int:
+    """Return about how many operations one prime takes."""
+    nodes = max(1, (_degree(space, [family]) + 1) // 2)
+    regions = len(_axes(space, family)[0])
+    points = comb(family.most_blocks + nodes * regions, nodes * regions)
+    for size in family.parts:
+        points *= (nodes + 1) ** (size + 1) if _positions_matter(space) else nodes
+    coefficients = prod(most + 1 for most in longest)
+    pairs = evaluated = 0
+    for _, shares in steps:
+        for share, choices in zip(shares, trips, strict=True):
+            pairs += len(share.sources)
+            evaluated += min(len(share.sources), 2 * len(choices))
+    tables = _table_entries(space, longest, trips)
+    return points * (coefficients + evaluated * (4 + coefficients // 8) + pairs) + tables
+
+
+def _count_family(space: Space, work: _Work, rule: Quadrature) -> int:
+    """Return the number of trees of the family modulo the rule's prime."""
+    family = work.family
+    regions, parts = _axes(space, family)
+    points = evaluation_points(rule, family.blocks, regions, parts, work.longest)
+    coefficients = np.ascontiguousarray(points.coefficients.T.astype(np.float64))
+    total = 0
+    tables: dict[CountedDim, Table] = {}
+    for allowed, shares in work.subsets:
+        if space.sizes is None:
+            tables = {}
+        for dim, trips in zip(space.dims, work.trips, strict=True):
+            if dim not in tables:
+                tables[dim] = _table(space, work, allowed, dim, trips, rule.prime)
+        of_dims = [tables[dim] for dim in space.dims]
+        sign = (-1) ** (len(family.units) - len(allowed))
+        total += sign * shared_product(shares, points.weights, coefficients, of_dims, rule.prime)
+    return total * family.orders % rule.prime
+
+
+def _table(space: Space, work: _Work, allowed: Vector, dim: CountedDim, trips: list[Trips], prime: int) -> Table:
+    """Return [coefficient, trips] -> chains of one dim, modulo prime."""
+    if space.sizes is None:
+        return unlimited_table(space.rule, dim.extent, len(space.fanouts(allowed)), work.longest[0], prime)
+    if not _positions_matter(space):
+        return dividing_table(dim.extent, trips, work.longest[0], prime)
+    units = [len(space.groups[unit].fanouts) for unit in work.family.units]
+    return any_table(dim.extent, units, trips, work.longest, prime).reshape(-1, len(trips))

@@ -1,0 +1,154 @@
+"""Best-first search over structures: what no mapping over tiles of any size can beat.
+
+The queue holds boxes of structures, then single structures, each with a bound. What has the least bound comes first:
+a box is cut, a structure's bound is refined, with more effort each time. The least bound in the queue bounds every
+mapping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+
+from polymap.resources import BestFirst, SearchCaches, Stop, Work
+from polymap.search.any_size.box_trees import BoxTrees, Chunk
+from polymap.search.any_size.joint import ChainNode, StructureBound
+from polymap.search.any_size.single_tensor import Counts
+from polymap.search.any_size.tensor_costs import least_components
+from polymap.search.any_size.tuning import TUNING
+from polymap.search.problem import Measure, Problem
+
+_EFFORTS = (1, 6, 20)  # rounds of a structure's refinements, one after the other; the last goes on
+
+
+@dataclass(frozen=True, slots=True)
+class SingleStructure:
+    """A structure of its own: the sibling counts [class][dim], how often its bound was refined, the chain of nodes that
+    the last refinement relaxed to, and what refines it (None: nothing did yet)."""
+
+    counts: Counts
+    refined: int = 0
+    chain: tuple[ChainNode, ...] = ()
+    bounds: StructureBound | None = field(default=None, compare=False, repr=False)
+
+
+Item = Chunk | SingleStructure
+
+
+def _left_to_do(item: Item) -> int:
+    """Return how much is left to do with an item: of equal bounds the finest comes first."""
+    return -item.refined if isinstance(item, SingleStructure) else 1 + sum(item.levels)
+
+
+class SiblingSearch:
+    """The structures of one question that are not refuted, and what bounds them.
+
+    steps: how often something was taken from the queue.
+    """
+
+    def __init__(self, problem: Problem, measure: Measure, caches: SearchCaches | None = None) -> None:
+        self.problem, self.measure = problem, measure
+        self._caches = caches or SearchCaches()
+        self._trees = BoxTrees(problem)
+        self._queue = BestFirst[int, Item](_left_to_do)
+        self.steps = 0
+        if self.structures:
+            for bound, chunk in self._bounded(self._trees.root()):
+                self._queue.add(bound, chunk)
+
+    @property
+    def structures(self) -> int:
+        """Return how many structures there are."""
+        return self._trees.count
+
+    @property
+    def bound(self) -> int | None:
+        """Return the least bound of what is left, scaled (None: nothing fits)."""
+        return self._queue.bound
+
+    def go_on(
+        self, best: Fraction | None, stop: Stop, work: Work, *, steps: int | None = None, refined: bool = True
+    ) -> Fraction | None:
+        """Search until the least bound reaches the best value or is of a structure refined as far as it goes (not
+        `refined`: of a structure), or a limit is reached; return it in the objective's unit (None: nothing fits). work:
+        a step per chunk of boxes and per refinement. steps: how many there may be (None: any number)."""
+        last = inf if steps is None else self.steps + steps
+
+        def is_over(bound: int, first: Item) -> bool:
+            is_met = best is not None and self.measure.unscaled(bound) >= best
+            return self.steps >= last or stop() or is_met or self._is_done(first, refined=refined)
+
+        def parts(bound: int, first: Item) -> list[tuple[int, Item]]:
+            self.steps += 1
+            work.add()
+            return self._refined(first, bound, best, stop) if isinstance(first, SingleStructure) else self._cut(first)
+
+        self._queue.split(parts, is_over)
+        return self.value
+
+    @property
+    def value(self) -> Fraction | None:
+        """Return the least bound in the objective's unit (None: nothing fits)."""
+        return None if self.bound is None else self.measure.unscaled(self.bound)
+
+    def leading(self, count: int) -> tuple[SingleStructure, ...]:
+        """Return at most so many structures: those with the least bounds that stand alone."""
+        found: list[SingleStructure] = []
+        for _, item in self._queue:
+            if len(found) >= count:
+                break
+            if isinstance(item, SingleStructure):
+                found.append(item)
+            elif item.is_final:
+                room = min(len(item.bounds), count - len(found))
+                found += [SingleStructure(self._counts(item, place)) for place in range(room)]
+        return tuple(found)
+
+    def _is_done(self, item: Chunk | SingleStructure, *, refined: bool) -> bool:
+        """Return whether nothing more is to be done with an item of the queue."""
+        if isinstance(item, SingleStructure):
+            return not refined or (item.bounds is not None and item.bounds.is_final)
+        return item.is_final and not (refined and self._trees.is_exact)
+
+    def _counts(self, chunk: Chunk, place: int = 0) -> Counts:
+        """Return the sibling counts of one of single structures."""
+        low = self._trees.boxes(_part(chunk, place, place + 1)).low[:, :, 0]
+        return tuple(tuple(int(n) for n in row) for row in low.tolist())
+
+    def _refined(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> list[tuple[int, Item]]:
+        """Return a structure with a better bound; nothing where none of its mappings fits."""
+        goal = None if best is None else int(best / self.measure.unscaled(1))
+        bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches)
+        found = bounds.go_on(goal, _EFFORTS[min(item.refined, len(_EFFORTS) - 1)], stop)
+        if found.bound is None:
+            return []
+        return [(max(bound, found.bound), SingleStructure(item.counts, item.refined + 1, found.chain, bounds))]
+
+    def _cut(self, chunk: Chunk) -> list[tuple[int, Item]]:
+        """Return the halves of the first boxes of a chunk, or its first structure, and the rest of it."""
+        if chunk.is_final:
+            return [(chunk.bounds[0], SingleStructure(self._counts(chunk))), *_left_of(chunk, 1)]
+        return [
+            *_left_of(chunk, TUNING.boxes_at_once),
+            *self._bounded(self._trees.halves(_part(chunk, 0, TUNING.boxes_at_once))),
+        ]
+
+    def _bounded(self, chunk: Chunk) -> list[tuple[int, Item]]:
+        """Bound the boxes of a chunk; return it sorted, without those where nothing fits."""
+        found = least_components(self.problem, self.measure, self._trees.boxes(chunk)).values(self.measure)
+        values = [None if new is None else max(new, old) for new, old in zip(found, chunk.bounds, strict=True)]
+        order = sorted((value, place) for place, value in enumerate(values) if value is not None)
+        kept = np.array([place for _, place in order], dtype=np.int64)
+        return _left_of(replace(chunk, nodes=chunk.nodes[:, kept], bounds=tuple(value for value, _ in order)), 0)
+
+
+def _left_of(chunk: Chunk, first: int) -> list[tuple[int, Item]]:
+    """Return the boxes of a sorted chunk from `first` on, after their least bound; [] where there are none."""
+    return [(chunk.bounds[first], _part(chunk, first, len(chunk.bounds)))] if first < len(chunk.bounds) else []
+
+
+def _part(chunk: Chunk, first: int, last: int) -> Chunk:
+    return replace(chunk, nodes=chunk.nodes[:, first:last], bounds=chunk.bounds[first:last])

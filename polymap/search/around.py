@@ -1,0 +1,180 @@
+"""What stands around the legs of a segment: storage nodes and loops, outermost first, above a branch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from polymap.ir import (
+    Architecture,
+    Branch,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+)
+from polymap.search.legs import Leg, Nodes, elements_of, simple_accesses
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTile:
+    """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level."""
+
+    tensor: str
+    level: int
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Nodes above a branch, and what they leave to the legs. extents: of all dims, below the temporal loops. spread:
+    (fan-out, dim, instances). held: outermost first."""
+
+    nodes: Nodes
+    extents: tuple[tuple[str, int], ...]
+    spread: tuple[tuple[str, str, int], ...]
+    held: tuple[HeldTile, ...]
+
+    @staticmethod
+    def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
+        """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, some node
+        holds a tensor that statements touch by more than one access, or there is no room."""
+        accesses, tiles = simple_accesses(program), program.extents()
+        spread, held = list[tuple[str, str, int]](), list[HeldTile]()
+        for node in nodes:
+            if isinstance(node, Temporal):
+                if any(dim == node.dim for _, dim, _ in spread):
+                    return None
+                tiles[node.dim] = min(tiles[node.dim], node.tile)
+            elif isinstance(node, Spatial):
+                length = cut(tiles, spread)[node.dim]
+                if node.tile < length:
+                    spread.append((node.fanout, node.dim, -(-length // node.tile)))
+            elif isinstance(node, Storage):
+                if any(name not in accesses for name in node.tensors):
+                    return None
+                above = {fanout.name for fanout in arch.fanouts_above(node.level)}
+                own = cut(tiles, [each for each in spread if each[0] in above])
+                level = arch.level_index(node.level)
+                if not level:
+                    continue  # it holds everything
+                held += [HeldTile(name, level, elements_of(accesses[name], own)) for name in node.tensors]
+        taken = _bits_taken(program, held)
+        limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
+        if any(room is not None and taken[number] > room for number, room in limits.items()):
+            return None
+        nodes = tuple(node for node in nodes if not (isinstance(node, Storage) and not arch.level_index(node.level)))
+        return Around(nodes, tuple(tiles.items()), tuple(spread), tuple(held))
+
+    def leg(self, program: Workload, arch: Architecture, statement: Statement) -> Leg:
+        """Return what is left of a statement."""
+        inside, taken = dict(self.extents), _bits_taken(program, self.held)
+        given = {each.tensor: each.level for each in self.held if accesses_of(statement, each.tensor)}
+        for name, level in given.items():
+            above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
+            own = cut(inside, [each for each in self.spread if each[0] in above])
+            taken[level] -= elements_of(accesses_of(statement, name)[0], own) * program.tensor(name).bits
+        names = [each[0] for each in self.spread]
+        names += [fanout.name for each in self.held for fanout in arch.fanouts_above(arch.levels[each.level].name)]
+        return replace(
+            Leg.of(statement, inside),
+            given=tuple(given.items()),
+            taken=tuple(sorted(taken.items())),
+            spread=self.spread,
+            fixed=tuple(dict.fromkeys(names)),
+        )
+
+
+def _bits_taken(program: Workload, held: Iterable[HeldTile]) -> Counter[int]:
+    """Return the bits of tiles, by level."""
+    taken = Counter[int]()
+    for each in held:
+        taken[each.level] += each.elements * program.tensor(each.tensor).bits
+    return taken
+
+
+def cut(extents: dict[str, int], spread: Iterable[tuple[str, str, int]]) -> dict[str, int]:
+    """Return how long the dims are on one instance."""
+    found = dict(extents)
+    for _, dim, instances in spread:
+        found[dim] = -(-found[dim] // instances)
+    return found
+
+
+def read_off(leg: Nodes, program: Workload, level: str, kept: tuple[str, ...], shared: tuple[str, ...]) -> Nodes:
+    """Return what would stand around the legs of a program as it stands, in the nodes of one of its statements, above
+    the nodes of some tensors in a level: loops over dims that all statements share, and the nodes of other tensors
+    above them."""
+    last = max((at for at, node in enumerate(leg) if _holds(node, level, kept)), default=0)
+    above = leg[:last]
+    end = max((at + 1 for at, node in enumerate(above) if _dim(node) in shared), default=0)
+    simple, nodes = simple_accesses(program), list[MappingNode]()
+    for node in above[:end]:
+        if isinstance(node, Storage):
+            nodes += node.of(lambda name: name in simple and name not in kept)
+        elif _dim(node) in shared:
+            nodes.append(node)
+    return (*nodes, Storage(level, kept))
+
+
+def _dim(node: MappingNode) -> str:
+    return node.dim if isinstance(node, Temporal | Spatial) else ""
+
+
+def _holds(node: MappingNode, level: str, tensors: tuple[str, ...]) -> bool:
+    return isinstance(node, Storage) and node.level == level and any(name in tensors for name in node.tensors)
+
+
+def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: frozenset[str]) -> Iterator[Nodes]:
+    """Yield the trees with one more node above the branch, for which there is room: one of some tensors in a level and
+    above some of the loops, in place of its nodes in that level in the legs."""
+    *around, last = nodes
+    if not isinstance(last, Branch):
+        return
+    there = {(name, node.level) for node in around if isinstance(node, Storage) for name in node.tensors}
+    places = [0, *(at + 1 for at, node in enumerate(around) if isinstance(node, Temporal | Spatial))]
+    for name in (name for name in simple_accesses(program) if name in tensors):
+        for level in arch.levels[1:]:
+            if (name, level.name) in there or not level.may_hold(program.tensor(name)):
+                continue
+            inside = Branch(tuple(without_nodes(child, (name,), (level.name,)) for child in last.children))
+            for at in places:
+                above = (*around[:at], Storage(level.name, (name,)), *around[at:])
+                if is_in_order(arch, (*above, inside)) and Around.of(program, arch, above) is not None:
+                    yield (*above, inside)
+
+
+def is_in_order(arch: Architecture, nodes: Nodes, above: Nodes = ()) -> bool:
+    """Return whether each tensor's nodes follow the order of levels on every way, and loops over fan-outs above a level
+    stand above its nodes."""
+    for node in nodes:
+        if isinstance(node, Branch):
+            return all(is_in_order(arch, child, above) for child in node.children)
+        stores = [each for each in above if isinstance(each, Storage)]
+        if isinstance(node, Spatial):
+            inner = (each.level for each in stores)
+            if any(node.fanout == fanout.name for level in inner for fanout in arch.fanouts_above(level)):
+                return False
+        elif isinstance(node, Storage):
+            level = arch.level_index(node.level)
+            if any(set(node.tensors) & set(each.tensors) and arch.level_index(each.level) >= level for each in stores):
+                return False
+        above = (*above, node)
+    return True
+
+
+def without_nodes(nodes: Nodes, tensors: Collection[str], levels: Collection[str] | None = None) -> Nodes:
+    """Return the nodes without those for some tensors, in some levels (None: in all)."""
+    found: list[MappingNode] = []
+    for node in nodes:
+        if isinstance(node, Branch):
+            found.append(Branch(tuple(without_nodes(child, tensors, levels) for child in node.children)))
+        elif isinstance(node, Storage) and (levels is None or node.level in levels):
+            found += node.of(lambda name: name not in tensors)
+        else:
+            found.append(node)
+    return tuple(found)

@@ -1,0 +1,342 @@
+"""Writes certificates: the head in canonical form, and a proof for every structure, found with the checker's bounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from polymap.checker import (
+    DEADLINE,
+    FITS,
+    FORMAT,
+    OutOfTime,
+    Places,
+    Prices,
+    Problem,
+    Prover,
+    Refused,
+    Rows,
+    cost,
+    digest,
+    label,
+    least,
+    parsed,
+)
+from polymap.inputs import mapping_to_document
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.search.certificate_head import (
+    HINT,
+    canonical,
+    constraints_table,
+    machine_table,
+    objective_line,
+    workload_table,
+)
+from polymap.search.options import TUNING
+from polymap.search.problem import Rules, analyse, beyond_sums, parse_objective, rules_from_document
+
+Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of the parts after the first
+
+UNIT = 1 << 10
+NO_MAPPING = "this answer has no certificate: there is no mapping"
+
+
+def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
+    """Raise OptionError PM515 for a problem that is none of those which are certified."""
+    _problem(workload, arch, objective, rules)
+
+
+def asked_head(workload: Workload, arch: Architecture, objective: str, constraints: object) -> dict[str, object]:
+    """Return what the head of a certificate of this question says, by its words; raises OptionError as
+    check_certifiable does, and for mistakes in the constraints."""
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    check_certifiable(workload, arch, objective, rules)
+    return {
+        "workload": workload_table(workload),
+        "machine": machine_table(arch),
+        "constraints": constraints_table(rules),
+        "objective": objective_line(arch, objective),
+    }
+
+
+def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
+    reason = analyse(workload, arch).reason
+    if reason is None and any(tensor.temporary for tensor in workload.tensors):
+        reason = "a tensor is temporary"
+    if reason is None and arch.has_wire_energies:
+        reason = "fan-outs cost energy"
+    if reason is None:
+        reason = beyond_sums(arch, rules, parse_objective(objective, arch)) or None
+    try:
+        if reason is None:
+            tables = workload_table(workload), machine_table(arch), constraints_table(rules)
+            dims, machine, demands = (parsed(canonical(table)) for table in tables)
+            return Problem(dims, machine, demands, objective_line(arch, objective))
+    except (Refused, ArithmeticError) as refusal:
+        reason = str(refusal)
+    raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", HINT))
+
+
+def certificate(
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules = (), seconds: float = 600
+) -> str:
+    """Return the certificate's text that `mapping` is the best one with dividing tiles that meets the rules.
+
+    Structures that are not refuted after `seconds` of CPU time are marked as the solver's word. Raises OptionError:
+    PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
+    """
+    problem = _problem(workload, arch, objective, rules)
+    lines, value = _begun(workload, arch, objective, mapping, rules, divides=True)
+    with _deadline(seconds):
+        proofs = _proofs(problem, value)
+    return _finished([*lines, *proofs])
+
+
+def bound_certificate(
+    workload: Workload, arch: Architecture, objective: str, mappings: Sequence[Mapping | None], rules: Rules = ()
+) -> str:
+    """Return the certificate's text of what no mapping of any tile sizes costs less than, and of what the first of
+    `mappings` costs that the checker counts.
+
+    Raises OptionError: PM515 for problems outside the class that is certified, PM517 where there is no such mapping.
+    """
+    problem, refused = _problem(workload, arch, objective, rules), OptionError(Mistake("PM517", NO_MAPPING))
+    for mapping in filter(None, mappings):
+        try:
+            lines, _ = _begun(workload, arch, objective, mapping, rules, divides=False)
+        except OptionError as refusal:
+            refused = refusal
+            continue
+        try:
+            count, bound = least(problem)
+        except Refused as refusal:
+            raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
+        return _finished([*lines, f"bound {Fraction(bound, problem.scale)}", f"structures {count}"])
+    raise refused
+
+
+def _begun(
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules, *, divides: bool
+) -> tuple[list[str], int]:
+    """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
+    does not take it, or with tiles that do not divide where they must."""
+    head = [
+        f"workload {canonical(workload_table(workload))}",
+        f"machine {canonical(machine_table(arch))}",
+        f"constraints {canonical(constraints_table(rules))}",
+        f"objective {objective_line(arch, objective)}",
+    ]
+    nodes, problem = mapping_to_document(mapping)["nodes"], _problem(workload, arch, objective, rules)
+    try:
+        value = cost(problem, nodes, divides=divides)
+    except Refused as refusal:
+        raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
+    about = [f"value {Fraction(value, problem.scale)}", f"mapping {canonical(nodes)}"]
+    return [FORMAT, *head, f"sha256 {digest(head)}", *about], value
+
+
+def _finished(lines: list[str]) -> str:
+    return "\n".join((*lines, f"end {digest(lines)}", ""))
+
+
+def _proofs(problem: Problem, value: int) -> list[str]:
+    """Return the lines of all structures; OptionError PM515 for numbers that the checker does not reach."""
+    try:
+        return _Writer(Prover(problem, value)).lines()
+    except Refused as refusal:
+        raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
+
+
+@contextmanager
+def _deadline(seconds: float) -> Generator[None]:
+    """Let the checker's bounds raise OutOfTime after so many seconds of CPU time."""
+    before = DEADLINE.set(time.process_time() + seconds)
+    try:
+        yield
+    finally:
+        DEADLINE.reset(before)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Looks for the cheapest proof of every structure. found: the lines that refute a structure."""
+
+    prover: Prover
+    found: dict[Rows, list[str]] = field(default_factory=dict[Rows, list[str]])
+
+    def lines(self) -> list[str]:
+        """Return the list of structures, each with its proof."""
+        structures = self.prover.structures
+        with _deadline(float("inf")):  # what rests on the solver's word is told with this bound
+            apart = {rows: self.prover.apart(rows) for rows in structures}
+        left = [rows for rows in structures if not self._alone(rows, apart[rows])]
+        with suppress(OutOfTime):
+            self._together(left)
+        lines = [f"structures {len(structures)}"]
+        for rows in structures:
+            proof = self.found.get(rows, [f"word {apart[rows]}"])
+            lines += [f"{label(rows)} {proof[0]}", *proof[1:]]
+        return lines
+
+    def _alone(self, rows: Rows, bound: int) -> bool:
+        """Return whether the bound of every tensor at its own best refutes a structure, and note that."""
+        if bound >= self.prover.value:
+            self.found[rows] = [f"apart {bound}"]
+        else:
+            for number, limit in enumerate(self.prover.problem.measures[1:], start=1):
+                above = self.prover.apart(rows, number)
+                if limit.most is not None and above > limit.most:
+                    self.found[rows] = [f"over {number} {above}"]
+        return rows in self.found
+
+    def _together(self, left: list[Rows]) -> None:
+        """Refute structures by bounds of all tensors together: without prices, with prices that served another
+        structure or their own, and last by cases or a search."""
+        bounds = {rows: self.prover.joint(rows, (), ()) for rows in left}
+        left = [rows for rows in left if not self._note(rows, (), bounds[rows])]
+        while left:
+            first, *left = left
+            best, prices = self._priced(first, (), bounds[first] or 0)
+            if best >= self.prover.value and prices:
+                self._note(first, prices, best)
+                left = [rows for rows in left if not self._note(rows, prices, self.prover.joint(rows, (), prices))]
+            else:
+                self.found[first] = self._cases(first, prices, best)
+
+    def _note(self, rows: Rows, prices: Prices, bound: int | None) -> bool:
+        proof = self._refuted(prices, bound)
+        if proof is not None:
+            self.found[rows] = [proof]
+        return proof is not None
+
+    def _cases(self, rows: Rows, prices: Prices, best: int) -> list[str]:
+        """Return the proof of a structure by the places of its spatial loops, or by a search."""
+        choices = self.prover.places(rows)
+        if len(choices) < 2:
+            return [self._searched(rows, (), prices, best)]
+        lines = [f"places {len(choices)}"]
+        for one in choices:
+            bound = self.prover.joint(rows, one, ())
+            proof, used = self._refuted((), bound), Prices()
+            if proof is None:
+                least, used = self._priced(rows, one, bound or 0)
+                proof = self._refuted(used, least) or self._searched(rows, one, used, least)
+            lines.append(f"  {','.join(str(y) for _, y in one)} {proof}")
+        return lines
+
+    def _searched(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:
+        """Return the proof of a structure by a search; where that meets a mapping that costs less, there is no
+        certificate at all."""
+        prover = self.prover
+        try:
+            nodes = prover.descend(rows, places, prices, TUNING.most_nodes)
+            return f"search {self._text(prices)} {best} {nodes}"
+        except OutOfTime:
+            raise
+        except Refused:
+            if prover.meets_better(rows, places, TUNING.most_nodes):
+                what = f"this answer has no certificate: a mapping of structure {label(rows)} costs less"
+                raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
+        return f"word {prover.apart(rows)}"
+
+    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
+        """Return the best bound of all tensors together above `best`, the one without prices, and its prices."""
+        prices = _PriceSearch(self.prover, rows, places).best()
+        least = (self.prover.joint(rows, places, prices) or 0) if prices else best
+        return (least, prices) if least > best else (best, ())
+
+    def _refuted(self, prices: Prices, bound: int | None) -> str | None:
+        """Return the proof by a bound of all tensors together; None where it is too low."""
+        if bound is None:
+            return "empty"
+        return f"joint {self._text(prices)} {bound}" if bound >= self.prover.value else None
+
+    def _text(self, prices: Prices) -> str:
+        """Return prices as certificates write them."""
+        levels, each = len(self.prover.problem.room), list[str]()
+        for unit, *others in prices:
+            lists = [others[:levels], others[levels:]]
+            each.append(":".join((str(unit), *(",".join(map(str, one)) for one in lists if one))))
+        return ";".join(each) or "-"
+
+
+@dataclass(slots=True)
+class _PriceSearch:
+    """Looks for prices of bits held and, where cycles count, of bits passed, at which a structure's bound is high.
+
+    Each vector of prices gives a line: energy is at least a - b x cycles (b is 0 where cycles do not count). lines:
+    (a, b) of the vectors tried."""
+
+    prover: Prover
+    rows: Rows
+    places: Places
+    lines: dict[Vector, tuple[Fraction, Fraction]] = field(default_factory=dict[Vector, tuple[Fraction, Fraction]])
+
+    def best(self) -> Prices:
+        """Return the prices: those whose line is highest at the least cycles, then where the lines so far leave the
+        least value."""
+        problem, found, tables = self.prover.problem, list[Vector](), self.prover.tables(self.rows, self.places, ())
+        linear, steps, plain = problem.measures[0].linear, tables.structure.steps, tables.least()
+        for _ in range(1 if linear else TUNING.most_lines):
+            lines = [self._line(vector) for vector in found]
+            least, cycles = problem.weakest(plain, steps, lines=lines)
+            vector = self._highest(cycles) if least < self.prover.value else None
+            if vector is None or vector in found:
+                break
+            found.append(vector)
+        return tuple(found)
+
+    def _line(self, vector: Vector) -> tuple[Fraction, Fraction]:
+        problem, linear = self.prover.problem, self.prover.problem.measures[0].linear
+        if vector not in self.lines:
+            tables = self.prover.tables(self.rows, self.places, (vector,))
+            parts, lines = problem.bounded(tables.least(), (vector,), tables.structure.steps)
+            self.lines[vector] = (Fraction(parts[0]), Fraction(0)) if linear else lines[0]
+        return self.lines[vector]
+
+    def _highest(self, cycles: int) -> Vector | None:
+        """Return the prices whose line is highest at so many cycles, or high enough (None: nothing has a price)."""
+        problem, unit, value = self.prover.problem, UNIT, self.prover.value
+        measure, levels = problem.measures[0], len(problem.room)
+        while unit > 1 and unit * problem.reach >= FITS // 4:
+            unit //= 2
+        wanted = Fraction(value, max(1, cycles) ** measure.power) - measure.fixed - measure.slope * cycles
+        slots = {1 + i: 50 * (room or 1) for i, room in enumerate(problem.room) if self._is_shared(i, room)}
+        for i, part in enumerate(problem.parts[1:], start=1 + levels):
+            if part.band and i - levels in measure.own:
+                slots[i] = 4 * int(part.band * cycles + 1)
+        vector: Vector = (unit, *(0 for _ in range(levels + (len(problem.parts) - 1) * (not measure.linear))))
+        for slot, amount in list(slots.items()) * 2:
+            start = vector[slot] or max(1, int(abs(wanted) * unit) // amount)
+            vector = self._climbed(vector, slot, start, cycles, wanted)
+            if self._height(vector, cycles) >= wanted:
+                break
+        return vector if any(vector[1:]) else None
+
+    def _is_shared(self, level: int, room: int | None) -> bool:
+        return bool(room) and sum(level in tensor.may for tensor in self.prover.problem.tensors) > 1
+
+    def _height(self, vector: Vector, cycles: int) -> Fraction:
+        first, slope = self._line(vector)
+        return first - slope * cycles
+
+    def _climbed(self, vector: Vector, slot: int, start: int, cycles: int, wanted: Fraction) -> Vector:
+        """Return the vector with one price moved to where its line is highest, within a tenth (it is concave)."""
+
+        def priced(amount: int) -> Vector:
+            return (*vector[:slot], amount, *vector[slot + 1 :])
+
+        def height(one: Vector) -> Fraction:
+            return self._height(one, cycles)
+
+        best = max((vector, priced(start)), key=height)
+        for numerator, denominator in ((4, 1), (1, 4), (2, 1), (1, 2), (4, 3), (3, 4), (11, 10), (10, 11)):
+            while height(best) < wanted:
+                new = priced(best[slot] * numerator // denominator)
+                if new == best or height(new) <= height(best):
+                    break
+                best = new
+        return best

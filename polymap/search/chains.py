@@ -1,0 +1,365 @@
+"""Programs of which neighbouring nests share loops, so that what one leaves for the next stays on chip.
+
+A *segment* is one statement or several neighbours. Its *state* says which loops, over dims that all of them have, run
+around them together; in which level what passes between them stands, a tile at a time; and which other tensors are held
+in that level around some of these loops, so that they are not loaded again. What is left are *legs*: each statement
+over the tiles that it gets, with these tensors given, in the best mapping that the search of nests finds for it. States
+are looked at by what they move at the outermost level; each tree is counted as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice, permutations, product
+from math import prod
+
+from polymap.ir import (
+    Access,
+    Architecture,
+    Branch,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    is_box,
+    part_of,
+)
+from polymap.resources import Stop
+from polymap.search.driver import Search
+from polymap.search.evidence import Evidence
+from polymap.search.fused_trees import FusedTrees, Interface, Part
+from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb
+from polymap.search.nest_after_nest import begin_nest_after_nest, kept_on_chip, nests_in_sequence
+from polymap.search.options import TUNING
+from polymap.search.problem import Goal, Objective, divisors, parse_single
+from polymap.search.programs import with_loops_joined
+
+_ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Loops around a segment, and what stands in a level around some of them.
+
+    loops: (dim, tile), outermost first. kept: what passes between the statements, below all loops. held: (tensor,
+    number of loops above its node). bits: that the level holds. read, written: bits at the outermost level, if every
+    leg moves each tensor once: no tree of the state moves fewer.
+    """
+
+    loops: tuple[tuple[str, int], ...]
+    level: int
+    kept: tuple[str, ...]
+    held: tuple[tuple[str, int], ...]
+    bits: int
+    read: int
+    written: int
+
+    @property
+    def moved(self) -> int:
+        return self.read + self.written
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What states have in common that differ in their tiles."""
+        return tuple(dim for dim, _ in self.loops), self.level, self.held
+
+    def nodes(self, arch: Architecture) -> Nodes:
+        """Return what stands above the legs."""
+        found, level = list[MappingNode](), arch.levels[self.level].name
+        for number in range(len(self.loops) + 1):
+            here = tuple(name for name, place in self.held if place == number)
+            here += self.kept if number == len(self.loops) else ()
+            found += [Storage(level, here)] if here else []
+            found += [Temporal(*self.loops[number])] if number < len(self.loops) else []
+        return tuple(found)
+
+
+def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the trees of the segments that cost least together: by what is asked, where it adds up over segments,
+    else by energy and by latency."""
+    statements = search.workload.statements
+    are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
+    if len(statements) < 2 or not are_nests:
+        return evidence
+    if any(each.values == evidence.floors for each in evidence.incumbents):
+        return evidence  # no tree is better
+    spent, share = search.limits.share(), TUNING.chains_share
+    share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
+    end = spent + share * max(0.0, 1 - spent)
+    goals = [parse_single(name, search.arch) for name in _asked(search)]
+    workload = with_loops_joined(search.workload)
+    for number, goal in enumerate(goals):
+        own_end = _next_share(search.limits.share(), end, len(goals) - number)
+        nodes = Chains(search, workload, goal, divides=search.divides).best_tree(own_end)
+        evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
+    return kept_on_chip(search, evidence)
+
+
+def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, where tiles of any size are asked for, what is proposed where they divide, in as much time."""
+    if search.divides:
+        return evidence
+    dividing = replace(search, asked=replace(search.asked, tiles="divide"))
+    return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)
+
+
+def _next_share(spent: float, end: float, left: int) -> float:
+    """Return the share of the limit at which the first of so many equal parts until the end is over."""
+    return spent + max(0.0, end - spent) / left
+
+
+Ends = tuple[int, int]  # the number of a segment's first statement, and of the one after its last
+
+
+def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends, ...]:
+    """Return the segments of some statements, one after the other, that cost least together."""
+    best: dict[int, tuple[Fraction, tuple[Ends, ...]]] = {begin: (Fraction(0), ())}
+    for last in range(begin + 1, end + 1):
+        ways = [
+            (before[0] + cost, (*before[1], (first, last)))
+            for first in range(last - 1, begin - 1, -1)  # of ways that cost the same the one of short segments
+            if (before := best.get(first)) is not None and (cost := costs.get((first, last))) is not None
+        ]
+        if ways:
+            best[last] = min(ways, key=lambda way: way[0])
+    return best[end][1]
+
+
+def _asked(search: Search) -> tuple[str, ...]:
+    """Return the objectives that trees are looked for by: those that add up over segments, else energy and latency."""
+    texts = ((each.text,) if each.goal in _ADDITIVE else ("energy", "latency") for each in search.objective.singles)
+    return tuple(dict.fromkeys(name for one in texts for name in one))
+
+
+class Chains:
+    """The parts of a program, by one objective. workload: the program, or it with its loops renamed. divides: whether
+    tiles divide."""
+
+    def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
+        self._search, self._workload, self._divides = search, workload, divides
+        self._trees = FusedTrees(search, workload, objective, divides=divides)
+
+    def best_tree(self, end_share: float) -> Nodes | None:
+        """Return the segments that cost least together, one after the other; None where some statement has no tree.
+        Where segments would cost less if they saved all that they may, the one that may save most is looked at, until
+        none would. end_share: of the limit, up to which it is searched."""
+        statements, limits = self._workload.statements, self._search.limits
+        found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
+        parts = {ends: part for ends, part in found.items() if part is not None}
+        if len(parts) < len(statements):
+            return None
+        saved = dict(self._saved())
+        while True:
+            values = {ends: part.value for ends, part in parts.items()}
+            apart = {ends: sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) for ends in saved}
+            way = _least_way(0, len(statements), {ends: apart[ends] - saved[ends] for ends in saved} | values)
+            ends = max((each for each in way if each in saved), key=lambda each: saved[each], default=None)
+            if ends is None or limits.until(end_share)():
+                break
+            in_turn = min(len(saved), TUNING.segments_in_turn)
+            del saved[ends]
+            part = self._fused(ends, values, _next_share(limits.share(), end_share, in_turn))
+            parts |= {} if part is None else {ends: part}
+        nodes = tuple(parts[ends].nodes[0] for ends in _least_way(0, len(statements), values))
+        return nodes[0] if len(nodes) == 1 else (Branch(nodes),)
+
+    def _saved(self) -> Iterator[tuple[Ends, Fraction]]:
+        """Yield the segments of several statements that may share loops, and what they save at most."""
+        statements = self._workload.statements
+        for length in range(2, TUNING.most_in_a_segment + 1):
+            for begin in range(len(statements) - length + 1):
+                program = part_of(self._workload, statements[begin : begin + length])
+                if Segment.of(program) is not None:
+                    yield (begin, begin + length), self._trees.saved(program)
+
+    def _fused(self, ends: Ends, values: dict[Ends, Fraction], end_share: float) -> Part | None:
+        """Return the best nodes found for a segment of several statements. values: of the segments known."""
+        statements = self._workload.statements[slice(*ends)]
+        part = self.part(statements, end_share)
+        apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
+        if part is None or part.value >= apart * TUNING.promising:
+            return part
+        program = part_of(self._workload, statements)
+        return self._trees.with_branches_inside(program, part, self._search.limits.until(end_share))
+
+    def part(self, statements: tuple[Statement, ...], end_share: float) -> Part | None:
+        """Return the best nodes found for a segment; None where there are none, or that is not looked for. end_share:
+        of the limit, up to which it is searched."""
+        limits, program = self._search.limits, part_of(self._workload, statements)
+        if len(statements) == 1:
+            return self._trees.alone(program, *statements)
+        segment = Segment.of(program)
+        if segment is None:
+            return None
+        is_over = limits.until(end_share)
+        half = limits.until(_next_share(limits.share(), end_share, 2))
+        best = self._trees.read_off(program, segment.interface, half)
+        best = self._best_of_states(segment, best, is_over)
+        if best is None:
+            return None
+        return self._trees.with_more_held(program, best, is_over)
+
+    def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> Part | None:
+        """Return the better of a part and the best of the states, kind by kind; some kinds in a row without a gain end
+        it."""
+        tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.interface.shared}
+        kinds = dict[tuple[object, ...], list[State]]()
+        for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
+            kinds.setdefault(state.kind, []).append(state)
+        tries = iter(range(TUNING.most_states_tried))
+        groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
+        alike = Counter[int]()  # kinds without a gain, by what their first states move
+        in_vain = 0
+        for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
+            before, moved = best, group[0].moved
+            if best is not None and in_vain == TUNING.kinds_in_vain:
+                break
+            if alike[moved] < TUNING.kinds_alike:
+                best = self._best_of(segment, group, best, lambda: is_over() or next(tries, None) is None)
+                alike[moved] += best is before
+                in_vain = in_vain + 1 if best is before else 0
+        return best
+
+    def _best_of(self, segment: Segment, states: list[State], best: Part | None, stop: Stop) -> Part | None:
+        """Return the better of a part and the best of some states, which differ in their tiles; the first few without
+        a gain end it."""
+        least: Fraction | None = None
+        failed = 0
+        for state in states:
+            if failed == TUNING.states_without_gain or (best is not None and self._moves_too_much(state, best)):
+                break  # those after it move more
+            if stop():
+                break
+            found = self._trees.below(segment.program, state.nodes(self._search.arch))
+            if found is None or (least is not None and found.value >= least):
+                failed += 1
+                continue
+            least, failed = found.value, 0
+            if best is None or least < best.value:
+                best = found
+        return best
+
+    def _moves_too_much(self, state: State, best: Part) -> bool:
+        outside = self._trees.outside(state.read, state.written)
+        return outside - best.outside >= TUNING.saved_inside * (best.value - best.outside)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring statements as a program of their own, and what states are made of.
+
+    kept: what passes between them. others: of the other tensors, those that all touch alike.
+    """
+
+    program: Workload
+    interface: Interface
+    kept: dict[str, Access]
+    others: dict[str, Access]
+    written: frozenset[str]
+    bits: dict[str, int]
+    whole: dict[str, int]
+
+    @staticmethod
+    def of(program: Workload) -> Segment | None:
+        """Return the segment; None where statements pass on what they do not touch alike."""
+        accesses, interface = simple_accesses(program), Interface.of(program)
+        if interface is None:
+            return None
+        return Segment(
+            program,
+            interface,
+            {name: accesses[name] for name in interface.kept},
+            {name: access for name, access in accesses.items() if name not in interface.kept},
+            frozenset(each.target.tensor for each in program.statements),
+            {each.name: each.bits for each in program.tensors},
+            program.extents(),
+        )
+
+    def states(self, arch: Architecture, tiles: dict[str, list[int]]) -> Iterator[State]:
+        """Yield the states of which the tiles fit, those of few loops first."""
+        for level in levels_above_fanouts(arch, self.program, tuple(self.kept)):
+            for many in range(min(len(self.interface.shared), TUNING.most_loops_around) + 1):
+                for order in permutations(self.interface.shared, many):
+                    for chosen in product(*(tiles[name] for name in order)):
+                        loops = tuple(zip(order, chosen, strict=True))
+                        yield from self._states_by_what_is_held(loops, level, arch.levels[level])
+
+    def _states_by_what_is_held(
+        self, loops: tuple[tuple[str, int], ...], number: int, level: MemoryLevel
+    ) -> Iterator[State]:
+        room = level.usable_bits
+        inside = self.whole | dict(loops)
+        base = sum(self.bits[name] * elements_of(access, inside) for name, access in self.kept.items())
+        if room is not None and base > room:
+            return
+        for chosen in product(*(self._choices(name, loops, level) for name in self.others)):
+            taken = base + sum(each.taken for each in chosen)
+            if room is None or taken <= room:
+                held = tuple((each.tensor, each.place) for each in chosen if each.place is not None)
+                read, written = sum(each.read for each in chosen), sum(each.written for each in chosen)
+                yield State(loops, number, tuple(self.kept), held, taken, read, written)
+
+    def _choices(self, name: str, loops: tuple[tuple[str, int], ...], level: MemoryLevel) -> list[Choice]:
+        """Return what may be done with a tensor: nothing, or hold it above a loop over a dim that it lacks."""
+        access, may_be_held = self.others[name], level.may_hold(self.program.tensor(name))
+        places = [place for place, (dim, _) in enumerate(loops) if may_be_held and dim not in access.dims]
+        return [self._choice(name, access, loops, place) for place in (None, *places)]
+
+    def _choice(self, name: str, access: Access, loops: tuple[tuple[str, int], ...], place: int | None) -> Choice:
+        size = self.bits[name] * elements_of(access, self.whole)
+        passes = _passes(access, loops, self.whole, place)
+        taken = 0 if place is None else self.bits[name] * elements_of(access, self.whole | dict(loops[:place]))
+        if name in self.written:
+            return Choice(name, place, taken, size * (passes - 1), size * passes)
+        return Choice(name, place, taken, size * passes, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a tensor stands (None: nowhere around the legs), the bits that it takes there, and what is read and written
+    of it at the outermost level."""
+
+    tensor: str
+    place: int | None
+    taken: int
+    read: int
+    written: int
+
+
+def _passes(access: Access, loops: tuple[tuple[str, int], ...], whole: dict[str, int], place: int | None) -> int:
+    """Return how often all of a tensor passes between the outermost level and a leg, or its node."""
+    above = list(loops if place is None else loops[:place])
+    while place is not None and above and above[-1][0] not in access.dims:
+        above.pop()
+    return prod(-(-whole[dim] // tile) for dim, tile in above if dim not in access.dims)
+
+
+def tiles_tried(extent: int, *, divides: bool) -> list[int]:
+    """Return tiles of loops around a segment: the least one per number of iterations, few of them; divisors where only
+    these are asked for."""
+    if divides:
+        found = list(divisors(extent))[:-1]
+    else:
+        few = range(2, min(extent, TUNING.most_tiles_around // 2) + 1)
+        powers = (1 << power for power in range(1, extent.bit_length()))
+        found = sorted({tile for trips in (*few, *powers, extent) if (tile := -(-extent // trips)) < extent})
+    most = TUNING.most_tiles_around
+    if len(found) <= most:
+        return found
+    return sorted({found[round(number * (len(found) - 1) / (most - 1))] for number in range(most)})
+
+
+def levels_above_fanouts(arch: Architecture, program: Workload, kept: tuple[str, ...]) -> list[int]:
+    """Return the levels that may hold what passes between statements for all siblings: those of one instance."""
+    tensors = [program.tensor(name) for name in kept]
+    return [
+        number
+        for number, level in enumerate(arch.levels)
+        if number and not arch.fanouts_above(level.name) and all(level.may_hold(each) for each in tensors)
+    ]

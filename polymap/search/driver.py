@@ -1,0 +1,412 @@
+"""The driver of a search: asks one prover after the other what it knows of a question, and answers from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Flag, auto
+from fractions import Fraction
+from functools import partial
+from math import prod
+from operator import le
+from typing import TypeVar, cast
+
+from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
+from polymap.ir import Architecture, BudgetError, Mapping, Workload
+from polymap.resources import Limits, Processes, SearchCaches, Stop
+from polymap.schedules import SpaceSize, TileRule, space_size
+from polymap.search.answer import Question, Values, answer, believed, covers, front_answer, gap_of, not_worse, number_of
+from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
+from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.in_order import is_covered, ranked
+from polymap.search.options import TUNING, OnProgress, Options
+from polymap.search.problem import (
+    Goal,
+    Objective,
+    Problem,
+    Rules,
+    analyse,
+    is_about_loops,
+    is_about_the_whole,
+    objective_values,
+    refusals,
+)
+from polymap.search.program_search import program_order
+from polymap.search.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
+
+Engine = TypeVar("Engine")
+
+
+class Kind(Flag):
+    """The kinds of questions. Each has its provers."""
+
+    PROGRAM = auto()  # what the lattice search does not cover: several statements, recurrences, ...
+    DIVIDING = auto()  # one value over tiles that divide
+    DIVIDING_ORDER = auto()
+    DIVIDING_FRONT = auto()
+    ANY_SIZE = auto()  # one value over tiles of any size
+    ORDER = auto()
+    FRONT = auto()
+    PART = auto()  # one value of an order or a front over tiles of any size, under limits of others
+    RELATED = auto()  # one value of another question, for what it says of the one asked
+
+
+def kind_of(asked: Question, problem: Problem) -> Kind:
+    """Return the kind of a question that a user asks."""
+    if not is_covered(asked, problem):
+        return Kind.PROGRAM
+    several = {
+        Goal.LEXICOGRAPHIC: (Kind.DIVIDING_ORDER, Kind.ORDER),
+        Goal.PARETO: (Kind.DIVIDING_FRONT, Kind.FRONT),
+    }
+    return several.get(asked.objective.goal, (Kind.DIVIDING, Kind.ANY_SIZE))[asked.tiles == "any"]
+
+
+class Engines:
+    """What provers go on from when they are called again, by its class and what it is for."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[type, object], object] = {}
+
+    def get(self, kind: type[Engine], of: object = None) -> Engine | None:
+        return cast("Engine | None", self._kept.get((kind, of)))
+
+    def keep(self, engine: object, of: object = None) -> None:
+        self._kept[type(engine), of] = engine
+
+    def made(self, kind: type[Engine], make: Callable[[], Engine], of: object = None) -> Engine:
+        """Return the engine; a new one where there is none."""
+        found = self.get(kind, of)
+        if found is None:
+            found = make()
+            self.keep(found, of)
+        return found
+
+    def only(self, kind: type) -> Engines:
+        """Return the engines of one class, to be shared with another question."""
+        found = Engines()
+        found._kept = {key: engine for key, engine in self._kept.items() if key[0] is kind}
+        return found
+
+
+@dataclass(frozen=True)
+class Search:
+    """One question, its limits, and the provers that are asked.
+
+    provers: the table, by a name that can be pickled. engines: what provers go on from. before: the answer from which
+    this search goes on. moments: how it went so far. caches: what is remembered until there is an answer.
+    """
+
+    asked: Question
+    problem: Problem
+    kind: Kind
+    limits: Limits
+    processes: Processes
+    settings: Settings
+    provers: Callable[[], Table]
+    on_progress: OnProgress | None = None
+    engines: Engines = field(default_factory=Engines)
+    before: SearchResult | None = None
+    moments: list[Moment] = field(default_factory=list[Moment])
+    caches: SearchCaches = field(default_factory=SearchCaches)
+
+    def answer(self, evidence: Evidence) -> SearchResult:
+        """Return what provers answer from some evidence on, never worse than the answer before; where it is not final,
+        with the way to go on from it."""
+        evidence, worked = self.searched(evidence), self.limits.work.done + (self.before.work if self.before else 0)
+        found = replace(self.result(evidence), work=worked, settings=self.settings)
+        found = found if self.before is None else not_worse(self.before, found)
+        if found.status not in ("FEASIBLE", "TIMEOUT"):
+            return found
+        return replace(found, again=Resumption(self, evidence, found))
+
+    def searched(self, evidence: Evidence) -> Evidence:
+        """Return the evidence after the provers of this kind of question, in the table's order, until it is closed."""
+        for line in self.provers():
+            if evidence.is_closed:
+                break
+            if line.applies(self, evidence):
+                stop = line.share(self.limits) if line.share else self.limits
+                evidence = evidence.joined(line.prover(self, evidence, stop))
+        self.caches.clear()  # an answer that can be resumed does not keep them
+        return evidence
+
+    def ask(
+        self, asked: Question, kind: Kind, share: float, start: tuple[Incumbent, ...], engines: Engines
+    ) -> tuple[SearchResult, Evidence]:
+        """Return the answer to another question, after a share of what is left of the limits, and its evidence."""
+        problem = analyse(asked.workload, asked.arch, asked.rules)
+        other = Search(
+            asked, problem, kind, self.limits.part(share), self.processes, self.settings, self.provers, engines=engines
+        )
+        found = other.searched(Evidence(asked.floors()).with_incumbents(start))
+        self.limits.work.add(other.limits.work.done)
+        return other.result(found), found
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state to pickle: whom it tells of its progress belongs to this process."""
+        return {**self.__dict__, "on_progress": None}
+
+    @property
+    def workload(self) -> Workload:
+        return self.asked.workload
+
+    @property
+    def arch(self) -> Architecture:
+        return self.asked.arch
+
+    @property
+    def objective(self) -> Objective:
+        return self.asked.objective
+
+    @property
+    def rules(self) -> Rules:
+        return self.asked.rules
+
+    @property
+    def divides(self) -> bool:
+        """Return whether only tiles that divide are asked for."""
+        return self.asked.tiles == "divide"
+
+    def incumbent(self, mapping: Mapping, cost: Cost | None = None, workload: Workload | None = None) -> Incumbent:
+        """Return a mapping with its exact values. cost: where it is known; workload: of which it is one, if renamed."""
+        own = workload or self.workload
+        cost = cost or evaluate(own, self.arch, mapping)
+        return Incumbent(objective_values(own, self.arch, self.objective, cost), mapping, cost, own)
+
+    def legal_cost(self, workload: Workload, mapping: Mapping, share: float = 0.25) -> Cost | None:
+        """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
+        rules, or that takes longer to say than a share of what is left of the limit, and a second."""
+        try:
+            arch = self.arch.naming_only(workload.tensors)
+            cost = evaluate_in_cpu_time(workload, arch, mapping, max(1, share * self.limits.left_s()))
+        except BudgetError:
+            return None
+        return cost if cost.legal and self.meets(mapping, cost, workload) else None
+
+    def with_tree(self, evidence: Evidence, workload: Workload, mapping: Mapping) -> Evidence:
+        """Return the evidence with a tree of the program, or of it with its loops renamed, if it is legal."""
+        cost = self.legal_cost(workload, mapping)
+        if cost is None:
+            return evidence
+        found = self.incumbent(mapping, cost, workload)
+        self.report(mapping, found.values[0], evidence.floors[0])
+        return evidence.with_incumbents((found,))
+
+    def proven(self, evidence: Evidence, claims: tuple[tuple[Mapping, Values], ...], space: SpaceCount) -> Evidence:
+        """Return the evidence that nothing beats these mappings, claimed to have these values; what was known before
+        where one does not cost what is claimed, so that other provers are asked."""
+        if believed(self.asked, (), [(*claim, None) for claim in claims]):
+            return evidence
+        is_as_good = covers if self.objective.goal is Goal.PARETO else le
+        if any(not any(is_as_good(values, one.values) for _, values in claims) for one in evidence.incumbents):
+            return evidence  # a better mapping is known
+        found = tuple(self.incumbent(mapping) for mapping, _ in claims)
+        proven = replace(evidence, incumbents=found, left=(), space=space)
+        return proven.with_incumbents(evidence.incumbents)
+
+    def result(self, evidence: Evidence) -> SearchResult:
+        """Return the answer that evidence gives."""
+        dividing = evidence.dividing
+        if dividing is not None and self.divides and (evidence.dividing_is_final or self.kind is Kind.DIVIDING):
+            return dividing
+        refuted = evidence.clash if evidence.clash is not None and not evidence.incumbents else None
+        found = self.closed(evidence) if refuted is None else self.infeasible(refuted)
+        if dividing is None:
+            return found
+        proof = partial(certified, self.asked, found.best, dividing.best, any_size=True) if found.best else None
+        return replace(found, dividing=dividing, proof=proof)
+
+    def closed(self, evidence: Evidence, *, whole: bool = True) -> SearchResult:
+        """Return the answer with the incumbents. whole: over all that was asked, so that it ends the history."""
+        seconds, found = self._seconds(), evidence.incumbents
+        space = evidence.space or counted_space(evidence.size, Count(evaluated=evidence.nodes))
+        if not found:
+            clash = evidence.dividing_clash if self.rules else ()
+            return self._without_mapping("TIMEOUT", self._shown(evidence.floors[0]), space, clash)
+        left = (evidence.floors,) if evidence.left is None else evidence.left
+        left = left if evidence.clash is None else (self.asked.floors(),)  # there is a mapping: nothing is refuted
+        question, claims = replace(self.asked, workload=found[0].workload), tuple(one.values for one in found)
+        if self.objective.goal is Goal.PARETO:
+            mappings = tuple(one.mapping for one in found)
+            answered = front_answer(question, mappings, left, space, seconds, claims, [one.cost for one in found])
+        else:
+            more = partial(
+                best_mappings, self.asked, found[0].mapping, self.limits.time_limit_s, self.limits.memory.limit_mb
+            )
+            own = more if found[0].workload == self.workload else None
+            answered = answer(question, found[0].mapping, left, space, seconds, claims[0], own, found[0].cost)
+            _check_floors(found[0], evidence)
+        if whole:
+            self._note(answered.value, answered.bound or 0)
+        return replace(answered, history=tuple(self.moments))
+
+    def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
+        """Return the answer that there is no mapping, and why."""
+        space = counted_space(self.space_size(self.limits), Count())
+        return self._without_mapping("INFEASIBLE", None, space, clash)
+
+    def _without_mapping(
+        self, status: str, bound: int | float | None, space: SpaceCount, clash: tuple[str, ...]
+    ) -> SearchResult:
+        asked, none = self.asked, (None, None, None, bound, None)
+        nothing = SearchResult(status, asked.objective.text, *none, space, self._seconds(), clash)
+        return replace(nothing, workload=asked.workload, arch=asked.arch)
+
+    def meets(self, mapping: Mapping, cost: Cost, workload: Workload | None = None) -> bool:
+        """Return whether a mapping meets the rules. workload: a part of the program, or what computes the same with its
+        loops renamed: a part is held to the rules of single statements, and no other loops to rules about loops."""
+        own, rules = workload or self.workload, self.rules
+        if rules and own != self.workload:
+            is_part = set(own.statements) < set(self.workload.statements)
+            if not is_part and any(is_about_loops(rule) for rule in rules):
+                return False
+            rules = tuple(rule for rule in rules if not (is_part and is_about_the_whole(rule)))
+        return not refusals(own, self.arch, rules, mapping, cost)
+
+    def space_size(self, stop: Stop) -> SpaceSize | None:
+        """Return the size of the space; None where there is no time to count it, or it is not asked for."""
+        if stop() or not self.asked.hints.counts_space:
+            return None
+        # Small spaces are counted at once, whatever the clock says.
+        wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
+        return space_size(self.workload, self.arch, TileRule(self.asked.tiles), wait)
+
+    def instances(self) -> int:
+        return prod(dim.extent for dim in self.workload.dims)
+
+    def written(self) -> tuple[Incumbent, ...]:
+        """Return the program in its own order, if that is legal."""
+        found = self.incumbent(program_order(self.workload, self.arch))
+        return (found,) if self.meets(found.mapping, found.cost) else ()
+
+    def _seconds(self) -> float:
+        return self.limits.seconds() + (self.before.seconds if self.before else 0)
+
+    def _note(self, value: int | float | None, bound: int | float) -> None:
+        """Add to the history what is new."""
+        last = self.moments[-1] if self.moments else None
+        least = bound if last is None else max(bound, last.bound)
+        if last is None or (last.value, last.bound) != (value, least):
+            self.moments.append(Moment(self._seconds(), value, least))
+
+    def report(
+        self, best: Mapping | None, value: Fraction | None, bound: Fraction, front: tuple[Mapping, ...] = ()
+    ) -> None:
+        shown = None if value is None else self._shown(value)
+        last = self.moments[-1].value if self.moments else None
+        if shown is None and last is not None:
+            return  # what is known stands: a search begins with less than was reported before it
+        self._note(shown, self._shown(bound))
+        if self.on_progress is not None:
+            gap = None if value is None else gap_of(value, bound)
+            self.on_progress(Progress(best, shown, self._shown(bound), gap, self._seconds(), front))
+
+    def _shown(self, value: Fraction) -> int | float:
+        return number_of(self.objective.singles[0], value)
+
+
+def _check_floors(best: Incumbent, evidence: Evidence) -> None:
+    """Raise AssertionError where a mapping is better than what was found that no mapping beats."""
+    if any(value < floor for value, floor in zip(best.values, evidence.floors, strict=True)):
+        raise AssertionError("a mapping is better than what no mapping can beat")
+
+
+Prover = Callable[[Search, Evidence, Stop], Evidence]
+Share = Callable[[Limits], Stop]
+
+
+def first(share: float) -> Share:
+    """Let a prover search until that share of the limit is spent."""
+    return lambda limits: limits.until(share)
+
+
+def further(share: float) -> Share:
+    """Let a prover search for that share of the limit."""
+    return lambda limits: limits.until(min(1, limits.share() + share))
+
+
+def of_rest(share: float) -> Share:
+    """Let a prover search for that share of what is left of the limit."""
+    return lambda limits: limits.until((spent := limits.share()) + share * max(0.0, 1 - spent))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the table: a prover (or a proposer, which raises incumbents only), and the questions that it is for.
+
+    kinds: of questions. share: of the limit (None: all). rules: whether it is for questions with rules, or for those
+    without (None: for both). without_mapping: only where no mapping is known.
+    """
+
+    prover: Prover
+    kinds: Kind
+    share: Share | None = None
+    rules: bool | None = None
+    without_mapping: bool = False
+
+    def applies(self, search: Search, evidence: Evidence) -> bool:
+        """Return whether the prover has something to say about a question."""
+        is_for = self.rules is None or self.rules == bool(search.rules)
+        return search.kind in self.kinds and is_for and not (self.without_mapping and evidence.incumbents)
+
+
+Table = tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What an unfinished search leaves: called with new limits, it goes on from its evidence and its engines."""
+
+    search: Search
+    evidence: Evidence
+    found: SearchResult
+
+    def __call__(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
+        Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
+        limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
+        search = replace(self.search, limits=limits, before=self.found, moments=list(self.found.history))
+        return search.answer(self.evidence.renewed())
+
+
+def open_structures_of(result: SearchResult) -> OpenStructures | None:
+    """Return what a search over dividing tiles with one value has left; None where nothing is, or of other searches."""
+    search = result.again.search if isinstance(result.again, Resumption) else None
+    outcome = None if search is None or search.kind is not Kind.DIVIDING else search.engines.get(Outcome)
+    return None if outcome is None else open_structures(outcome)
+
+
+def best_mappings(
+    asked: Question, best: Mapping, time_limit_s: float, memory_limit_mb: int | None, count: int
+) -> Scored:
+    """Return the `count` best mappings with their costs, best first: a search of its own, with limits of its own. best:
+    the answer, which comes first where that search finds no mapping with dividing tiles that is as good."""
+    found = tuple(ranked(asked, count, time_limit_s, memory_limit_mb))
+    if count < 1 or best in [mapping for mapping, _ in found]:
+        return found
+    cost = evaluate(asked.workload, asked.arch, best)
+    question = asked.workload, asked.arch, asked.objective
+    if (
+        asked.tiles == "divide"
+        and found
+        and objective_values(*question, found[0][1]) <= objective_values(*question, cost)
+    ):
+        return found
+    return ((best, cost), *found)[:count]
+
+
+def counted_space(size: SpaceSize | None, count: Count) -> SpaceCount:
+    """Return what is known of the space (size: None where it was not counted) and where the search has gone."""
+    known = (None, None) if size is None else (size.syntactic, size.legal)
+    infeasible = None if count.listed is None else count.infeasible
+    return SpaceCount(*known, None, count.evaluated, count.pruned, count.listed, infeasible)
+
+
+def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *, any_size: bool = False) -> str:
+    """Return the certificate of the best dividing mapping; with tiles of any size of what no mapping beats."""
+    from polymap.search import certificate
+
+    question = asked.workload, asked.arch, asked.objective.text
+    if any_size:
+        return certificate.bound_certificate(*question, (best, dividing), asked.rules)
+    return certificate.certificate(*question, best, asked.rules)

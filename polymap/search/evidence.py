@@ -1,0 +1,98 @@
+"""What is known of a question: frozen, and joined from what provers find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from polymap.costmodel import Cost
+from polymap.ir import Mapping, Workload
+from polymap.schedules import SpaceSize
+from polymap.search.answer import Values, covers
+from polymap.search.result import SearchResult, SpaceCount
+
+Known = tuple[Mapping, Fraction]  # a mapping with its exact value
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """A legal mapping with its exact values, one per part of the objective. workload: of which it is one; programs are
+    searched with their loops renamed, shifted or skewed too."""
+
+    values: Values
+    mapping: Mapping
+    cost: Cost
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What provers know of a question.
+
+    floors: what no mapping beats, per part of the objective. incumbents: the mappings that no other known one is as
+    good as in every part, by rising values. dividing: the answer over dividing tiles (None: not searched), and the
+    nodes of that search. size: of the space (None: not counted).
+    Of one call of the driver: left: lower bounds of all that was not searched (None: the floors; (): nothing beats the
+    incumbents). clash: why there is no mapping (None: there may be one). space: where it was searched.
+    """
+
+    floors: Values
+    incumbents: tuple[Incumbent, ...] = ()
+    dividing: SearchResult | None = None
+    nodes: int = 0
+    size: SpaceSize | None = None
+    left: tuple[Values, ...] | None = None
+    clash: tuple[str, ...] | None = None
+    space: SpaceCount | None = None
+
+    def joined(self, other: Evidence) -> Evidence:
+        """Return what both know: of bounds the largest, of mappings the best, of all else what the other says."""
+        return Evidence(
+            tuple(max(pair) for pair in zip(self.floors, other.floors, strict=True)),
+            other.with_incumbents(self.incumbents).incumbents,
+            other.dividing or self.dividing,
+            other.nodes if other.dividing else self.nodes,
+            other.size or self.size,
+            self.left if other.left is None else other.left,
+            self.clash if other.clash is None else other.clash,
+            other.space or self.space,
+        )
+
+    def with_floor(self, place: int, bound: Fraction | None) -> Evidence:
+        """Return the evidence with a lower bound of one part over all mappings (None: none is known)."""
+        if bound is None:
+            return self
+        floor = max(bound, self.floors[place])
+        return replace(self, floors=(*self.floors[:place], floor, *self.floors[place + 1 :]))
+
+    def with_incumbents(self, found: Iterable[Incumbent]) -> Evidence:
+        """Return the evidence with more mappings. Of those with the same values the first is kept."""
+        kept: list[Incumbent] = []
+        for one in sorted((*self.incumbents, *found), key=lambda incumbent: incumbent.values):
+            if not any(covers(other.values, one.values) for other in kept):  # what covers values comes before them
+                kept.append(one)
+        return replace(self, incumbents=tuple(kept))
+
+    def renewed(self) -> Evidence:
+        """Return what holds for a search that goes on: all but how the last call ended, unless nothing was left."""
+        return self if self.left == () else replace(self, left=None, clash=None, space=None)
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether there is nothing left to search."""
+        return self.clash is not None or self.left == ()
+
+    @property
+    def best(self) -> Known | None:
+        """Return the best mapping, with the value of its first part."""
+        return (self.incumbents[0].mapping, self.incumbents[0].values[0]) if self.incumbents else None
+
+    @property
+    def dividing_clash(self) -> tuple[str, ...]:
+        """Return why no mapping has dividing tiles."""
+        return () if self.dividing is None else self.dividing.clash
+
+    @property
+    def dividing_is_final(self) -> bool:
+        return self.dividing is not None and self.dividing.status in ("OPTIMAL", "INFEASIBLE")

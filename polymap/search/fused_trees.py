@@ -1,0 +1,278 @@
+"""Trees of several statements, from what stands around them: legs asked of the search of nests, each tree counted as it
+is, more held above a branch while that pays, and neighbours that share loops inside others'."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import takewhile
+from math import prod
+
+from polymap.ir import (
+    Branch,
+    Mapping,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    part_of,
+    statements_below,
+)
+from polymap.resources import Stop
+from polymap.search.around import Around, read_off, with_one_more, without_nodes
+from polymap.search.driver import Search
+from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses
+from polymap.search.options import TUNING
+from polymap.search.problem import Goal, Objective, divisors, objective_values
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The best nodes found for a segment, and what they cost alone: outside, of it at the outermost level, which moves
+    some tensors more than once."""
+
+    value: Fraction
+    nodes: tuple[Nodes, ...]
+    outside: Fraction = Fraction(0)
+    moved_again: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Tensors that statements pass on to one another (kept), and the dims of loops that may stand around all
+    of them (shared)."""
+
+    kept: tuple[str, ...]
+    shared: tuple[str, ...]
+
+    @staticmethod
+    def of(program: Workload) -> Interface | None:
+        """Return what the statements of a program pass on; None where they do not touch it alike, or it is nothing."""
+        accesses, statements = simple_accesses(program), program.statements
+        written = {each.target.tensor for each in statements}
+        users = {each.name: sum(bool(accesses_of(one, each.name)) for one in statements) for each in program.tensors}
+        kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
+        if not kept or any(name not in accesses for name in kept):
+            return None
+        common = [name for name in program.extents() if all(name in each.dims for each in statements)]
+        return Interface(kept, tuple(name for name in common if all(name in accesses[one].dims for one in kept)))
+
+
+class FusedTrees:
+    """Trees of the statements of a program, by one objective. workload: the program, or it with its loops renamed.
+    divides: whether tiles divide."""
+
+    def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
+        self._search, self._workload, self._objective, self._divides = search, workload, objective, divides
+
+    def alone(self, program: Workload, statement: Statement) -> Part | None:
+        """Return a statement in its own best mapping."""
+        nodes = self._leg(Leg.of(statement, program.extents()))
+        return self._counted(program, nodes or as_written(statement))
+
+    def below(self, program: Workload, nodes: Nodes) -> Part | None:
+        """Return the tree with some nodes above the best legs; None where a leg has no mapping, or the tree is not
+        legal."""
+        children = self._children(program, nodes, program.statements)
+        return None if children is None else self._counted(program, (*nodes, Branch(children)))
+
+    def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
+        """Return the best of the trees that stand around what one statement alone would do."""
+        best: Part | None = None
+        for nodes in dict.fromkeys(self._around(program, program.statements, interface, (), is_over)):
+            found = None if is_over() else self.below(program, nodes)
+            if found is not None:
+                found = self.with_more_held(program, found, is_over)
+                best = found if best is None or found.value < best.value else best
+        return best
+
+    def with_more_held(self, program: Workload, part: Part, is_over: Stop) -> Part:
+        """Return a part with more nodes above its branch, one after the other, while that costs less; then with the
+        best legs below them."""
+        first, arch = part, self._search.arch
+        for _ in range(TUNING.most_nodes_added):
+            if is_over():
+                break
+            trees = with_one_more(program, arch, part.nodes[0], part.moved_again)
+            best = part
+            for nodes in takewhile(lambda _: not is_over(), trees):
+                best = _least([best, self._counted(program, nodes)])
+            if best is part:
+                break
+            part = best
+        again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
+        return _least([part, again])
+
+    def with_branches_inside(self, program: Workload, part: Part, is_over: Stop) -> Part:
+        """Return a part with neighbours below loops of their own, while that costs less."""
+        while not is_over():
+            best = part
+            for nodes in self._with_one_branch_inside(program, part.nodes[0], is_over):
+                found = self._counted(program, nodes)
+                if found is not None and found.value < part.value * TUNING.promising:
+                    found = self._with_larger_tiles(program, found, is_over)
+                best = _least([best, found])
+            if best is part:
+                break
+            part = best
+        return part
+
+    def _with_one_branch_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
+        """Yield the trees in which the neighbours from the first to the last user of a tensor, if not all, have a
+        branch of their own."""
+        *around, branch = nodes
+        assert isinstance(branch, Branch)
+        below = [statements_below(child) for child in branch.children]
+        passed = {each.target.tensor for each in program.statements}
+        users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
+        spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
+        for begin, end in spans:
+            names = [name for one in below[begin:end] for name in one]
+            statements = tuple(each for each in program.statements if each.name in names)
+            interface = Interface.of(part_of(program, statements))
+            own = tuple(name for name in users if (users[name][0], users[name][-1] + 1) == (begin, end))
+            if interface is None or end - begin == len(below):
+                continue
+            above = without_nodes(tuple(around), own)
+            for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
+                legs = self._children(program, (*above, *inner), statements)
+                if legs is not None:
+                    joined = (*inner, Branch(legs))
+                    yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
+
+    def _with_larger_tiles(self, program: Workload, part: Part, is_over: Stop) -> Part:
+        """Return a part with larger tiles of the loops above its branch, while that costs less."""
+        while not is_over():
+            best = part
+            for nodes in self._with_one_larger_tile(program, part.nodes[0], is_over):
+                best = _least([best, self._counted(program, nodes)])
+            if best is part:
+                break
+            part = best
+        return part
+
+    def _with_one_larger_tile(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
+        for at, node in enumerate(nodes[:-1]):
+            if not isinstance(node, Temporal) or is_over():
+                continue
+            extent = program.extents()[node.dim]
+            tiles = divisors(extent) if self._divides else (2 * node.tile,)
+            tile = next((each for each in tiles if each > node.tile), extent)
+            loops = (Temporal(node.dim, tile),) if tile < extent else ()
+            found = self._with_best_legs(program, (), (*nodes[:at], *loops, *nodes[at + 1 :]))
+            if found is not None:
+                yield found
+
+    def _with_best_legs(self, program: Workload, above: Nodes, nodes: Nodes) -> Nodes | None:
+        """Return nodes with the best legs below their branches; None where one has no mapping."""
+        *around, branch = nodes
+        assert isinstance(branch, Branch)
+        above, children = (*above, *around), list[Nodes]()
+        for child in branch.children:
+            if isinstance(child[-1], Branch):
+                found = self._with_best_legs(program, above, child)
+            else:
+                (name,) = statements_below(child)
+                legs = self._children(program, above, (program.statement(name),))
+                found = None if legs is None else legs[0]
+            if found is None:
+                return None
+            children.append(found)
+        return (*around, Branch(tuple(children)))
+
+    def _around(
+        self, program: Workload, statements: tuple[Statement, ...], interface: Interface, above: Nodes, is_over: Stop
+    ) -> Iterator[Nodes]:
+        """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
+        the level in which it stands first."""
+        arch = self._search.arch
+        around = Around.of(program, arch, above)
+        if around is None:
+            return
+        for number, level in enumerate(arch.levels):
+            if not number or not all(level.may_hold(program.tensor(name)) for name in interface.kept):
+                continue
+            for statement in statements:
+                own = tuple(name for name in interface.kept if accesses_of(statement, name))
+                leg = around.leg(program, arch, statement)
+                found = None if is_over() else self._leg(replace(leg, first=tuple((name, number) for name in own)))
+                if found is not None:
+                    nodes = read_off(found, program, level.name, own, interface.shared)
+                    yield (*nodes[:-1], Storage(level.name, interface.kept))
+
+    def _children(self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...]) -> tuple[Nodes, ...] | None:
+        """Return the best legs of statements below some nodes; None where one has no mapping."""
+        around = Around.of(program, self._search.arch, nodes)
+        if around is None:
+            return None
+        legs: list[Nodes] = []
+        for statement in statements:
+            leg = self._leg(around.leg(program, self._search.arch, statement))
+            if leg is None and statement.reads:
+                return None
+            legs.append(leg or as_written(statement))
+        return tuple(legs)
+
+    def _leg(self, leg: Leg) -> Nodes | None:
+        leg = replace(leg, divides=self._divides)
+        return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, TUNING.leg_share)
+
+    def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
+        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
+        if cost is None:
+            return None
+        value = objective_values(program, self._search.arch, self._objective, cost)[0]
+        tensors = {each.name: each for each in program.tensors}
+        rows = [row for row in cost.traffic if row.level == self._search.arch.levels[0].name]
+        read, written = (sum(getattr(row, what) * tensors[row.tensor].bits for row in rows) for what in _MOVES)
+        again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
+        return Part(value, (nodes,), self.outside(read, written), again)
+
+    def saved(self, program: Workload) -> Fraction:
+        """Return what all passes of tensors between the outermost level and statements that may share them cost at
+        most, beside the first pass of each tensor that no statement writes."""
+        passed = Counter[tuple[int, int]]()  # bits read, bits written at the outermost level
+        for tensor in program.tensors:
+            users = sum(bool(accesses_of(each, tensor.name)) for each in program.statements)
+            is_written = any(each.target.tensor == tensor.name for each in program.statements)
+            bits = prod(tensor.shape) * tensor.bits
+            passed[bits, 0] += max(0, users - 1)
+            passed[0, bits] += is_written and tensor.temporary and users > 1
+        total = Fraction(0)
+        for (read, written), times in passed.items():
+            inside = (self._cost(level, written, read) for level in range(1, len(self._search.arch.levels)))
+            total += times * (self._cost(0, read, written) + max(inside, default=Fraction(0)))
+        return total
+
+    def _cost(self, number: int, read: int, written: int) -> Fraction:
+        """Return what bits read and written in a level cost; of latency, if nothing else took time."""
+        level, objective = self._search.arch.levels[number], self._objective
+        if objective.goal is Goal.TRAFFIC:
+            return Fraction(read + written if objective.level == level.name else 0)
+        if objective.goal is Goal.ENERGY:
+            return level.access_pj(read, written)
+        widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+        least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
+        return Fraction(0) if least is None else (read + written) / least
+
+    def outside(self, read: int, written: int) -> Fraction:
+        """Return what bits read and written at the outermost level cost, as far as the objective adds it up."""
+        objective, outermost = self._objective, self._search.arch.levels[0]
+        if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
+            return Fraction(read + written)
+        return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
+
+
+def _touch(program: Workload, statements: Collection[str], tensor: str) -> bool:
+    return any(accesses_of(program.statement(name), tensor) for name in statements)
+
+
+_MOVES = ("reads", "writes")
+
+
+def _least(parts: list[Part | None]) -> Part:
+    """Return the first of the parts that cost least."""
+    return min((each for each in parts if each is not None), key=lambda each: each.value)

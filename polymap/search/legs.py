@@ -1,0 +1,247 @@
+"""One statement of a program as a nest of its own, some of its tensors given: what programs ask the search of nests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from polymap.ir import (
+    Access,
+    Architecture,
+    Compute,
+    MappingNode,
+    MemoryLevel,
+    Operator,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    is_box,
+    nest_of,
+    sets_each_once,
+)
+from polymap.search.driver import Search
+from polymap.search.options import TUNING
+from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, Span, rules_from_document, rules_of_nest
+from polymap.search.programs import instance_bound, may_be_climbed
+from polymap.search.relatives import answer_of, at_least
+from polymap.search.result import SearchResult
+from polymap.search.self_products import Relative
+
+Nodes = tuple[MappingNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A statement over tiles of its dims.
+
+    given: (tensor, level) where all that it touches of a tensor stands around it, on every instance what that one
+    touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
+    around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which a
+    tensor stands first, straight from the outermost level. whole: (tensor, level, dim) where no temporal loop over the
+    dim stands above the tensor's node. once: tensors of which only one element is read, over and over. shares_sums:
+    whether siblings may add parts of one sum. divides: whether tiles divide.
+    """
+
+    statement: str
+    extents: tuple[tuple[str, int], ...]
+    given: tuple[tuple[str, int], ...] = ()
+    taken: tuple[tuple[int, int], ...] = ()
+    spread: tuple[tuple[str, str, int], ...] = ()
+    fixed: tuple[str, ...] = ()
+    first: tuple[tuple[str, int], ...] = ()
+    whole: tuple[tuple[str, int, str], ...] = ()
+    once: tuple[str, ...] = ()
+    shares_sums: bool = True
+    divides: bool = True
+
+    @staticmethod
+    def of(statement: Statement, extents: Mapping[str, int]) -> Leg:
+        """Return the leg of a statement, nothing given. extents: of all dims."""
+        return Leg(statement.name, tuple((name, extents[name]) for name in statement.dims))
+
+
+def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
+    """Return the nest that accumulates what the statement does; None where it is none over a box. A statement that sets
+    each element once adds to it from zero."""
+    statement = workload.statement(leg.statement)
+    if leg.once:
+        reads = tuple(Access(each.tensor, ()) if each.tensor in leg.once else each for each in statement.reads)
+        statement = replace(statement, reads=reads)
+        single = (replace(each, shape=(), origin=()) if each.name in leg.once else each for each in workload.tensors)
+        workload = replace(workload, tensors=tuple(single))
+    sets = statement.operator is Operator.ASSIGN
+    if not is_box(statement) or (sets and not sets_each_once(statement)):
+        return None
+    is_initial = workload.tensor(statement.target.tensor).initial and not sets
+    return nest_of(workload, statement, dict(leg.extents), is_initial=is_initial)
+
+
+def answer_to_leg(
+    search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
+) -> SearchResult | None:
+    """Return what the search of nests answers for a leg of a program; None where it does not cover it."""
+    nest = nest_of_leg(workload, leg)
+    if nest is None:
+        return None
+    rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
+    rules = (*rules, *_around(search.arch, nest, leg), *rules_of_nest(search.rules, nest))
+    for name, level in leg.first:
+        rules = (*rules, *held_first(search.arch, name, level))
+    for name, number, dim in leg.whole:
+        outer = [each.name for each in search.arch.levels[: number + 1] if not search.arch.fanouts_above(each.name)]
+        extent = dict(leg.extents)[dim]
+        rules = (*rules, Span(search.arch.levels[number].name, name, outer[-1], dim, extent, extent))
+    arch = with_less_room(search.arch, leg.taken)
+    if arch is None:
+        return None
+    relative = Relative(nest, arch.naming_only(nest.tensors), rules)
+    return answer_of(search, relative, objective, share, divides=leg.divides)
+
+
+def _around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
+    """Return the rules that say what stands around a leg."""
+    rules: Rules = ()
+    for name, level in leg.given:
+        above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
+        tiles = dict(leg.extents)
+        for fanout, dim, instances in leg.spread:
+            tiles[dim] = -(-tiles[dim] // instances) if fanout in above else tiles[dim]
+        elements = elements_of(accesses_of(nest.statements[0], name)[0], tiles)
+        rules = (*rules, *held_first(arch, name, level), AtLeast(arch.levels[level].name, name, elements))
+    chosen = {(fanout, dim): instances for fanout, dim, instances in leg.spread}
+    for fanout in leg.fixed:
+        for name, _ in leg.extents:
+            instances = chosen.get((fanout, name), 1)
+            rules = (*rules, Factor(fanout, name, instances, instances))
+    return rules
+
+
+def _without_shared_sums(nest: Workload, arch: Architecture) -> Rules:
+    """Return the rules by which no fan-out spreads a dim that the target lacks."""
+    kept = set(nest.statements[0].target.dims)
+    reduced = [each.name for each in nest.dims if each.name not in kept]
+    table = {fanout.name: {"forbid": reduced} for fanout in arch.fanouts}
+    return rules_from_document({"fanouts": table}, nest, arch) if reduced and table else ()
+
+
+def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
+    """Return the rules that a tensor comes from the outermost level straight into a level below it."""
+    names = [each.name for each in arch.levels]
+    between = (Held(name, tensor, must=False) for name in names[1:level])
+    return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
+
+
+def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
+    """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
+    nest = nest_of_leg(search.workload, leg)
+    if nest is None:
+        return Fraction(0)
+    leg = replace(leg, divides=dividing_legs(search))
+    found = legs_of(search).answer(search, search.workload, leg, objective, share)
+    return at_least(Relative(nest, search.arch.naming_only(nest.tensors), ()), found, objective)
+
+
+def dividing_legs(search: Search) -> bool:
+    """Return whether what legs cost at least is asked over tiles that divide. Where other loops are tried, now or when
+    the search goes on, tiles that divide their extents may not divide these."""
+    return search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
+
+
+def takes_long_to_climb(search: Search) -> bool:
+    """Return whether climbing looks at a few shapes at most before the limit, and would not end with it."""
+    return search.limits.left_s() < TUNING.climb_s_per_instance * instance_bound(search.workload)
+
+
+def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
+    """Return the nodes of a leg's best mapping without those that stand around it: what the outermost level holds
+    anyway, what is given, and loops over fan-outs above that. None where loops around the latter do not divide."""
+    assert found.best is not None
+    names = [level.name for level in search.arch.levels]
+    given = {(name, names[level]) for name, level in leg.given}
+    nodes: list[MappingNode] = []
+    apart = Counter[str]()  # instances of loops that are still to come
+    spread = {(fanout, dim): instances for fanout, dim, instances in leg.spread}
+    for (_, dim), instances in spread.items():
+        apart[dim] = instances * max(1, apart[dim])
+    for node in found.best.nodes:
+        if isinstance(node, Storage):
+            outer = {name for name, level in given if level == node.level}
+            nodes += node.of(lambda name, outer=outer: name not in outer) if node.level != names[0] else ()
+        elif isinstance(node, Spatial) and node.fanout in leg.fixed:
+            apart[node.dim] //= spread.get((node.fanout, node.dim), 1)
+        elif isinstance(node, Temporal | Spatial) and apart[node.dim] > 1:
+            if node.tile % apart[node.dim]:
+                return None
+            nodes.append(replace(node, tile=node.tile // apart[node.dim]))
+        else:
+            nodes.append(node)
+    return tuple(nodes)
+
+
+class Legs:
+    """The answers to the legs that were asked for, by objective and program; None: the search of nests does not cover
+    one."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Statement, Leg], SearchResult | None] = {}
+
+    def answer(
+        self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
+    ) -> SearchResult | None:
+        """Return what the search of nests answers. workload: the program, or it with its loops renamed. share: of what
+        is left of the limit."""
+        key = objective.text, workload.statement(leg.statement), leg
+        if key not in self._known:
+            self._known[key] = answer_to_leg(search, workload, leg, objective, share)
+        return self._known[key]
+
+    def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
+        """Return the best nodes of a leg without those that stand around it; None where there are none."""
+        found = self.answer(search, workload, leg, objective, share)
+        return None if found is None or found.best is None else nodes_of_leg(search, leg, found)
+
+
+def legs_of(search: Search) -> Legs:
+    """Return the legs of a question, which its provers share."""
+    return search.engines.made(Legs, Legs)
+
+
+def as_written(statement: Statement) -> Nodes:
+    """Return a statement in its loops."""
+    return (*(Temporal(name, 1) for name in statement.dims), Compute(statement.name))
+
+
+def simple_accesses(program: Workload) -> dict[str, Access]:
+    """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
+    found: dict[str, Access] = {}
+    for tensor in program.tensors:
+        every = {access for each in program.statements for access in accesses_of(each, tensor.name)}
+        access = next(iter(every))
+        if len(every) == 1 and access.is_plain:
+            found[tensor.name] = access
+    return found
+
+
+def elements_of(access: Access, extents: Mapping[str, int]) -> int:
+    """Return how many elements an access touches of which each axis is a dim of its own."""
+    return prod(extents[name] for name in access.dims)
+
+
+def with_less_room(arch: Architecture, taken: Iterable[tuple[int, int]]) -> Architecture | None:
+    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
+    fewer = Counter[str]()
+    for level, bits in taken:
+        fewer[arch.levels[level].name] += bits
+    nodes = list(arch.nodes)
+    for number, node in enumerate(nodes):
+        if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
+            if fewer[node.name] >= node.usable_bits:
+                return None
+            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
+    return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch

@@ -1,0 +1,175 @@
+"""Programs nest after nest: every nest that is one accumulation over a box runs in the mapping that the search of nests
+finds for it alone, others as written; the nests are the children of a branch at the root.
+
+What a nest leaves for a later one goes through the outermost level, or stays in a level around all nests. A statement
+that sets what the next one accumulates into runs right below the outermost node that holds the result, so that zeros
+are neither written nor read outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polymap.ir import (
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Operator,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    dim,
+)
+from polymap.resources import Stop
+from polymap.search.around import without_nodes
+from polymap.search.driver import Search
+from polymap.search.evidence import Evidence
+from polymap.search.legs import Leg, Nodes, as_written, legs_of
+from polymap.search.options import TUNING
+from polymap.search.programs import nests_of, with_values
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A statement in loops of its own. sets: the statement right before it that sets what it accumulates into."""
+
+    statement: Statement
+    sets: Statement | None
+
+
+def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest;
+    with those set inside it whose nest holds them; with what later nests read kept on chip where that is cheaper."""
+    nests = nests_in_sequence(search.workload)
+    if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
+        return evidence
+    shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
+    extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
+    for nest, share in zip(nests, shares, strict=True):
+        leg = replace(Leg.of(nest.statement, extents), divides=search.divides)
+        mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
+    apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
+    evidence = search.with_tree(evidence, search.workload, Mapping((Branch(apart),)))
+    inside, workload = list[Nodes](), search.workload
+    for nest, nodes in zip(nests, mapped, strict=True):
+        children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
+        inside += children
+    return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
+
+
+def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
+    """Return the nests of a program whose outermost loops hold one statement each, or one and another right before it
+    that sets or scales its result; () for others."""
+    numbers, groups = nests_of(workload), dict[int, list[Statement]]()
+    for each in sorted(workload.statements, key=lambda each: each.position):
+        groups.setdefault(numbers[each.name], []).append(each)
+    found: list[Nest] = []
+    for *before, statement in groups.values():
+        prepares = all(each.target.tensor == statement.target.tensor for each in before)
+        if len(before) > 1 or not prepares:
+            return ()
+        sets = [each for each in before if each.operator is Operator.ASSIGN and not each.reads]
+        found += [Nest(each, None) for each in before if each not in sets]
+        found.append(Nest(statement, *(sets or [None])))
+    return tuple(found)
+
+
+def _mapped(search: Search, nest: Nest, nodes: Nodes) -> Nodes:
+    """Return the nodes of a nest, others where nobody, or several instances, would hold what is to be set there."""
+    at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
+    if nest.sets is None or (at is not None and not _shares_sums(search, nest, nodes[: at + 1])):
+        return nodes
+    leg = replace(Leg.of(nest.statement, search.workload.extents()), shares_sums=False, divides=search.divides)
+    return legs_of(search).nodes(search, search.workload, leg, search.objective, TUNING.leg_share) or nodes
+
+
+def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
+    """Return the children of the branch at the root for a nest: what it accumulates into is set before."""
+    if nest.sets is None:
+        return [nodes]
+    return [as_written(nest.sets), nodes]
+
+
+def _set_inside(search: Search, workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:
+    """Return the same where the result is set right below its outermost node, in loops called like those around it, and
+    the program with its loops renamed; as before it where it is held nowhere, or indexed otherwise."""
+    names = _renaming(nest, workload)
+    at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
+    if nest.sets is None or names is None or at is None or _shares_sums(search, nest, nodes[: at + 1]):
+        return _one_by_one(nest, nodes), workload
+    below = at + 1
+    while isinstance(nodes[below], Storage):
+        below += 1  # nodes that stand there with it keep what they hold while zeros are set
+    loops = (node for node in nodes[below:] if isinstance(node, Temporal | Spatial) and node.dim in names.values())
+    children = ((*loops, Compute(nest.sets.name)), nodes[below:])
+    return [(*nodes[:below], Branch(children))], _renamed(workload, nest.sets, names)
+
+
+def _shares_sums(search: Search, nest: Nest, nodes: Nodes) -> bool:
+    """Return whether several instances of the last node hold partial sums of one element."""
+    node, kept = nodes[-1], set(nest.statement.target.dims)
+    assert isinstance(node, Storage)
+    above = {fanout.name for fanout in search.arch.fanouts_above(node.level)}
+    return any(isinstance(each, Spatial) and each.fanout in above and each.dim not in kept for each in nodes)
+
+
+def _holds(node: MappingNode, tensor: str) -> bool:
+    return isinstance(node, Storage) and tensor in node.tensors
+
+
+def _renaming(nest: Nest, workload: Workload) -> dict[str, str] | None:
+    """Return, per dim of the setting statement, the equally long dim of the other one that indexes the same axis alone;
+    None where some axis is indexed otherwise."""
+    names, extents = dict[str, str](), workload.extents()
+    if nest.sets is None:
+        return None
+    for own, other in zip(nest.sets.target.index, nest.statement.target.index, strict=True):
+        if len(own.dims) != 1 or len(other.dims) != 1 or (own, other) != (dim(own.dims[0]), dim(other.dims[0])):
+            return None
+        names[own.dims[0]] = other.dims[0]
+    same = len(set(names.values())) == len(names) and set(names) == set(nest.sets.dims)
+    return names if same and all(extents[old] == extents[new] for old, new in names.items()) else None
+
+
+def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) -> Workload:
+    """Return the program with the loops of a statement called like equally long ones of another."""
+    values = {old: dim(new) for old, new in names.items()}
+    own = replace(with_values(statement, values), dims=tuple(names[old] for old in statement.dims))
+    statements = tuple(own if each.name == own.name else each for each in workload.statements)
+    used = {name for each in statements for name in each.dims}
+    return replace(workload, statements=statements, dims=tuple(each for each in workload.dims if each.name in used))
+
+
+def kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
+    """Propose, tensor by tensor, the best tree with what several nests touch held in a level around all nests."""
+    workload, levels = search.workload, search.arch.levels
+    for tensor in workload.tensors:
+        users = [each.name for each in workload.statements if accesses_of(each, tensor.name)]
+        bits = prod(tensor.shape) * tensor.bits
+        if len(users) < 2:
+            continue
+        for number, level in enumerate(levels[1:], 1):
+            has_room = level.usable_bits is None or bits <= level.usable_bits
+            if has_room and level.may_hold(tensor) and not search.arch.fanouts_above(level.name):
+                evidence = _with_node_around(search, evidence, tensor.name, number)
+    return evidence
+
+
+def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: int) -> Evidence:
+    """Return the evidence with a node for a tensor above the branch of the best tree, in place of those inside it in
+    this level and outer ones."""
+    if not evidence.incumbents:
+        return evidence
+    best, names = evidence.incumbents[0], [each.name for each in search.arch.levels]
+    *around, branch = best.mapping.nodes
+    assert isinstance(branch, Branch)
+    if any(_holds(node, tensor) for node in around):
+        return evidence  # in an outer level
+    children = tuple(without_nodes(child, (tensor,), names[: level + 1]) for child in branch.children)
+    nodes = (*around, Storage(names[level], (tensor,)), Branch(children))
+    return search.with_tree(evidence, best.workload, Mapping(nodes))

@@ -1,0 +1,122 @@
+"""Provers and proposers for programs that the lattice search does not cover: what other nests say about nests that read
+one tensor through several accesses, samples and local search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from polymap.costmodel import compulsory_bits
+from polymap.ir import Mapping
+from polymap.resources import OutOfTime, Stop
+from polymap.search.dividing import Count
+from polymap.search.driver import Search, counted_space
+from polymap.search.evidence import Evidence
+from polymap.search.legs import takes_long_to_climb
+from polymap.search.options import TUNING
+from polymap.search.problem import floor_of
+from polymap.search.program_search import Drawn, sampled
+from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
+from polymap.search.provers import climber_of
+from polymap.search.relatives import Starts, starts_of_relatives
+
+
+def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Raise the floors to what other nests say of a nest that reads one tensor through several accesses, and propose
+    the best of their mappings; prove it to be the best where it costs no more than the floor."""
+    starts = search.engines.get(Starts)
+    if starts is None:
+        starts, evidence = starts_of_relatives(search, evidence)
+        search.engines.keep(starts)
+    if not starts.mappings or len(search.objective.singles) > 1:
+        return evidence
+    best = search.incumbent(starts.mappings[0])
+    search.report(best.mapping, best.values[0], evidence.floors[0])
+    evidence = evidence.with_incumbents((best,))
+    if best.values[0] > evidence.floors[0]:
+        return evidence
+    space = counted_space(search.space_size(search.limits), Count())
+    return search.proven(evidence, ((best.mapping, best.values),), space)
+
+
+def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the best of sampled and climbed mappings of a program."""
+    starts, evidence = search.engines.get(Starts), _bound_by_capacities(search, evidence)
+    climber = climber_of(search, divide=search.divides)
+    is_known = bool(evidence.incumbents)
+    climbed = None if is_known and takes_long_to_climb(search) else _climbed(search, alone=climber is None)
+    if climbed is not None and climber is None:
+        return _with_tree(search, evidence, climbed, 0)
+    if is_known and climber is None:
+        return evidence  # samples of such programs are worse
+    floor, met = evidence.floors[0], False
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        nonlocal met
+        met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
+        search.report(mapping, value, floor)
+
+    drawn = sampled(
+        search.workload,
+        search.arch,
+        search.objective,
+        search.rules,
+        lambda: met or search.limits(),
+        climber=climber,
+        seed=search.asked.seed,
+        before=search.engines.get(Drawn),
+        starts=starts.mappings if starts else (),
+        limits=search.limits,
+        report=report,
+    )
+    search.engines.keep(drawn)
+    if climbed is not None and not (drawn.found and drawn.found[0][0][0] <= climbed.value):
+        return _with_tree(search, evidence, climbed, drawn.tried)
+    space = counted_space(search.space_size(search.limits), Count(evaluated=drawn.tried))
+    found = [search.incumbent(mapping, cost) for _, mapping, cost in drawn.found]
+    return replace(evidence.with_incumbents(found), space=space)
+
+
+def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
+    """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
+    from polymap.search.programs import can_be_bounded, program_traffic_bits  # other searches do without
+
+    workload, arch = search.workload, search.arch
+    if not can_be_bounded(workload):
+        return evidence
+    try:
+        bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))
+    except OutOfTime:
+        return evidence
+    more = bits - (compulsory_bits(workload) or 0)
+    for place, one in enumerate(search.objective.singles):
+        evidence = evidence.with_floor(place, floor_of(workload, arch, one, max(0, more)))
+    return evidence
+
+
+def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
+    """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
+    or the program is too large."""
+    asked = search.workload, search.arch, search.objective
+    if not may_be_climbed(*asked):
+        return None
+    climbed = search.engines.made(ProgramSearch, lambda: ProgramSearch(*asked, search.asked.seed))
+    stop = search.limits if alone else search.limits.part(0.5)
+    climbed.go_on(stop, search.meets)
+    if stop is not search.limits:
+        search.limits.work.add(stop.work.done)
+    return climbed.best
+
+
+def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int) -> Evidence:
+    """Return the evidence with a tree of the program asked for, or of the same with its loops renamed, shifted or
+    skewed; that nothing beats it, where the trees of its kind are searched to the end."""
+    climbed = search.engines.get(ProgramSearch)
+    scored, complete = (climbed.scored, climbed.complete) if climbed else (0, "")
+    if not search.divides or search.rules or search.arch.fanouts or len(search.workload.statements) == 1:
+        complete = ""
+    name = complete if tree.value > evidence.floors[0] else ""
+    space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
+    found = search.incumbent(tree.mapping, tree.cost, tree.workload)
+    evidence = replace(evidence.with_incumbents((found,)), space=space)
+    return replace(evidence, left=()) if complete and found.values == (tree.value,) else evidence

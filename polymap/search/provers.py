@@ -1,0 +1,487 @@
+"""The provers of a search, and the proposers, which raise incumbents only. Each returns the evidence with its own.
+
+polymap/explore.py has the table of them: for which questions, in which order, with which shares of the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+from warnings import warn
+
+from polymap.arch import no_energies
+from polymap.costmodel import not_in_steps, unsupported_in_steps
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    Operator,
+    OptionError,
+    Workload,
+    accesses_of,
+    is_box,
+)
+from polymap.resources import Limits, Memory, Processes, Stop, never
+from polymap.schedules import SpaceSize, any_order_is_legal
+from polymap.search.answer import Question, Values, believed
+from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
+from polymap.search.driver import Engines, Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
+from polymap.search.enumeration import ExhaustiveResult, Walking
+from polymap.search.evidence import Evidence, Known
+from polymap.search.feasible import AnySize, Dividing, may_be_walked, walk_begun
+from polymap.search.local import (
+    DividingPolish,
+    TreeClimber,
+    climb_beside,
+    climber_for,
+)
+from polymap.search.options import TUNING, Options
+from polymap.search.problem import (
+    AtMost,
+    Goal,
+    Measure,
+    Objective,
+    Utilization,
+    analyse,
+    check_laid,
+    clashes,
+    exact_score,
+    is_confirmed,
+    measure_of,
+    measure_under,
+    parse_objective,
+    rules_from_document,
+)
+from polymap.search.program_search import program_order
+from polymap.search.refuted import is_refuted
+from polymap.search.result import SearchResult
+from polymap.search.rule_clashes import clashing
+
+if TYPE_CHECKING:
+    from polymap.search.any_size import SiblingSearch
+
+
+def read_question(
+    workload: Workload, arch: Architecture, options: Options, provers: Callable[[], Table]
+) -> tuple[Search, Evidence]:
+    """Return the search of what is asked with a table of provers, and what is known before it.
+
+    Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
+    constraints.
+    """
+    options.check()
+    goal = parse_objective(options.objective, arch)
+    if not arch.has_energies and any(_is_of_energy(one) for one in (goal, *(part for _, part in goal.parts))):
+        warn(no_energies(arch), RuntimeWarning, stacklevel=4)
+    reason = unsupported_in_steps(workload, arch) if arch.is_timed_by_step else ""
+    if reason:
+        raise OptionError(not_in_steps(workload, arch, reason))
+    rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
+    for one in (goal, *(rule.objective for rule in rules if isinstance(rule, AtMost))):
+        check_laid(workload, arch, one)
+    processes = Processes(options.workers)
+    memory = Memory(options.memory_limit_mb, processes.pids)
+    limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
+    asked = Question(workload, arch, goal, rules, options.tiles, options.seed, options.hints)
+    problem = analyse(workload, arch, rules)
+    kind, settings = kind_of(asked, problem), options.settings()
+    search = Search(asked, problem, kind, limits, processes, settings, provers, options.on_progress)
+    return search, Evidence(asked.floors()).with_floor(0, options.hints.least)
+
+
+def _is_of_energy(objective: Objective) -> bool:
+    return objective.goal.powers is not None and objective.goal.powers.energy > 0
+
+
+def refuse_clashing_words(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Refute where requirements clash by their words alone: a level has no room for what it must hold, or may not hold
+    it."""
+    clash = clashes(search.workload, search.arch, search.rules)
+    return replace(evidence, clash=clash) if clash else evidence
+
+
+def refute_rules(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Refute where it is proven without a search that no mapping, of whatever tiles, meets the rules."""
+    if search.problem.reason is None and search.divides:
+        return evidence  # the search over dividing tiles knows, and which limits the rest allows
+    if is_refuted(search.workload, search.arch, search.rules):
+        return replace(evidence, clash=_clashing(search, AnySize))
+    return evidence
+
+
+def search_dividing_tiles(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Search the tiles that divide: structures, their bounds, branch and bound. Where tiles of any size are asked for,
+    or several parts, of which one after the other is cheaper than all at once, others go on from what is found here."""
+    if evidence.dividing_is_final:
+        return evidence
+    if search.engines.get(Outcome) is None:
+        _report_program_order(search, evidence)
+    outcome, evidence = _solved(search, evidence, *_limits_of_dividing(search))
+    measure = measure_of(search.objective, search.workload, search.arch)
+    claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
+    left = tuple(believed(search.asked, _left(search, evidence, outcome), claims))
+    found = tuple(search.incumbent(leaf.mapping) for _, leaf in outcome.found)
+    if not found:
+        found = search.written()
+        if outcome.left == () and not found:
+            return _without_dividing(search, evidence, outcome)
+        left = (evidence.floors,)
+    if search.divides and left and search.objective.goal is not Goal.PARETO:
+        evidence = evidence.with_floor(0, min(left)[0])  # of a front a point may be less than all that is left
+    size = search.space_size(search.limits) if search.divides else None
+    own = Evidence(evidence.floors, left=left, space=counted_space(size, outcome.count)).with_incumbents(found)
+    result = _accounted(search.closed(own, whole=search.divides), outcome.count)
+    if result.status == "OPTIMAL" and result.best is not None:
+        result = replace(result, proof=partial(certified, search.asked, result.best))
+    evidence = replace(evidence.with_incumbents(found), dividing=result, nodes=outcome.nodes)
+    return replace(evidence, left=()) if search.divides and evidence.dividing_is_final else evidence
+
+
+def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Prove the best of all trees where they are few: the optimum over tiles of any size; of a program, where it is one
+    accumulation over a box in which one tensor is read through several accesses.
+
+    Of such a program the walk takes a level's largest tiles to be there at one step, which dividing tiles are. Over
+    tiles of any size it takes those of the first step, so that all trees that fit are among those looked at: their
+    best, if it fits, is the best.
+    """
+    is_program = search.kind is Kind.PROGRAM
+    if is_program and (not _has_one_union(search.workload) or search.limits()):
+        return evidence
+    size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
+    done, evidence = _walked(search, size), replace(evidence, size=size)
+    if done is None or (is_program and search.rules and done.best is None):
+        return evidence
+    best = done.front_trees or (() if done.best is None else (done.best,))
+    if not best:
+        none_fits = (f"none of the {done.legal:,} legal loop trees is within the capacities",)
+        return replace(evidence, clash=_clashing(search, AnySize) if search.rules else none_fits)
+    if is_program and not search.divides and not all(search.incumbent(mapping).cost.legal for mapping in best):
+        return evidence
+    space = replace(counted_space(size, Count(evaluated=done.legal)), distinct=done.distinct)
+    return search.proven(evidence, tuple(zip(best, done.front or (done.values,), strict=True)), space)
+
+
+def _has_one_union(workload: Workload) -> bool:
+    """Return whether a statement that accumulates in any order over a box reads one tensor through several accesses,
+    and all others through one."""
+    if len(workload.statements) != 1 or not workload.associative or not any_order_is_legal(workload):
+        return False
+    (statement,) = workload.statements
+    several = sum(len(set(accesses_of(statement, tensor.name))) > 1 for tensor in workload.tensors)
+    linear = all(index.is_linear for access in (statement.target, *statement.reads) for index in access.index)
+    return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
+
+
+def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
+    at once of all mappings."""
+    if not search.problem.classes:
+        from polymap.search.any_size import bound_at_once  # searches over dividing tiles do without
+
+        for place, one in enumerate(search.objective.singles):
+            found = bound_at_once(search.problem, measure_of(one, search.workload, search.arch))
+            evidence = evidence.with_floor(place, found)
+    for place, one in enumerate(_siblings(search)):
+        found = one.go_on(None, stop, search.limits.work, refined=False)
+        evidence = evidence.with_floor(place, found)
+    return evidence
+
+
+def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floors structure by structure, best first, and look for mappings there in turn, until they meet."""
+    from polymap.search.any_size import climb_structures  # searches over dividing tiles do without
+
+    structures, best = _siblings(search)[0], evidence.best
+    best = climb_structures(structures, climber_of(search, divide=False), best, stop, search.limits.work, search.report)
+    evidence = _offered(search, evidence.with_floor(0, structures.value), best)
+    if best is None and structures.value is None:
+        return replace(evidence, clash=evidence.dividing_clash)
+    if best is None or evidence.floors[0] < best[1]:
+        return evidence
+    space = counted_space(evidence.size, Count(evaluated=evidence.nodes))
+    return search.proven(evidence, ((best[0], (best[1],)),), space)
+
+
+def _offered(search: Search, evidence: Evidence, best: Known | None) -> Evidence:
+    """Return the evidence with a mapping that an engine knows, if it is better than those that are known."""
+    if best is None or (evidence.best is not None and evidence.best[1] <= best[1]):
+        return evidence
+    return evidence.with_incumbents((search.incumbent(best[0]),))
+
+
+def try_what_rules_limit(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose, under rules that no mapping is known to meet, one that does: the best by what they limit."""
+    for rule in search.rules:
+        if not evidence.incumbents and isinstance(rule, AtMost):
+            evidence = _try_best_by(search, evidence, search.arch, rule.objective)
+        elif not evidence.incumbents and isinstance(rule, Utilization):  # of the compute units, whatever is transferred
+            latency = parse_objective("latency", search.arch)
+            evidence = _try_best_by(search, evidence, _without_bandwidth(search.arch), latency)
+    return evidence
+
+
+def _try_best_by(search: Search, evidence: Evidence, arch: Architecture, objective: Objective) -> Evidence:
+    """Return the evidence with the best mapping by an objective, under the rules that limit no numbers, if it meets all
+    rules."""
+    rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
+    asked = replace(search.asked, arch=arch, objective=objective, rules=rules)
+    mapping = search.ask(asked, Kind.RELATED, TUNING.share_to_meet_rules, (), Engines())[0].best
+    if mapping is None:
+        return evidence
+    found = search.incumbent(mapping)
+    if not search.meets(mapping, found.cost):
+        return evidence
+    search.report(mapping, found.values[0], evidence.floors[0])
+    return evidence.with_incumbents((found,))
+
+
+def _without_bandwidth(arch: Architecture) -> Architecture:
+    """Return the machine without limits of bandwidth: its latency is the compute cycles."""
+    nothing = {f"{kind}bandwidth_bits_per_cycle": None for kind in ("", "read_", "write_")}
+    nodes = tuple(replace(node, **nothing) if isinstance(node, MemoryLevel) else node for node in arch.nodes)
+    return replace(arch, nodes=nodes)
+
+
+def climb_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, under rules, the best that is near the mapping that is known; where there is none, walk until one is
+    found or a limit is reached."""
+    climber, best, floor = climber_of(search, divide=False), evidence.best, evidence.floors[0]
+    if climber is None:
+        return evidence
+    if best is not None:
+        climber.know(*best)
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        search.report(mapping, value, floor)
+
+    climb_beside(climber, stop, search.limits.work, report, until_found=best is None)
+    return _offered(search, evidence, climber.best)
+
+
+def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor by geometric programs, where no tensor is a window and cost is linear, and look for mappings near
+    their optima, until they meet."""
+    if search.limits():
+        return evidence
+    from polymap.search.any_size import ProductEngine  # searches over dividing tiles do without
+
+    measure, floor, best = measure_of(search.objective, search.workload, search.arch), evidence.floors[0], evidence.best
+    engine = search.engines.made(ProductEngine, lambda: ProductEngine(search.problem, search.objective, measure))
+
+    def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
+        search.report(mapping, value, max(bound, floor))
+
+    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, divide=False))
+    if found is None:
+        return _offered(search, evidence, engine.best)
+    evidence = _offered(search, evidence.with_floor(0, found.bound), found.best)
+    if found.best is None or (found.bound is not None and evidence.floors[0] < found.best[1]):
+        return evidence
+    space = counted_space(evidence.size, Count(evaluated=evidence.nodes + found.solved))
+    return search.proven(evidence, ((found.best[0], (found.best[1],)),), space)
+
+
+def begin_as_written(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the program in its own order."""
+    return evidence.with_incumbents(search.written())
+
+
+def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
+    """Return the structures of siblings as each part of the objective bounds them."""
+    from polymap.search.any_size import SiblingSearch  # searches over dividing tiles do without
+
+    def begun(single: Objective) -> SiblingSearch:
+        measure = measure_under(single, search.workload, search.arch, search.rules)
+        return SiblingSearch(search.problem, measure, search.caches)
+
+    singles = search.objective.singles
+    return tuple(search.engines.made(SiblingSearch, partial(begun, one), of=one) for one in singles)
+
+
+def climber_of(search: Search, *, divide: bool) -> TreeClimber | None:
+    """Return the local search; None where there is none. A resumed search goes on with it."""
+    found = search.engines.get(TreeClimber, divide)
+    if found is None:
+        asked = search.workload, search.arch, search.objective, search.rules
+        found = climber_for(*asked, divide=divide, seed=search.asked.seed)
+        if found is not None:
+            search.engines.keep(found, divide)
+    return found
+
+
+def _report_program_order(search: Search, evidence: Evidence) -> None:
+    """Report the program in its own order: who interrupts a search gets that at least."""
+    mapping = program_order(search.workload, search.arch)
+    score = exact_score(search.workload, search.arch, search.objective, mapping)
+    if score is not None and not score.excess and search.meets(mapping, score.cost):
+        search.report(mapping, score.value, evidence.floors[0])
+
+
+def _without_dividing(search: Search, evidence: Evidence, outcome: Outcome) -> Evidence:
+    """Return the evidence that no mapping has dividing tiles."""
+    clash = _clashing(search, Dividing)
+    evidence = replace(evidence, dividing=search.infeasible(clash), nodes=outcome.nodes)
+    return replace(evidence, clash=clash) if search.divides else evidence
+
+
+def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
+    """Return when the search over dividing tiles ends, and when after its first descent: where others go on from what
+    it finds, before the limit."""
+    if not search.divides:
+        return search.limits.first_descent(), search.limits.dividing()
+    if len(search.objective.singles) == 1:
+        return search.limits, never
+    return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share())), never
+
+
+def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) -> tuple[Outcome, Evidence]:
+    """Return what the search over dividing tiles ends with, and what else was found on the way."""
+    measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    outcome, met = search.engines.get(Outcome), False
+    if outcome is None and not search.divides:
+        outcome, evidence = _best_product(search, evidence, measure)
+        if outcome is not None:
+            search.engines.keep(outcome)
+            return outcome, evidence
+
+    def stop() -> bool:
+        return met or limit()
+
+    def report(found: Found, bound: int) -> None:
+        nonlocal met
+        least = measure.unscaled_values(bound) if search.divides else evidence.floors
+        value = None if not found else measure.unscaled(found[0][0])
+        # No mapping at all is better.
+        met = value is not None and len(search.objective.singles) == 1 and value <= evidence.floors[0]
+        front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
+        search.report(found[0][1].mapping if found else None, value, max(least[0], evidence.floors[0]), front)
+
+    polish = _dividing_polish(search)
+    if outcome is None:
+        outcome = _told_before(search, measure)
+    if outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+        first = polish.first(TUNING.drawn_first)
+        if first is not None:
+            report((first,), 0)
+            outcome = Outcome((first,), None, Count(), 0, None)
+    outcome = solve(
+        search.problem,
+        measure,
+        stop,
+        report,
+        before=outcome,
+        processes=search.processes,
+        work=search.limits.work,
+        polish=polish,
+        caches=search.caches,
+        looks_first=search.asked.hints.start is None,
+        others_wait=others_wait,
+        lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
+    )
+    search.engines.keep(outcome)
+    return outcome, evidence
+
+
+def _told_before(search: Search, measure: Measure) -> Outcome | None:
+    """Return what the question tells of itself: a mapping, or what an earlier search of it left."""
+    hints = search.asked.hints
+    known = () if hints.start is None else (_known_start(search, hints.start, measure),)
+    left = None if hints.left is None else outcome_to_resume(search.problem, hints.left, known)
+    return left if left is not None or not known else Outcome(known, None, Count(), 0, None)
+
+
+def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
+    """Return a known mapping with its scaled value. Raises OptionError for one that is not legal."""
+    found = search.incumbent(mapping)
+    if not found.cost.legal:
+        hint = "Begin from a legal mapping of the question, or from none."
+        raise OptionError(Mistake("PM120", "the mapping to start from is not legal here", hint))
+    return math.ceil(found.values[0] / measure.unscaled(1)), CompletedMapping((), mapping)
+
+
+def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple[Outcome | None, Evidence]:
+    """Return the best dividing mapping of a product, which needs no tables, and the evidence with the best padded one;
+    None where there is none, time ends, or steps are limited, which are not counted here."""
+    if search.limits.work.left is not None:
+        return None, evidence
+    from polymap.search.dividing import best_product_tiles, mappings_of_padded
+
+    answer = best_product_tiles(search.problem, measure, search.limits)
+    if answer is None or answer.found is None:
+        return None, evidence
+    value, leaf = answer.found
+    best = leaf.mapping, measure.unscaled(value)
+    if not is_confirmed(search.workload, search.arch, search.objective, leaf.mapping, (best[1],)):
+        return None, evidence
+    search.report(*best, evidence.floors[0])
+    stop = further(TUNING.padding_share)(search.limits)
+    for mapping in mappings_of_padded(search.problem, search.objective, stop):
+        score = exact_score(search.workload, search.arch, search.objective, mapping)
+        if score is not None and not score.excess and score.value < best[1]:
+            best = mapping, score.value
+            evidence = evidence.with_incumbents((search.incumbent(mapping),))
+            search.report(*best, evidence.floors[0])
+    return Outcome((answer.found,), value, Count(), 1, ()), evidence
+
+
+def _dividing_polish(search: Search) -> DividingPolish | None:
+    climber = climber_of(search, divide=True)
+    if climber is None or len(search.objective.singles) > 1:
+        return None
+    measure = measure_of(search.objective, search.workload, search.arch)
+    windows = any(term.is_window for term in search.problem.terms)
+    return DividingPolish(climber, measure, search.limits, has_window=windows)
+
+
+def _left(search: Search, evidence: Evidence, outcome: Outcome) -> tuple[Values, ...]:
+    """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""
+    if outcome.left is None:
+        return (evidence.floors,)
+    measure = measure_of(search.objective, search.workload, search.arch)
+    bounds = (measure.unscaled_values(bound) for bound in outcome.left)
+    return tuple(tuple(max(pair) for pair in zip(one, evidence.floors, strict=True)) for one in bounds)
+
+
+def _accounted(found: SearchResult, count: Count) -> SearchResult:
+    """Return a dividing answer that tells where every structure went: of an optimum those whose trees were not searched
+    are refuted by what no mapping beats, if not by their own bounds."""
+    if found.status != "OPTIMAL" or count.listed is None:
+        return found
+    refuted = count.listed - count.evaluated - count.infeasible
+    return replace(found, space=replace(found.space, pruned=refuted))
+
+
+def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]:
+    """Return which rules no mapping meets together, over dividing tiles or those of any size; or that none fits."""
+    if not search.rules:
+        return ("every mapping with tiles that divide was refuted: none is within the capacities",)
+    alone = search.divides
+    stop = search.limits if alone else search.limits.until(search.limits.share() + TUNING.clashing_share)
+    return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
+
+
+def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
+    """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
+    suffice, half of it is spent on a part of them, and the bounds have the rest."""
+    trees, work = size and size.legal, search.limits.work
+    if trees is None or trees > TUNING.few_trees or search.limits() or not may_be_walked(search.workload):
+        return None
+    asked = search.workload, search.arch, search.objective, search.rules
+    walking = search.engines.made(Walking, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
+    before, noted = walking.legal, work.done
+    most = None if work.left is None or trees - before <= work.left else work.left // 2
+    stop = of_rest(TUNING.walking_share)(search.limits)
+
+    def is_over() -> bool:
+        work.done = noted + walking.legal - before
+        return stop() or (most is not None and walking.legal - before > most)
+
+    found = walking.go_on(is_over)
+    work.done = noted + walking.legal - before
+    return found

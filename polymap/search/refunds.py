@@ -1,0 +1,534 @@
+"""What no tree of a program costs less than: each statement alone, less what never passes.
+
+In a tree each statement has its way from the root, which is a mapping of it alone. A tensor T that one statement leaves
+for one other has its outermost node on a way in some level h, and then comes in there at least once; or it has none,
+and passes through the outermost level. So a tree costs at least the sum over the statements of what each alone costs
+with T held in h and in no level between, less one pass of T between h and the outermost level, or what it costs alone;
+h is the same for both. (Nodes are emptied where a child of a branch ends: a way alone moves no more than its part of
+the tree. Where T has another node below h above both statements, it never passes between the two, and the tree
+without the node in h costs no more.)
+
+Where several statements read T, and one of them needs what another sums up over a dim of T, no temporal loop over that
+dim stands above both. So none stands above a node of T around all of them. Else T is written to the outermost level,
+too, where some of its readers get it from.
+
+Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
+that writes it, if one does, are then its only users; each of the others reads one element of it over and over
+(self_products.py, "one element"), and the loads of that one are taken off.
+
+Trees: those in which every loop above a branch is over a dim of each statement below.
+
+A *chain* is a tree without spatial loops above a branch, and above it only nodes of levels that stand above all
+fan-outs. Of these, where tiles divide, more is known. A tensor T that one statement leaves for another
+stands around both in such a level, right above the branch where they part (a node further out costs no less), and on
+both ways
+
+- as many indices of each of its dims are left there, and all of a dim that only one of the statements has;
+- nodes of the levels below fan-outs stand inside: no more indices are left there;
+- another tensor of one of the two stands around both in that level, and takes at least what is left of it there while
+  the other one runs; or inside, where no more indices are left.
+
+These are cases: sizes in ranges, tensors around or inside. Of each the sum over the statements bounds its chains; the
+case with the least sum is split until no sum is below the best tree, or nothing is left to split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import prod
+
+from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.resources import OutOfTime, Stop
+from polymap.search.chains import levels_above_fanouts
+from polymap.search.dividing import Count, solve
+from polymap.search.driver import Search, counted_space
+from polymap.search.evidence import Evidence
+from polymap.search.legs import (
+    Leg,
+    dividing_legs,
+    elements_of,
+    held_first,
+    least_of_leg,
+    nest_of_leg,
+    simple_accesses,
+    with_less_room,
+)
+from polymap.search.options import TUNING
+from polymap.search.problem import (
+    Goal,
+    Objective,
+    Problem,
+    Rules,
+    Span,
+    analyse,
+    divisors,
+    floor_of,
+    measure_of,
+    parse_single,
+)
+from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
+from polymap.search.relatives import filled_once, is_plain_energy
+
+CHAINS = "chains"  # the space that answers name
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Where a tensor that one statement leaves for another stands first on their ways.
+
+    level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
+    left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
+    said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. wider:
+    the stay of which this is a part.
+    """
+
+    level: int
+    spans: tuple[tuple[str, int, int], ...] = ()
+    held: tuple[tuple[str, bool], ...] = ()
+    also_outside: bool = False
+    wider: Stay | None = field(default=None, compare=False, repr=False)
+
+
+Stays = Mapping[str, Stay]  # by the tensor
+Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement, in the order of its tensors
+Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
+
+
+def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor of a program to what its statements cost alone, less what never passes."""
+    passed = passed_tensors(search.workload)
+    if passed is None or search.rules:
+        return evidence
+    for place, objective in enumerate(search.objective.singles):
+        try:
+            evidence = evidence.with_floor(place, _floor(search, objective, passed, stop))
+        except OutOfTime:
+            break
+    return evidence
+
+
+def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop) -> Fraction | None:
+    """Return what no tree costs less than by an objective, None where nothing is known."""
+    powers = objective.goal.powers
+    if powers is not None and powers.energy and powers.cycles:
+        energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
+        least = _floor(search, energy, passed, stop)
+        return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
+    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
+    if not is_energy and objective.goal is not Goal.TRAFFIC:
+        return None
+    once = read_once(search.workload)
+    refunds = Refunds(search, objective, stop, once, partial(_alone, search, objective, once))
+    choices = {each.name: list(_stays(search, each)) for each in passed}
+    found: tuple[Fraction, Stays] | None = None
+    try:
+        found = refunds.least(choices)
+        while found is not None and refunds.know(found[1]):
+            found = refunds.least(choices)
+    except OutOfTime:
+        pass  # what is known by then bounds all trees, too
+    return None if found is None else found[0]
+
+
+def _alone(
+    search: Search, objective: Objective, once: dict[str, tuple[str, ...]], statement: str, where: Stays
+) -> Fraction | None:
+    """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles."""
+    leg = Leg.of(search.workload.statement(statement), search.workload.extents())
+    first = tuple((name, stay.level) for name, stay in where.items())
+    whole = tuple((name, stay.level, dim) for name, stay in where.items() for dim, _, _ in stay.spans)
+    leg = replace(leg, once=once[statement], first=first, whole=whole)
+    return least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
+
+
+def most_refunded_bits(workload: Workload) -> int | None:
+    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone; None
+    where that is not known.
+
+    What one statement leaves for others never comes there, in the best case. What several read is loaded for one of
+    them: each of the others has an instance an element, so that alone it loads each once at most for less elsewhere.
+    """
+    if passed_tensors(workload) is None:
+        return None
+    extents, accesses, total = workload.extents(), simple_accesses(workload), 0
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        is_written = tensor.name in written_tensors(workload)
+        if not readers or (len(readers) < 2 and not is_written):
+            continue
+        loads_often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) != set(each.dims)]
+        if tensor.name not in accesses or len(loads_often) > 1:
+            return None
+        passes = len(readers) + tensor.temporary if is_written else len(readers) - 1
+        total += passes * tensor.bits * elements_of(accesses[tensor.name], extents)
+    return total
+
+
+def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
+    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
+    hold."""
+    found = list[Tensor]()
+    for tensor in workload.tensors:
+        users = _users(workload, tensor.name)
+        writers = [each for each in workload.statements if each.target.tensor == tensor.name]
+        if len(users) < 2 or not writers:
+            continue
+        is_alone = len(writers) == 1 and writers[0].target.is_plain
+        if not is_alone or users[0] != writers[0].name or tensor.initial:
+            return None
+        found.append(tensor)
+    return tuple(found) or None
+
+
+def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
+    """Return, by statement, the tensors that are charged to others: what several statements read (the one with most
+    instances is charged), or what one reads otherwise than another writes it (all that it loads may stay)."""
+    found: dict[str, tuple[str, ...]] = {each.name: () for each in workload.statements}
+    written, extents = written_tensors(workload), workload.extents()
+    alike = simple_accesses(workload)
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
+            continue
+        is_alike = tensor.name in alike or tensor.name not in written
+        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims)) if is_alike else None
+        for each in readers:
+            if each is not most:
+                found[each.name] = (*found[each.name], tensor.name)
+    return found
+
+
+def _asked(statement: str, where: Stays) -> Asked:
+    """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
+    return statement, tuple((name, stay) for name, stay in where.items() if stay.level)
+
+
+def _reads(statement: Statement, tensor: str) -> bool:
+    """Return whether a statement reads what it does not write itself."""
+    return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
+
+
+def _users(workload: Workload, tensor: str) -> list[str]:
+    return [each.name for each in workload.statements if accesses_of(each, tensor)]
+
+
+def _stays(search: Search, tensor: Tensor) -> Iterator[Stay]:
+    """Yield where a tensor that one statement leaves for others may stand first on their ways."""
+    workload, extents = search.workload, search.workload.extents()
+    spans = tuple((dim, extents[dim], extents[dim]) for dim in summed_up_between(workload, tensor.name))
+    spans = spans if dividing_legs(search) else ()  # no other legs are searched under such rules
+    yield Stay(0)
+    for number, level in enumerate(search.arch.levels):
+        if number and level.may_hold(tensor):
+            yield Stay(number, spans)
+            yield from (Stay(number, also_outside=True) for _ in spans[:1])
+
+
+def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
+    """Return the dims of a tensor over which one of its readers sums up what another one needs, all in between touched
+    alike: no temporal loop over them stands above both."""
+    alike, found = simple_accesses(workload), dict[str, None]()
+    readers = [each for each in workload.statements if tensor in alike and _reads(each, tensor)]
+    for reader in readers:
+        needed = {reader.target.tensor}
+        for each in workload.statements[workload.statements.index(reader) + 1 :]:
+            if any(name in alike and _reads(each, name) for name in needed):
+                needed.add(each.target.tensor)
+                if each in readers and reader.operator is not Operator.ASSIGN:
+                    found |= dict.fromkeys(dim for dim in alike[tensor].dims if dim not in reader.target.dims)
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Refunds:
+    """What statements cost at least. once: by statement, what is charged to others. alone: what one costs before it is
+    refunded. known: by statement and where the tensors that it passes on or gets stay; that of one with tensors
+    anywhere bounds those that were not looked at.
+    """
+
+    search: Search
+    objective: Objective
+    stop: Stop
+    once: dict[str, tuple[str, ...]]
+    alone: Alone
+    known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
+    _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
+    _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
+
+    def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
+        """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
+        for both of its users; None where some statement has no mapping. Of parts of known stays the sum is no more than
+        theirs."""
+        self._told.clear()
+        users = {name: self.charged_users(name) for name in choices}
+        totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
+        for statement in self.search.workload.statements:
+            own = [name for name in choices if statement.name in users[name]]
+            found: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {}
+            for known, (total, chosen) in totals.items():
+                given = dict(known)
+                for stays in product(*([given[name]] if name in given else choices[name] for name in own)):
+                    where = dict(zip(own, stays, strict=True))
+                    cost = self._at_least(statement.name, where)
+                    if cost is None:
+                        continue
+                    both = given | {name: stay for name, stay in where.items() if len(users[name]) == 2}
+                    key = tuple((name, stay) for name, stay in both.items() if users[name][-1] != statement.name)
+                    if key not in found or total + cost < found[key][0]:
+                        found[key] = total + cost, {**chosen, **where}
+            totals = found
+        return min(totals.values(), key=lambda each: each[0], default=None)
+
+    def charged_users(self, tensor: str) -> list[str]:
+        """Return the statements that touch a tensor and are charged for it."""
+        return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
+
+    def know(self, chosen: Stays) -> bool:
+        """Work out what statements cost with these stays; return whether something was not known before."""
+        before = len(self.known)
+        for statement in self.search.workload.statements:
+            own = {name: stay for name, stay in chosen.items() if statement.name in self.charged_users(name)}
+            self._before_refund(statement.name, own)
+        return len(self.known) > before
+
+    def _at_least(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known that a statement costs at least with these stays."""
+        known = self._known(statement, where)
+        refund = self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
+        for name, stay in ((name, stay) for name, stay in where.items() if stay.level):
+            asked = statement, name, stay
+            if asked not in self._refunds:
+                self._refunds[asked] = self._refund(*asked)
+            refund += self._refunds[asked]
+        return None if known is None else max(Fraction(0), known - refund)
+
+    def _known(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known before the refund: with these stays, with wider ones, or with any."""
+        asked = _asked(statement, where)
+        if asked in self.known or not asked[1]:
+            return self._before_refund(statement, where)
+        if asked not in self._told:
+            wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+            costs = [self._known(statement, each) for each in wider or [{}]]
+            self._told[asked] = None if None in costs else max(cost for cost in costs if cost is not None)
+        return self._told[asked]
+
+    def _before_refund(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what a statement costs before the refund, from now on known; no less than with tensors anywhere, as a
+        limit may have ended one of the two."""
+        asked = _asked(statement, where)
+        if asked not in self.known:
+            if self.stop():
+                raise OutOfTime
+            cost = self.alone(statement, dict(asked[1]))
+            base = self._before_refund(statement, {}) if asked[1] else Fraction(0)
+            self.known[asked] = None if cost is None or base is None else max(cost, base)
+        return self.known[asked]
+
+    def _refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
+        """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
+        program needs the tensor after the run."""
+        workload = self.search.workload
+        writes = workload.statement(statement).target.tensor == tensor
+        if not stay.level or (writes and (stay.also_outside or not workload.tensor(tensor).temporary)):
+            return Fraction(0)
+        writer = next(each for each in workload.statements if each.target.tensor == tensor)
+        bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
+        source, drain = (stay.level, 0) if writes else (0, stay.level)
+        return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
+
+    def _filled_once(self, bits: int) -> Fraction:
+        """Return what it costs at most that so many bits come into every instance of each level once."""
+        arch = self.search.arch
+        if self.objective.goal is Goal.ENERGY:
+            return filled_once(arch, bits)
+        return Fraction(2 * bits * len(arch.levels) * prod(fanout.size for fanout in arch.fanouts))
+
+    def _cost(self, number: int, read: int, written: int) -> Fraction:
+        """Return what bits read and written in a level cost."""
+        level, objective = self.search.arch.levels[number], self.objective
+        if objective.goal is Goal.ENERGY:
+            return level.access_pj(read, written)
+        return Fraction(read + written if objective.level == level.name else 0)
+
+
+def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Prove that no chain costs less than the best tree known, where that is so."""
+    passed, goal = passed_tensors(search.workload), search.objective.goal
+    adds_up = goal is Goal.TRAFFIC or (goal is Goal.ENERGY and is_plain_energy(search.arch))
+    if passed is None or search.rules or not (search.divides and adds_up and evidence.incumbents):
+        return evidence
+    if not _is_space_of(search.workload, passed):
+        return evidence
+    best = evidence.incumbents[0]
+    if best.values == evidence.floors:
+        return replace(evidence, left=())  # of all trees
+    try:
+        is_best = no_chain_is_below(search, passed, best.values[0], stop)
+    except OutOfTime:
+        return evidence
+    space = replace(counted_space(None, Count()), name=CHAINS)
+    return replace(evidence, left=(), space=space) if is_best else evidence
+
+
+def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
+    """Return whether other trees are not looked for: all that is passed on is touched alike, no loops of the program
+    could have one name, and not all of its trees are walked anyway, rewritten ones too."""
+    alike = simple_accesses(workload)
+    is_large = instance_bound(workload) > SMALL.few_instances
+    return is_large and all(each.name in alike for each in passed) and with_loops_joined(workload) == workload
+
+
+def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
+    """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
+    once = read_once(search.workload)
+    cases = Cases(search, once, stop)
+    refunds = Refunds(search, search.objective, stop, once, cases.alone)
+    choices = {each.name: cases.widest(each, refunds.charged_users(each.name)) for each in passed}
+    splits, most = 0, max(TUNING.most_splits, TUNING.split_instances // instance_bound(search.workload))
+    while (found := refunds.least(choices)) is not None and found[0] < value:
+        if refunds.know(found[1]):
+            continue
+        name, parts = cases.split(found[1])
+        splits += 1
+        if not parts or splits > most:
+            return False
+        choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
+    others."""
+
+    search: Search
+    once: dict[str, tuple[str, ...]]
+    stop: Stop
+
+    def widest(self, tensor: Tensor, users: list[str]) -> list[Stay]:
+        """Return the stays of a tensor, one per level, that are all cases together."""
+        workload, extents = self.search.workload, self.search.workload.extents()
+        access = simple_accesses(workload).get(tensor.name)
+        dims = access.dims if access is not None and len(users) == 2 else ()
+        spans = tuple((dim, 1, extents[dim]) for dim in dims)
+        levels = levels_above_fanouts(self.search.arch, workload, (tensor.name,))
+        return [Stay(0), *(Stay(level, spans) for level in levels)]
+
+    def split(self, chosen: Stays) -> tuple[str, list[Stay]]:
+        """Return one of the stays in parts: the one with the widest ranges first, and its tensor; no parts where
+        nothing is left to split."""
+        whole = self.search.workload.extents()
+        for name, stay in chosen.items():
+            for dim, least, most in stay.spans:
+                if least < most == whole[dim]:
+                    return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
+        for least_ratio in (TUNING.widest_case, 1):
+            for name, stay in chosen.items():
+                wide = [(most // least, dim) for dim, least, most in stay.spans if most // least > least_ratio]
+                if wide:
+                    return name, _halves(stay, max(wide)[1], divisors(whole[max(wide)[1]]))
+            for name, stay in chosen.items():
+                others = next(self._not_said(name, stay), None)
+                if others is not None:
+                    return name, [
+                        replace(stay, held=(*stay.held, (others, is_held)), wider=stay) for is_held in (True, False)
+                    ]
+        return "", []
+
+    def _not_said(self, tensor: str, stay: Stay) -> Iterator[str]:
+        """Yield the tensors of which nothing is said, and of which it matters whether they are around both users."""
+        workload, level = self.search.workload, self.search.arch.levels[stay.level]
+        users = [each for each in workload.statements if accesses_of(each, tensor)]
+        if not stay.spans or len(users) != 2:
+            return
+        for name, access in simple_accesses(workload).items():
+            own = [each for each in users if accesses_of(each, name)]
+            is_passed = sum(bool(accesses_of(each, name)) for each in workload.statements) > 1
+            lacks = any(dim not in access.dims for dim, _, _ in stay.spans)
+            is_open = len(own) == 1 and not is_passed and lacks and name not in dict(stay.held)
+            if is_open and level.may_hold(workload.tensor(name)):
+                yield name
+
+    def alone(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what a statement alone costs at least; None where it has no mapping."""
+        search, own = self.search, self.search.workload.statement(statement)
+        nest = nest_of_leg(search.workload, replace(Leg.of(own, search.workload.extents()), once=self.once[statement]))
+        if nest is None:
+            return Fraction(0)
+        rules, taken = list[Rules](), list[tuple[int, int]]()
+        for name, stay in where.items():
+            rules.append((*held_first(search.arch, name, stay.level), *self._rules(own, name, stay, nest)))
+            taken += self._taken(own, name, stay)
+        arch = with_less_room(search.arch, taken)
+        return None if arch is None else self._solved(analyse(nest, arch, sum(rules, ())))
+
+    def _solved(self, problem: Problem) -> Fraction | None:
+        search = self.search
+        if problem.reason is not None:
+            return Fraction(0)
+        measure = measure_of(search.objective, problem.workload, problem.arch)
+        found = solve(problem, measure, self.stop, _not_told, work=search.limits.work, caches=search.caches)
+        if found.left != ():
+            raise OutOfTime
+        return None if not found.found else measure.unscaled(found.found[0][0])
+
+    def _rules(self, own: Statement, tensor: str, stay: Stay, nest: Workload) -> Iterator[Span]:
+        """Yield the rules of a stay for one of its statements."""
+        arch, whole = self.search.arch, self.search.workload.extents()
+        here, held = arch.levels[stay.level].name, dict(stay.held)
+        if not stay.spans:
+            return
+        full = [Span(here, tensor, here, dim, whole[dim], whole[dim]) for dim in self._own_dims(own, tensor)]
+        yield from full
+        for dim, least, most in stay.spans:
+            yield Span(here, tensor, here, dim, least, most)
+            for level in arch.levels:
+                if arch.fanouts_above(level.name):
+                    yield from (Span(level.name, each.name, here, dim, 1, most) for each in nest.tensors)
+            for name, is_held in held.items():
+                if accesses_of(own, name):
+                    yield Span(here, name, here, dim, *((least, whole[dim]) if is_held else (1, most)))
+        for name in (name for name, is_held in held.items() if is_held and accesses_of(own, name)):
+            yield from (replace(each, tensor=name) for each in full)
+
+    def _own_dims(self, own: Statement, tensor: str) -> list[str]:
+        """Return the dims that a statement does not share with the other user of a tensor."""
+        others = [each for each in self.search.workload.statements if each != own and accesses_of(each, tensor)]
+        others = [each for each in others if tensor not in self.once[each.name]]
+        return [dim for dim in own.dims if any(dim not in each.dims for each in others)]
+
+    def _taken(self, own: Statement, tensor: str, stay: Stay) -> Iterator[tuple[int, int]]:
+        """Yield (level, bits) that others hold at least around a statement while it runs."""
+        workload, whole = self.search.workload, self.search.workload.extents()
+        ranges = {dim: least for dim, least, _ in stay.spans}
+        for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
+            (user,) = (each for each in workload.statements if accesses_of(each, name))
+            full = self._own_dims(user, tensor)
+            access = accesses_of(user, name)[0]
+            left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
+            yield stay.level, workload.tensor(name).bits * prod(left)
+
+
+def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:
+    """Return a stay in parts by the sizes of a dim that it may have."""
+
+    def spans(part: Sequence[int]) -> tuple[tuple[str, int, int], ...]:
+        return tuple((own, part[0], part[-1]) if own == dim else (own, a, b) for own, a, b in stay.spans)
+
+    return [replace(stay, spans=spans(part), wider=stay) for part in parts]
+
+
+def _halves(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
+    """Return a stay with the larger and the smaller sizes of a dim that it may have."""
+    (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
+    middle = len(own) // 2
+    return _split_off(stay, dim, own[middle:], own[:middle])
+
+
+def _not_told(_found: object, _bound: int) -> None:
+    """Report nothing."""

@@ -1,0 +1,258 @@
+"""What searches of related nests say about a nest that reads one tensor through several accesses (self_products.py), or
+through a window over priced fan-outs that unite loads: mappings to begin with, and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+
+from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
+from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Tensor, Workload, accesses_of
+from polymap.search.answer import Question
+from polymap.search.driver import Engines, Kind, Search
+from polymap.search.evidence import Evidence
+from polymap.search.options import TUNING, Hints
+from polymap.search.problem import (
+    PIECES,
+    AtMost,
+    Goal,
+    Objective,
+    Rules,
+    analyse,
+    beyond_sums,
+    bounding_question,
+    exact_score,
+    in_sums,
+    objective_values,
+    parse_objective,
+)
+from polymap.search.result import SearchResult
+from polymap.search.self_products import (
+    Relative,
+    apart,
+    may_stay_out,
+    merged,
+    messages_of_one_element,
+    names_apart,
+    nowhere_held,
+    read_often,
+    with_one_element,
+)
+
+_ROUNDED = Fraction(1 << 48, (1 << 48) + 1)  # a bound that was rounded to a float is this much of it at least
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Mappings to begin with, best first, by what is asked."""
+
+    mappings: tuple[Mapping, ...]
+
+
+def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
+    """Return mappings to begin with, and the evidence with the floors that no mapping beats.
+
+    No mappings where the lattice search does not cover the related nests, or there are none: no tensor is read through
+    several accesses, and no fan-out that unites loads costs energy.
+    """
+    found: dict[Mapping, Fraction] = {}
+    for place, one in enumerate(search.objective.singles):
+        if read_often(search.workload):
+            found |= dict(_merged_best(search, one))
+            evidence = evidence.with_floor(place, _floor(search, one))
+        elif is_beside_sums(search, one) and len(search.workload.statements) == 1:
+            starts, floor = _on_a_simpler_machine(search, one)
+            found |= dict(starts)
+            evidence = evidence.with_floor(place, floor)
+    return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
+
+
+def is_beside_sums(search: Search, objective: Objective) -> bool:
+    """Return whether a question is beyond what the lattice search covers by wires or steps of the machine, or because
+    it asks for bursts or requests."""
+    is_dear = search.arch.has_wire_energies or search.arch.is_timed_by_step
+    return is_dear or bool(beyond_sums(search.arch, search.rules, objective))
+
+
+def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
+    """Return mappings that are good on the machine that bounds what steps take, and where fan-outs that unite loads of
+    a window cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no
+    less where they do."""
+    arch, sums = bounding_question(search.workload, search.arch, objective)
+    if analyse(search.workload, arch, search.rules).reason is not None:
+        free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
+        arch = replace(arch, nodes=tuple(replace(n, **free) if isinstance(n, Fanout) else n for n in arch.nodes))
+    relative = Relative(search.workload, arch, _in_sums(search))
+    answer = answer_of(search, relative, sums, TUNING.free_wires_share)
+    if answer is None:
+        return [], Fraction(0)
+    answers = [answer, answer.dividing]
+    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step:
+        answers += _with_less_traffic(search, relative)
+    best = dict.fromkeys(one.best for one in answers if one is not None and one.best is not None)
+    found = [pair for mapping in best for pair in _scored(search, mapping)]
+    least = max(at_least(relative, answer, sums) or Fraction(0), _after_start(search, objective))
+    return found, Fraction(ceil(least)) if objective.goal in PIECES else least
+
+
+def _in_sums(search: Search) -> Rules:
+    """Return the rules with limits that any mapping keeps which keeps those that are asked for."""
+    return tuple(
+        replace(rule, objective=in_sums(search.arch, rule.objective)) if isinstance(rule, AtMost) else rule
+        for rule in search.rules
+    )
+
+
+def _after_start(search: Search, objective: Objective) -> Fraction:
+    """Return what any mapping's latency is at least because nothing begins before `start_cycles`; 0 for other
+    objectives."""
+    start = floor(search.arch.start_cycles)
+    if not start or objective.goal is not Goal.LATENCY:
+        return Fraction(0)
+    relative = Relative(
+        search.workload, bounding_machine(search.workload, search.arch, by_steps=True), _in_sums(search)
+    )
+    answer = answer_of(search, relative, objective, TUNING.free_wires_share)
+    least = None if answer is None else at_least(relative, answer, objective)
+    return Fraction(0) if least is None else start + least
+
+
+def _with_less_traffic(search: Search, relative: Relative) -> Iterator[SearchResult | None]:
+    """Yield answers on the machine that bounds steps, and on some with smaller buffers, where traffic counts a little
+    beside latency: first loads are waited for, which no total of a resource says, and smaller tiles are loaded
+    earlier."""
+    outer = relative.arch.levels[0]
+    band = outer.bandwidth_bits_per_cycle or outer.read_bandwidth_bits_per_cycle
+    if band is None:
+        return
+    text = f"weighted:1*latency+{float(TUNING.traffic_beside / band):.12f}*traffic:{outer.name}"
+    innermost = len(relative.arch.fanouts)
+    for divisor in TUNING.buffers_divided:
+        nodes = tuple(
+            replace(node, capacity_bits=node.capacity_bits // divisor)
+            if isinstance(node, MemoryLevel)
+            and node.capacity_bits
+            and len(relative.arch.fanouts_above(node.name)) < innermost
+            else node
+            for node in relative.arch.nodes
+        )
+        arch = replace(relative.arch, nodes=nodes)
+        asked = parse_objective(text, arch)
+        yield answer_of(search, replace(relative, arch=arch), asked, TUNING.less_traffic_share, divides=True)
+
+
+def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fraction]]:
+    """Return mappings that meet the rules, with their values by what is asked: those of one name per access, made one,
+    of each answer the best."""
+    names = names_apart(search.workload)
+    rules = search.rules
+    relative = apart(search.workload, search.arch, rules, names)
+    answer = answer_of(search, relative, objective, TUNING.apart_share)
+    if answer is not None and answer.best is None:  # what is held once is held twice there
+        rules = tuple(rule for rule in relative.rules if not isinstance(rule, AtMost))
+        answer = answer_of(search, replace(relative, rules=rules), objective, TUNING.apart_share)
+    answers = () if answer is None else (answer, answer.dividing)
+    found: list[tuple[Mapping, Fraction]] = []
+    for one in answers:
+        if one is not None and one.best is not None:
+            scored = [pair for mapping in dict.fromkeys(merged(one.best, names)) for pair in _scored(search, mapping)]
+            found.extend(sorted(scored, key=lambda pair: pair[1])[:1])
+    return found
+
+
+def _scored(search: Search, mapping: Mapping) -> list[tuple[Mapping, Fraction]]:
+    score = exact_score(search.workload, search.arch, search.objective, mapping)
+    if score is None or score.excess or not search.meets(mapping, score.cost):
+        return []
+    return [(mapping, score.value)]
+
+
+def answer_of(
+    search: Search, relative: Relative, objective: Objective, share: float, *, divides: bool | None = None
+) -> SearchResult | None:
+    """Return the answer to the same question about a related nest; None where the lattice search does not cover it.
+    divides: whether over dividing tiles alone (None: as it is asked)."""
+    workload, arch, rules = relative.workload, relative.arch, relative.rules
+    if search.limits() or analyse(workload, arch, rules).reason is not None:
+        return None
+    divides = search.divides if divides is None else divides
+    tiles, seed = "divide" if divides else "any", search.asked.seed
+    asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
+    kind = Kind.DIVIDING if divides else Kind.RELATED
+    return search.ask(asked, kind, share, (), Engines())[0]
+
+
+def _floor(search: Search, objective: Objective) -> Fraction:
+    """Return what the nest costs at least, as that with one element in place of each tensor read often says."""
+    workload, arch, often = search.workload, search.arch, read_often(search.workload)
+    powers = objective.goal.powers
+    if powers is not None and powers.energy and powers.cycles:
+        parts = (_floor(search, parse_objective(name, arch)) for name in ("energy", "latency"))
+        return powers.product(*parts)
+    adds_up = objective.goal is Goal.ENERGY and is_plain_energy(arch)
+    relative = with_one_element(workload, arch, search.rules, all_reads=adds_up)
+    least = _least(search, relative, objective)
+    if least is None:
+        return Fraction(0)
+    least = max(Fraction(0), least - filled_too_much(workload, arch)) if adds_up else least
+    more = _moved_besides(workload, arch, objective, often) if len(often) == 1 else Fraction(0)
+    if not more or not may_stay_out(arch, search.rules, often):
+        return least + more
+    relative = with_one_element(workload, arch, search.rules, all_reads=is_plain_energy(arch))
+    outside = _least(search, nowhere_held(relative, often), objective)
+    return least + more if outside is None else min(least + more, max(least, outside))
+
+
+def is_plain_energy(arch: Architecture) -> bool:
+    """Return whether energy is what accesses cost, however long the run, and of whatever size."""
+    return not arch.has_wire_energies and not any(level.leak_pj_per_cycle or level.burst_bits for level in arch.levels)
+
+
+def _least(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
+    """Return what the related nest costs at least; None where there is no mapping of it."""
+    return at_least(relative, answer_of(search, relative, objective, TUNING.one_element_share), objective)
+
+
+def at_least(relative: Relative, found: SearchResult | None, objective: Objective) -> Fraction | None:
+    """Return what a nest costs at least by an answer (None: there is none); None where there is no mapping of it."""
+    if found is None or found.bound is None:
+        return Fraction(0) if found is None or found.status != "INFEASIBLE" else None
+    if found.status == "OPTIMAL" and found.best is not None:
+        cost = evaluate(relative.workload, relative.arch, found.best)
+        return objective_values(relative.workload, relative.arch, objective, cost)[0]
+    return Fraction(found.bound) * (1 if isinstance(found.bound, int) else _ROUNDED)
+
+
+def filled_too_much(workload: Workload, arch: Architecture) -> Fraction:
+    """Return the energy, at most, of filling an element with the bits of all reads together in place of one element:
+    once per instance of each level, with a read of an outer one each time."""
+    (statement,) = workload.statements
+    return filled_once(
+        arch, sum(one.bits * (len(accesses_of(statement, one.name)) - 1) for one in read_often(workload))
+    )
+
+
+def filled_once(arch: Architecture, bits: int) -> Fraction:
+    """Return the energy, at most, of filling every instance of each level once with so many bits."""
+    total, instances, read = Fraction(0), 1, Fraction(0)
+    for node in arch.nodes:
+        if isinstance(node, Fanout):
+            instances *= node.size
+        elif isinstance(node, MemoryLevel):
+            if node is not arch.levels[0]:
+                total += instances * (node.access_pj(0, bits) + read)
+            read = max(read, node.access_pj(bits, 0))
+    return total
+
+
+def _moved_besides(workload: Workload, arch: Architecture, objective: Objective, often: tuple[Tensor, ...]) -> Fraction:
+    """Return what the outermost level reads of a tensor that an inner one holds, beyond what it reads of one element in
+    its place, at least; 0 for objectives that do not add that up."""
+    (tensor,) = often
+    reads = next((row.reads for row in compulsory_traffic(workload) if row.tensor == tensor.name), None)
+    bits = tensor.bits * max(0, (reads or 0) - messages_of_one_element(arch))
+    if objective.goal is Goal.ENERGY:
+        return arch.levels[0].access_pj(bits, 0)
+    return Fraction(bits if objective.goal is Goal.TRAFFIC and objective.level == arch.levels[0].name else 0)
