@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from polymap import from_c, transform_c
-from polymap.codegen.execute import run_c
+from polymap.codegen.run import run_c
 from polymap.codegen.source import symbolic_checkup
 from polymap.ir import PolymapError
 from tests.c_tally import MACHINE, program_order
