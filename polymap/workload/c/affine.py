@@ -56,6 +56,7 @@ class Scope:
     for sizes without a value; None where every size has one. With parameters a dim ranges over its C type, and signed
     arithmetic is taken not to overflow: C leaves that undefined. assume: takes the values of the sizes for which
     something would wrap around, and tells whether it may be assumed that they do not occur; None where nothing may be.
+    excluded: whether that is assumed already; None where nothing is.
     """
 
     integers: Mapping[str, Affine]
@@ -67,10 +68,15 @@ class Scope:
     changed: frozenset[str] = frozenset()
     parameters: frozenset[str] | None = None
     assume: Callable[[Set], bool] | None = None
+    excluded: Callable[[Set], bool] | None = None
 
     def assumes(self, *outside: Affine) -> bool:
         """Return whether it is assumed that no instance satisfies one of these constraints (each >= 0)."""
-        return self.assume is not None and self.assume(reduce(Set.union, map(self._sizes_with, outside)))
+        asked = [each for each in (self.excluded, self.assume) if each is not None]
+        if not asked:
+            return False
+        wrong = reduce(Set.union, map(self._sizes_with, outside))
+        return any(each(wrong) for each in asked)
 
     def _sizes_with(self, constraint: Affine) -> Set:
         """Return the sizes, inside their types, for which some instance satisfies a constraint."""

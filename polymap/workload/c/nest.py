@@ -224,7 +224,7 @@ class Nest:
         return place
 
     def _scope(self, place: _Place) -> Scope:
-        names = frozenset(place.variables)
+        names, assumed = frozenset(place.variables), self.assumed
         return Scope(
             place.integers,
             place.types,
@@ -234,6 +234,7 @@ class Nest:
             self._counters,
             self._changed | self._data,
             frozenset(self.parameters) if self.parametric else None,
+            excluded=None if self.assumed is None else lambda wrong: wrong.is_disjoint(assumed),
         )
 
     def _assuming(self, read: Callable[[Scope], T], place: _Place) -> T:
