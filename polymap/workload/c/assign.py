@@ -10,7 +10,7 @@ from polymap.inputs import is_name, shown
 from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
 from polymap.poly import budget, integer_set
 from polymap.workload.c.affine import Scope, affine_of, outside_its_loop
-from polymap.workload.c.linear import NotStaticError, by_rows, linear, strides_of
+from polymap.workload.c.linear import Linear, NotStaticError, by_rows, linear, strides_of, term
 from polymap.workload.c.tree import Assign, Binary, CExpression, Choice, Item, Name, Refused, kind_of, render
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
@@ -91,10 +91,18 @@ class Variables:
                 if scope.assume is not None and refused.code == "PM262" and len(written) == 1:
                     self._note_strides(tensor, written[0], scope)
                 raise
-        whole, index = linear(written[0], {}, lambda name: name not in scope.integers), list[Affine]()
+        index = list[Affine]()
+        try:
+            whole = linear(written[0], {}, lambda name: name not in scope.integers)
+        except NotStaticError:
+            affine_of(written[0], scope)  # tells why
+            what = f"{shown(render(written[0]))} is no sum of elements and rows of '{self.strides[tensor][-1]}'"
+            raise Refused("PM262", written[0].line, what, "Other subscripts of the array are.") from None
         for name in self.strides[tensor]:
-            for alone in (False, True):
+            for alone, more in ((False, 0), (True, 0), (True, 1)):  # m - 1 - j; j + m; (n - i) * m - 1 - j
                 row, rest = by_rows(whole, name, alone=alone)
+                row -= Linear((), more)
+                rest += term(Name(name, written[0].line)).times(more)
                 column = affine_of(rest.expression(written[0].line), scope)
                 if scope.assumes(-column - 1, column - scope.integers[name]):
                     break
