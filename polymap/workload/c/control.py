@@ -178,7 +178,7 @@ def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:
 
 def _listed(nodes: Sequence[c_ast.Node]) -> list[c_ast.Node]:
     """Return what commas part."""
-    fields = {c_ast.ExprList: "exprs", c_ast.DeclList: "decls"}
+    fields: dict[type[c_ast.Node], str] = {c_ast.ExprList: "exprs", c_ast.DeclList: "decls"}
     return [part for each in nodes for part in (nodes_at(each, fields[type(each)]) if type(each) in fields else [each])]
 
 

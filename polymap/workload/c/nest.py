@@ -234,7 +234,7 @@ class Nest:
             self._counters,
             self._changed | self._data,
             frozenset(self.parameters) if self.parametric else None,
-            excluded=None if self.assumed is None else lambda wrong: wrong.is_disjoint(assumed),
+            excluded=None if assumed is None else assumed.is_disjoint,
         )
 
     def _assuming(self, read: Callable[[Scope], T], place: _Place) -> T:
