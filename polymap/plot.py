@@ -136,7 +136,11 @@ def traffic(result: SearchResult | Cost) -> Picture:
 
 
 @answers_in_words
-def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table[str, SearchResult | Cost]) -> Picture:
+def roofline(
+    result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table[str, SearchResult | Cost],
+    *,
+    width_px: int = 860,
+) -> Picture:
     """Return operations per byte against operations per cycle, with a roof per level.
 
     Of several answers about one workload on one machine: a list (they are numbered), or a table of label -> answer.
@@ -155,11 +159,12 @@ def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table
     if any((each.workload, each.arch) != (first.workload, first.arch) for each in subjects):
         what = "the answers are about different workloads or machines"
         raise OptionError(Mistake("PM120", what, "Draw one roofline for each workload and machine."))
-    return roofline_svg(first.workload, first.arch, [(label, each.cost) for label, each in named.items()])
+    costs = [(label, each.cost) for label, each in named.items()]
+    return roofline_svg(first.workload, first.arch, costs, width_px=width_px)
 
 
 @answers_in_words
-def layers(answer: NetworkAnswer | Sequence[NetworkAnswer] | Sequence[Comparison]) -> Picture:
+def layers(answer: NetworkAnswer | Sequence[NetworkAnswer] | Sequence[Comparison], *, width_px: int = 860) -> Picture:
     """Return what the layers of a network cost: one answer as a bar per layer, its energy by level; several (of one
     network, on different machines) as a matrix of layers and machines; comparisons of `pm.compare` (one per layer, on
     one machine) as a matrix of layers and dataflows.
@@ -168,12 +173,12 @@ def layers(answer: NetworkAnswer | Sequence[NetworkAnswer] | Sequence[Comparison
     """
     given: object = answer
     if not is_list(given):
-        return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")))
+        return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")), width_px=width_px)
     if given and isinstance(given[0], Comparison):
         compared = [expected_kind(each, Comparison, "a comparison") for each in given]
-        return layer_matrix_svg(dataflow_matrix(compared))
+        return layer_matrix_svg(dataflow_matrix(compared), width_px=width_px)
     answers = [expected_kind(each, NetworkAnswer, "an answer") for each in given]
-    return layer_matrix_svg(layer_matrix(answers))
+    return layer_matrix_svg(layer_matrix(answers), width_px=width_px)
 
 
 @answers_in_words
@@ -183,44 +188,46 @@ def machine(arch: ArchitectureLike) -> Picture:
 
 
 @answers_in_words
-def residency(result: SearchResult | Cost, *, width_px: int = 890) -> Picture:
+def residency(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return what each level holds over time, tile by tile; of a program statement by statement."""
     found = subject_of(result)
     return residency_svg(residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
 
 @answers_in_words
-def array(result: SearchResult | Cost) -> Picture:
+def array(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return which compute unit works when, and which never does."""
     found = subject_of(result)
-    return array_svg(array_figure(found.workload, found.arch, found.mapping))
+    return array_svg(array_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
 
 @answers_in_words
-def front(result: SearchResult) -> Picture:
+def front(result: SearchResult, *, width_px: int = 860) -> Picture:
     """Return the points of a Pareto front (objective `pareto:...`), the proven ones filled."""
-    return front_svg(expected_kind(result, SearchResult, "the result"))
+    return front_svg(expected_kind(result, SearchResult, "the result"), width_px=width_px)
 
 
 @answers_in_words
-def convergence(result: SearchResult) -> Picture:
+def convergence(result: SearchResult, *, width_px: int = 860) -> Picture:
     """Return value and bound over the seconds of a search; where they meet, the optimum is proven."""
-    return course_svg(course_figure(result))
+    return course_svg(course_figure(result), width_px=width_px)
 
 
 @answers_in_words
-def fate(result: SearchResult | Verdict) -> Picture:
+def fate(result: SearchResult | Verdict, *, width_px: int = 860) -> Picture:
     """Return what became of the structures of a search over dividing tiles: how many were searched, refuted, without a
     mapping; of a verdict of `pm.verify` a map of all structures, each with what refuted it."""
-    return refuted_svg(proof_figure(result)) if isinstance(result, Verdict) else fate_svg(fate_figure(result))
+    if isinstance(result, Verdict):
+        return refuted_svg(proof_figure(result), width_px=width_px)
+    return fate_svg(fate_figure(result), width_px=width_px)
 
 
 @answers_in_words
-def proof(verdict: Verdict) -> Picture:
+def proof(verdict: Verdict, *, width_px: int = 860) -> Picture:
     """Return the bounds of all structures, as `pm.verify` derived them, against what the best mapping costs: below that
     line there is none but structures that were searched. verdict: on the certificate of an optimum over dividing
     tiles."""
-    return proof_svg(proof_figure(verdict))
+    return proof_svg(proof_figure(verdict), width_px=width_px)
 
 
 @answers_in_words
@@ -236,20 +243,20 @@ def compare(
 
 
 @answers_in_words
-def fusion(result: Fusion | SearchResult) -> Picture:
+def fusion(result: Fusion | SearchResult, *, width_px: int = 860) -> Picture:
     """Return what fusing saves: elements moved at each level, fused and nest after nest (of `pm.study.fusion`); of a
     result of `explore` about a program, what each level holds while each statement runs."""
-    return fusion_svg(result) if isinstance(result, Fusion) else residency(result)
+    return fusion_svg(result, width_px=width_px) if isinstance(result, Fusion) else residency(result, width_px=width_px)
 
 
 @answers_in_words
-def cloud(sample: Sample, families: Comparison | None = None) -> Picture:
+def cloud(sample: Sample, families: Comparison | None = None, *, width_px: int = 860) -> Picture:
     """Return energy against latency of sampled mappings, with their front; families: of `pm.compare`, marked."""
-    return cloud_svg(cloud_figure(sample, families))
+    return cloud_svg(cloud_figure(sample, families), width_px=width_px)
 
 
 @answers_in_words
-def rarity(sample: Sample, optimum: SearchResult | float | None = None) -> Picture:
+def rarity(sample: Sample, optimum: SearchResult | float | None = None, *, width_px: int = 860) -> Picture:
     """Return how many times the least energy the sampled mappings that fit cost. optimum: a result of `explore` for
     energy, or pJ; without one, the least energy of the sample."""
     sample = expected_kind(sample, Sample, "the sample")
@@ -261,13 +268,13 @@ def rarity(sample: Sample, optimum: SearchResult | float | None = None) -> Pictu
     least = optimum.value if isinstance(optimum, SearchResult) else optimum
     whose = "the least of the sample" if optimum is None else "the least energy"
     title = f"{sample.workload.name} on {sample.arch.name}: energy of the mappings that fit, over {whose}"
-    return rarity_svg(rarity_figure(title, fitting, min(fitting) if least is None else float(least)))
+    return rarity_svg(rarity_figure(title, fitting, min(fitting) if least is None else float(least)), width_px=width_px)
 
 
 @answers_in_words
-def smoothness(sample: Sample) -> Picture:
+def smoothness(sample: Sample, *, width_px: int = 860) -> Picture:
     """Return the energies of sampled mappings against those of their neighbours."""
-    return smooth_svg(smooth_figure(sample))
+    return smooth_svg(smooth_figure(sample), width_px=width_px)
 
 
 @answers_in_words
@@ -284,15 +291,15 @@ def orders(workload: WorkloadLike, arch: ArchitectureLike) -> Picture:
 
 
 @answers_in_words
-def tiles(study: TileStudy) -> Picture:
+def tiles(study: TileStudy, *, width_px: int = 860) -> Picture:
     """Return what two tile sizes of one mapping cost (of `pm.study.tiles`)."""
-    return tile_map_svg(study)
+    return tile_map_svg(study, width_px=width_px)
 
 
 @answers_in_words
-def winners(study: WinnerStudy) -> Picture:
+def winners(study: WinnerStudy, *, width_px: int = 860) -> Picture:
     """Return which dataflow wins over the sizes of two buffers (of `pm.study.winners`)."""
-    return winner_svg(study)
+    return winner_svg(study, width_px=width_px)
 
 
 @answers_in_words
@@ -301,23 +308,23 @@ def capacity(curve: CapacityCurve | BufferCurve, *, width_px: int = 860) -> Pict
     `pm.study.buffer_curve`, whose picture can be of another width."""
     if isinstance(curve, BufferCurve):
         return buffer_curve_svg(curve, width_px=width_px)
-    return capacity_svg(curve)
+    return capacity_svg(curve, width_px=width_px)
 
 
 @answers_in_words
-def sensitivity(answer: Sensitivity) -> Picture:
+def sensitivity(answer: Sensitivity, *, width_px: int = 860) -> Picture:
     """Return what more and less of each resource does to the optimum (of `pm.study.sensitivity`)."""
-    return sensitivity_svg(answer)
+    return sensitivity_svg(answer, width_px=width_px)
 
 
 @answers_in_words
-def machines(table: SweepTable) -> Picture:
+def machines(table: SweepTable, *, width_px: int = 860) -> Picture:
     """Return the machines of a sweep: the first objective against on-chip memory, those that none beats joined."""
-    return machine_front_svg(machine_front_figure(table))
+    return machine_front_svg(machine_front_figure(table), width_px=width_px)
 
 
 @answers_in_words
-def binding(table: SweepTable, across: str | None = None, up: str | None = None) -> Picture:
+def binding(table: SweepTable, across: str | None = None, up: str | None = None, *, width_px: int = 860) -> Picture:
     """Return which level takes most on each machine of a sweep's grid over two fields (the first two, if none are
     named)."""
     table = expected_kind(table, SweepTable, "the sweep")
@@ -328,7 +335,7 @@ def binding(table: SweepTable, across: str | None = None, up: str | None = None)
             raise OptionError(Mistake("PM575", f"the sweep has no grid of two fields: {shown(grid)}", "Sweep two."))
         across = fields.pop(0) if across is None else across
         up = fields.pop(0) if up is None else up
-    return binding_svg(binding_figure(table, across, up))
+    return binding_svg(binding_figure(table, across, up), width_px=width_px)
 
 
 @answers_in_words

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +23,8 @@ STENCIL = (
 )
 
 
-def figures() -> dict[str, str]:
-    """Return name -> SVG text of each figure."""
+def figures() -> Callable[[int], dict[str, str]]:
+    """Return what draws all figures, name -> SVG text, at a width (in pixels; of those that take one)."""
     layer, arch = pm.load_workload(str(EXAMPLES / "my_layer.json")), pm.load_arch(str(EXAMPLES / "my_machine.toml"))
     result = pm.explore(layer, arch, tiles="divide")
     verdict = pm.verify(result.certificate())
@@ -48,40 +49,47 @@ def figures() -> dict[str, str]:
     chain = pm.program(["R[i,j] = max(X[i,j], 0.0)", "Y[i,j] = R[i,j] * 2.0"], i=16, j=16, types="float32")
     grid = {"base": "flat3", "grid": {"GLB.capacity_bits": [1 << 14, 1 << 18], "X.size": [8, 16]}}
     table = pm.sweep([product], grid, tiles="divide")
-    return {
+    front = pm.explore(layer, arch, "pareto:energy,latency", tiles="divide")
+    few = pm.sample_mappings(layer, arch, 30, seed=1)
+    some = pm.sample_mappings(layer, arch, 200)
+    pairs = pm.study.tiles(layer, arch, other, across, up)
+    winners = pm.study.winners(layer, arch, ("RF", ["4 B", "16 B", "64 B", "256 B"]), ("Buffer", ["1 KiB", "16 KiB"]))
+    sizes_of_rf = pm.study.capacity(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])
+    sensitivity = pm.study.sensitivity(layer, arch, tiles="divide")
+    fusion = pm.study.fusion(chain, _one_buffer(), "traffic:DRAM", work_limit=400)
+    curve = pm.study.buffer_curve(product, "tutorial3", "SRAM", sizes)
+    return lambda width: {
         "machine": pm.plot.machine(arch),
         "mapping": pm.plot.mapping(result),
         "traffic": pm.plot.traffic(result),
-        "roofline": pm.plot.roofline({"by hand": families["output-stationary"].cost, "best": result}),
-        "array": pm.plot.array(result),
-        "residency": pm.plot.residency(doubled),
-        "fate": pm.plot.fate(result),
-        "fate of a verdict": pm.plot.fate(verdict),
-        "proof": pm.plot.proof(verdict),
-        "convergence": pm.plot.convergence(result),
-        "front": pm.plot.front(pm.explore(layer, arch, "pareto:energy,latency", tiles="divide")),
-        "cloud": pm.plot.cloud(sample, families),
-        "rarity": pm.plot.rarity(sample, result),
-        "smoothness": pm.plot.smoothness(pm.sample_mappings(layer, arch, 30, seed=1)),
-        "coordinates": pm.plot.coordinates(pm.sample_mappings(layer, arch, 200)),
+        "roofline": pm.plot.roofline({"by hand": families["output-stationary"].cost, "best": result}, width_px=width),
+        "array": pm.plot.array(result, width_px=width),
+        "residency": pm.plot.residency(doubled, width_px=width),
+        "fate": pm.plot.fate(result, width_px=width),
+        "fate of a verdict": pm.plot.fate(verdict, width_px=width),
+        "proof": pm.plot.proof(verdict, width_px=width),
+        "convergence": pm.plot.convergence(result, width_px=width),
+        "front": pm.plot.front(front, width_px=width),
+        "cloud": pm.plot.cloud(sample, families, width_px=width),
+        "rarity": pm.plot.rarity(sample, result, width_px=width),
+        "smoothness": pm.plot.smoothness(few, width_px=width),
+        "coordinates": pm.plot.coordinates(some),
         "orders": pm.plot.orders(small, "simple3"),
-        "tiles": pm.plot.tiles(pm.study.tiles(layer, arch, other, across, up)),
-        "winners": pm.plot.winners(
-            pm.study.winners(layer, arch, ("RF", ["4 B", "16 B", "64 B", "256 B"]), ("Buffer", ["1 KiB", "16 KiB"]))
-        ),
+        "tiles": pm.plot.tiles(pairs, width_px=width),
+        "winners": pm.plot.winners(winners, width_px=width),
         "compare": pm.plot.compare(result, families["output-stationary"].cost, ("optimum", "OS")),
-        "capacity": pm.plot.capacity(pm.study.capacity(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
-        "sensitivity": pm.plot.sensitivity(pm.study.sensitivity(layer, arch, tiles="divide")),
+        "capacity": pm.plot.capacity(sizes_of_rf, width_px=width),
+        "sensitivity": pm.plot.sensitivity(sensitivity, width_px=width),
         "domain": pm.plot.domain(stencil, tile=(2, 3)),
         "dependences": pm.plot.dependences(chain),
         "schedule": pm.plot.schedule(pm.Schedule.original(stencil)),
-        "layers": pm.plot.layers(answers[0]),
-        "layers by machine": pm.plot.layers(answers),
-        "layers by dataflow": pm.plot.layers([families]),
-        "machines": pm.plot.machines(table),
-        "binding": pm.plot.binding(table),
-        "fusion": pm.plot.fusion(pm.study.fusion(chain, _one_buffer(), "traffic:DRAM", work_limit=400)),
-        "buffer curve": pm.plot.capacity(pm.study.buffer_curve(product, "tutorial3", "SRAM", sizes)),
+        "layers": pm.plot.layers(answers[0], width_px=width),
+        "layers by machine": pm.plot.layers(answers, width_px=width),
+        "layers by dataflow": pm.plot.layers([families], width_px=width),
+        "machines": pm.plot.machines(table, width_px=width),
+        "binding": pm.plot.binding(table, width_px=width),
+        "fusion": pm.plot.fusion(fusion, width_px=width),
+        "buffer curve": pm.plot.capacity(curve, width_px=width),
     }
 
 
@@ -120,20 +128,27 @@ def sheet(pictures: dict[str, str]) -> str:
 
 def main(folder: Path) -> None:
     """Write the pictures into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures = figures()
-    for name, text in {**pictures, "sheet": sheet(pictures)}.items():
-        (folder / f"{name.replace(' ', '_')}.svg").write_text(text, encoding="utf-8")
+    drawn = figures()
+    pictures = drawn(860)
+    write(folder, {**pictures, "sheet": sheet(pictures)})
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     for width in (320, 800, 1600) if browser else ():
+        write(folder / f"{width}", drawn(width))
         for theme, paper in (("light", "#ffffff"), ("dark", "#111827")):
-            photograph(str(browser), folder, list(pictures), f"{theme}_{width}", width, paper)
+            photograph(str(browser), folder / f"{width}", list(pictures), theme, width, paper)
     print(f"{len(pictures)} figures in {folder}" + ("" if browser else "; PNG needs chromium"))
+
+
+def write(folder: Path, pictures: dict[str, str]) -> None:
+    """Write pictures into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pictures.items():
+        (folder / f"{name.replace(' ', '_')}.svg").write_text(text, encoding="utf-8")
 
 
 def photograph(browser: str, folder: Path, names: list[str], out: str, width: int, paper: str) -> None:
     """Write a PNG of all pictures in columns, each as wide as a page of `width` pixels makes it."""
-    style = f"body{{margin:8px;background:{paper};columns:4;column-gap:8px}}img{{width:{width}px;margin:4px 0}}"
+    style = f"body{{margin:8px;background:{paper};columns:4;column-gap:8px}}img{{max-width:{width}px;margin:4px 0}}"
     images = (f'<img src="{name.replace(" ", "_")}.svg">' for name in names)
     page = folder / "page.html"
     page.write_text(f"<style>{style}</style>" + "".join(images), encoding="utf-8")

@@ -10,21 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polymap.formatting import short
-from polymap.report.figures import (
-    FOUND,
-    GREY,
-    PAPER,
-    Frame,
-    circle,
-    head,
-    hint,
-    picture,
-    polyline,
-    round_axis,
-    text,
-    ticks_of,
-)
-from polymap.report.figures.chart import Axis
+from polymap.report.figures.chart import FOUND, Axis, Frame, head, round_axis, ticks_of
+from polymap.report.figures.svg import GREY, PAPER, circle, hint, picture, polyline, text
 
 DOCS = Path(__file__).parents[1]
 LIMIT_S = 30.0
@@ -82,11 +69,7 @@ def panel(rows: list[Point], name: str, frame: Frame) -> list[str]:
     for value in (1.0, 10.0, 100.0):
         shapes += frame.level(y.place(value), f"{value:g} s")
     marks = ticks_of(x) if grows else sorted({float(row.x) for row in rows})
-    last = -100.0
-    for value in marks:
-        room = x.place(value) - last > 40
-        last = x.place(value) if room else last
-        shapes += frame.upright(x.place(value), short(value) if room else "")
+    shapes += frame.uprights([(x.place(value), short(value)) for value in marks])
     placed = [(x.place(row.x), y.place(row.cpu_s)) for row in rows]
     shapes.append(polyline(placed, stroke=FOUND, width=2))
     for row, place in zip(rows, placed, strict=True):

@@ -15,27 +15,28 @@ from polymap.report.figures import (
     FOUND,
     GREY,
     PAPER,
-    Frame,
+    WIDTH_PX,
+    KeyRow,
     Picture,
+    cell_chart,
+    cell_names,
     circle,
-    head,
+    fitted,
+    grid,
     hint,
-    picture,
+    new_chart,
     polyline,
     rect,
     round_axis,
     size_axis,
     stairs,
     text,
-    text_width,
-    ticks_of,
     tint,
     unit_text,
 )
 from polymap.report.networks import binding, machine_label
 
-FRAME = Frame()
-_SIDE, _LEFT, _TOP = 84.0, 150.0, 110.0
+_SIDE, _LEFT = 84.0, 118.0
 _FAINT = "#c3c9d1"
 _COLOURS = ("#2f6fde", "#e08a1e", "#2a9d6f", "#b5485d", "#7a5cc2", "#5b6b7a", "#c0a010", "#148f9e")
 
@@ -91,17 +92,15 @@ def _key(total: MachineTotal) -> str:
     return json.dumps(total.machine, sort_keys=True, default=str)
 
 
-def machine_front_svg(figure: MachineFrontFigure) -> Picture:
+def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
     figure = expected_kind(figure, MachineFrontFigure, "the figure")
-    x = size_axis([max(1, point[0]) for point in figure.points], FRAME.left, FRAME.right)
-    y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    layout = new_chart(f"{figure.objective.capitalize()} against on-chip memory", figure.title, width_px)
+    frame = layout.frame
+    x = size_axis([max(1, point[0]) for point in figure.points], frame.left, frame.right)
+    y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
     unit = unit_text(figure.objective)
-    shapes = [
-        *head(f"{figure.objective.capitalize()} against on-chip memory", figure.title),
-        *(shape for tick in ticks_of(x) for shape in FRAME.upright(x.place(tick), size(round(tick)))),
-        *(shape for tick in ticks_of(y) for shape in FRAME.level(y.place(tick), unit(tick))),
-    ]
+    shapes = grid(frame, x, y, lambda bits: size(round(bits)), unit)
     front = sorted((x.place(bits), y.place(value)) for bits, value, best, _, _ in figure.points if best)
     lowest: list[tuple[float, float]] = []
     for place in front:  # of several objectives the front is no staircase in the first alone
@@ -118,10 +117,10 @@ def machine_front_svg(figure: MachineFrontFigure) -> Picture:
             else circle(*place, 3, fill=colour)
         )
         shapes.append(hint([mark], words))
-    shapes += [FRAME.across("on-chip memory"), FRAME.up(figure.objective)]
+    shapes += [frame.across("on-chip memory"), frame.up(figure.objective)]
     keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
-    shapes += [*FRAME.key(0, FOUND, keys[0]), *FRAME.key(1, _FAINT, keys[1])]
-    return picture(840, 436, f"{figure.objective} against on-chip memory: {figure.title}", shapes, figure)
+    key = (KeyRow("dot", FOUND, keys[0]), KeyRow("dot", _FAINT, keys[1]))
+    return layout.picture(f"{figure.objective} against on-chip memory: {figure.title}", shapes, key, figure)
 
 
 def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
@@ -152,40 +151,36 @@ def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
     return BindingFigure(title, (across, wide), (up, tall), cells)
 
 
-def binding_svg(figure: BindingFigure) -> Picture:
+def binding_svg(figure: BindingFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the grid: a colour for each node that takes most somewhere, and its share."""
     figure = expected_kind(figure, BindingFigure, "the figure")
     names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _, _ in row))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)} | {"not mapped": _FAINT}
-    shapes = head("What binds where", figure.title)
-    bottom = _TOP + _SIDE * len(figure.cells)
+    axes = [[_tick(axis, place) for place in range(len(axis[1]))] for axis in (figure.across, figure.up)]
+    cells = len(axes[0]), len(axes[1])
+    layout, side = cell_chart("What binds where", figure.title, width_px, cells, left=_LEFT, side=_SIDE, high=_SIDE)
+    frame = layout.frame
+    shapes = cell_names(frame, *axes)
     for i, row in enumerate(figure.cells):
-        top = bottom - _SIDE * (i + 1)
-        shapes.append(text(_LEFT - 10, top + _SIDE / 2 + 4, _tick(figure.up, i), size=11, fill=GREY, anchor="end"))
         for j, (name, share, proven) in enumerate(row):
-            told = name or "not mapped"
-            cell = rect(_LEFT + _SIDE * j, top, _SIDE - 3, _SIDE - 3, fill=tint(colours[told], 0.3), round_by=4)
-            middle = _LEFT + _SIDE * (j + 0.5) - 1.5
-            label = text(
-                middle,
-                top + 38,
-                told if text_width(told, 12) < _SIDE else told[:8] + "..",
-                size=12,
-                bold=True,
-                anchor="middle",
-            )
-            sure = "" if proven else " ?"
-            part = text(middle, top + 56, percent(share) + sure if name else "", size=11, fill=GREY, anchor="middle")
-            words = f"{figure.across[0]} {_tick(figure.across, j)}, {figure.up[0]} {_tick(figure.up, i)}: {told}"
+            told, part = name or "not mapped", (percent(share) + ("" if proven else " ?")) if name else ""
+            corner = frame.left + side * j, frame.bottom - _SIDE * (i + 1)
+            words = f"{figure.across[0]} {axes[0][j]}, {figure.up[0]} {axes[1][i]}: {told}"
             words += f" {percent(share)}{'' if proven else ', mappings not proven'}" if name else ""
-            shapes.append(hint([cell, label, part], words))
-    for j in range(len(figure.across[1])):
-        place = _LEFT + _SIDE * (j + 0.5)
-        shapes.append(text(place, bottom + 18, _tick(figure.across, j), size=11, fill=GREY, anchor="middle"))
-    shapes.append(text(_LEFT, bottom + 40, figure.across[0], size=11.5, fill=GREY))
-    shapes.append(text(_LEFT, _TOP - 14, figure.up[0], size=11.5, fill=GREY))
-    width = max(_LEFT + _SIDE * len(figure.across[1]) + 32, 40 + text_width(figure.title, 12))
-    return picture(width, bottom + 60, f"What binds where: {figure.title}", shapes, figure)
+            shapes.append(hint(_binding_cell(corner, side, colours[told], told, part), words))
+    shapes += [frame.across(figure.across[0]), frame.up(figure.up[0])]
+    key = [KeyRow("box", tint(colour, 0.3), name) for name, colour in colours.items() if name in names]
+    return layout.picture(f"What binds where: {figure.title}", shapes, key, figure)
+
+
+def _binding_cell(corner: tuple[float, float], side: float, colour: str, told: str, part: str) -> list[str]:
+    left, top = corner
+    middle = left + side / 2 - 1.5
+    return [
+        rect(left, top, side - 3, _SIDE - 3, fill=tint(colour, 0.3), round_by=4),
+        text(middle, top + 38, fitted(told, side), bold=True, anchor="middle"),
+        text(middle, top + 56, fitted(part, side, 11), size=11, fill=GREY, anchor="middle"),
+    ]
 
 
 def _tick(axis: tuple[str, tuple[object, ...]], place: int) -> str:

@@ -49,7 +49,8 @@ def answer_text(answer: NetworkAnswer) -> str:
     net, unit = answer.network, unit_of(answer.objective)
     are_open = any(each.result.status == "FEASIBLE" for each in answer.layers)
     rows = [_row(answer, each, are_open=are_open) for each in answer.layers]
-    head = ("layer", "nodes", "each", *(("not below",) if are_open else ()), "all", "share", "", "", "")
+    each_of = f"each,{unit}" if unit else "each"
+    head = ("layer", "nodes", each_of, *(("not below",) if are_open else ()), "all", "share", "", "", "")
     totals = f"{net.name} on {answer.arch.name}: {_totals(net)}"
     if answer.status == "UNMAPPED":
         return f"{answer.headline}\n{totals}{_footnote(net)}"
@@ -261,10 +262,9 @@ def _reason(answer: NetworkAnswer, each: LayerAnswer) -> str:
         most = max(bits, key=lambda name: bits[name])
         row = next(row for row in rows if row.tensor == most)
         words = [f"{short(count)} {verb}" for count, verb in ((row.reads, "read"), (row.writes, "written")) if count]
-        uses = layer.macs / _elements(each, most) if layer.macs else 0
-        parts.append(
-            f"mostly {most} ({listing(words)} elements; each of its elements serves {short(round(uses))} MACs)"
-        )
+        uses = round(layer.macs / _elements(each, most)) if layer.macs else 0
+        serves = "1 MAC" if uses == 1 else f"{short(uses)} MACs"
+        parts.append(f"mostly {most} ({listing(words)} elements; each of its elements serves {serves})")
     return told + ", ".join(parts)
 
 

@@ -12,12 +12,15 @@ with lazy(__name__):
     from polymap.report.figures.chart import (
         BOUND as BOUND,
         FOUND as FOUND,
-        Frame as Frame,
-        head as head,
+        WIDTH_PX as WIDTH_PX,
+        KeyRow as KeyRow,
+        cell_chart as cell_chart,
+        cell_names as cell_names,
+        grid as grid,
+        new_chart as new_chart,
         round_axis as round_axis,
         size_axis as size_axis,
         stairs as stairs,
-        ticks_of as ticks_of,
         unit_after as unit_after,
         unit_text as unit_text,
     )
@@ -70,12 +73,11 @@ with lazy(__name__):
         PAPER as PAPER,
         Picture as Picture,
         circle as circle,
+        fitted as fitted,
         hint as hint,
-        picture as picture,
         polyline as polyline,
         rect as rect,
         text as text,
-        text_width as text_width,
         tint as tint,
     )
     from polymap.report.figures.tile_map import tile_map_svg as tile_map_svg

@@ -23,8 +23,8 @@ from polymap.ir import (
     is_box,
     show_as_picture,
 )
-from polymap.report.figures.chart import Frame, head
-from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
+from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart
+from polymap.report.figures.svg import FAINT, GREY, PAPER, RULE, Picture, hint, text, tint
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
@@ -153,25 +153,24 @@ def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) 
     return found
 
 
-def array_svg(figure: ArrayFigure) -> Picture:
+def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the array, a unit darker the more it works, hollow where it never does; and the steps by units at work."""
     figure = expected_kind(figure, ArrayFigure, "the figure")
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])
     side = min(40.0, LIMITS.side_px / max(rows, columns))
-    frame = Frame(left=96, right=96 + max(side * columns, 120.0), top=104, bottom=104 + side * rows)
+    layout, side = cell_chart(
+        "Which compute unit works", told, width_px, (columns, rows), left=40, side=side, high=0.0, key=360
+    )
+    frame, shapes = layout.frame, list[str]()
     most = max(map(max, figure.work)) or 1
-    shapes = head("Which compute unit works", told)
     for value in sorted({each for row in figure.work for each in row}):
         cells = [(i, j) for i, row in enumerate(figure.work) for j, each in enumerate(row) if each == value]
         shapes.append(_cells(frame, side, cells, value, most))
-    across, down = _counted("columns", figure.columns), _counted("rows", figure.rows)
-    shapes.append(text(frame.left, frame.top - 12, across, size=11.5, fill=GREY))
-    shapes.append(text(frame.left, frame.bottom + 20, down, size=11.5, fill=GREY))
-    shapes += _phases(figure, frame.right + 40)
-    height = max(frame.bottom + 40, 140 + 30 * min(len(figure.phases), LIMITS.phases_shown + 1) + 40)
-    return picture(frame.right + 40 + 400, height, f"Which compute unit works: {told}", shapes, figure)
+    shapes.append(frame.up(_counted("columns", figure.columns)))
+    shapes.append(text(frame.left, frame.bottom + 20, _counted("rows", figure.rows), size=11.5, fill=GREY))
+    return layout.picture(f"Which compute unit works: {told}", shapes, _phases(figure), figure)
 
 
 def _counted(what: str, fanouts: tuple[str, ...]) -> str:
@@ -193,20 +192,20 @@ def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, 
     return hint([shape], f"{plural(len(cells), 'unit')}: {what}")
 
 
-def _phases(figure: ArrayFigure, left: float) -> list[str]:
-    shapes = [text(left, 96, "steps by units at work", size=12, fill=GREY)]
+def _phases(figure: ArrayFigure) -> list[KeyRow]:
+    """Return in how many steps how many units work."""
     shown, rest = figure.phases[: LIMITS.phases_shown], figure.phases[LIMITS.phases_shown :]
-    rows = [(f"{exact(units)} of {exact(figure.units)}", units, steps) for units, steps in shown]
-    rows += [("fewer", rest[0][0], sum(steps for _, steps in rest))] if rest else []
-    for number, (name, units, steps) in enumerate(rows):
-        base, width = 110.0 + 30 * number, 130 * steps / figure.steps
-        fill = tint(_BUSY, 0.25 + 0.75 * units / figure.units)
-        told = f"{exact(steps)}, {percent(steps / figure.steps)}"
-        bar = rect(left + 112, base, max(width, 1.0), 18, fill=fill, round_by=2)
-        shapes.append(text(left + 102, base + 13.5, name, size=11.5, anchor="end"))
-        shapes.append(hint([bar], f"{name} units work in {plural(steps, 'step')}"))
-        shapes.append(text(left + 120 + width, base + 13.5, told, size=11.5, fill=INK))
-    return shapes
+    rows = [(f"{exact(units)} of {exact(figure.units)} units work in", units, steps) for units, steps in shown]
+    rows += [("fewer work in", rest[0][0], sum(steps for _, steps in rest))] if rest else []
+    return [
+        KeyRow(
+            "box",
+            tint(_BUSY, 0.25 + 0.75 * units / figure.units),
+            name,
+            f"{plural(steps, 'step')}, {percent(steps / figure.steps)}",
+        )
+        for name, units, steps in rows
+    ]
 
 
 show_as_picture(ArrayFigure, array_svg)

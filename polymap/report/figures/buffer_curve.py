@@ -6,19 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from polymap.costmodel import BufferCurve, CurvePoint
-from polymap.formatting import listing, percent, short, size, table
+from polymap.formatting import listing, percent, size, table
 from polymap.inputs import expected_kind
 from polymap.report.figures import svg
 from polymap.report.figures.chart import (
-    BESIDE_PX,
     BOUND,
     FOUND,
-    KEY_PX,
+    WIDTH_PX,
     Axis,
     Frame,
     KeyRow,
-    checked_width,
-    legend,
+    bytes_text,
+    new_chart,
     round_axis,
     ticks_of,
 )
@@ -113,51 +112,31 @@ def _saved(curve: BufferCurve) -> list[str]:
     return said or ["At none of these sizes was a fused tree found that moves less."]
 
 
-def buffer_curve_svg(curve: BufferCurve, *, width_px: int = 860) -> svg.Picture:
+def buffer_curve_svg(curve: BufferCurve, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the curves as SVG, both axes logarithmic; of a program those of nest after nest are dashed, with hollow
-    points. width_px: below 640 the key is below the chart. Raises OptionError for a width that is no integer of at
-    least 320."""
+    points. Raises OptionError for a width that is no integer of at least 320."""
     figure = buffer_figure(expected_kind(curve, BufferCurve, "the buffer curve"))
-    width = checked_width(width_px)
-    beside = width >= BESIDE_PX
-    title = f"What {figure.traffic_level} moves against the size of {figure.level}"
-    lines = svg.wrapped(title, width - 44, 17)
-    down = 21.0 * (len(lines) - 1)
-    frame = Frame(left=72, right=width - KEY_PX - 4 if beside else width - 24, top=96 + down, bottom=380 + down)
-    sizes = [point.capacity_bits / 8 for point in curve.points]
+    layout = new_chart(
+        f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title, width_px, left=72
+    )
+    frame = layout.frame
+    sizes = sorted(point.capacity_bits / 8 for point in curve.points)
     drawn = (*figure.found, *figure.bound, *figure.schedule, *figure.unfused, *figure.unfused_bound)
-    x = Axis(min(sizes) / 1.3, max(sizes) * 1.3, frame.left, frame.right, logarithmic=True)
+    x = Axis(sizes[0] / 1.3, sizes[-1] * 1.3, frame.left, frame.right, logarithmic=True)
     y = round_axis([bits for _, bits in drawn] or [1.0], frame.bottom, frame.top, logarithmic=True)
-    corner = (frame.right + 24, frame.top + 10) if beside else (28.0, frame.bottom + 64)
-    key, high = legend(_key(figure), corner, width - 16)
     shapes = [
-        *(svg.text(28, 38 + 21 * n, line, size=17, bold=True) for n, line in enumerate(lines)),
-        svg.text(28, 59 + down, figure.title, size=12, fill=svg.GREY),
-        *_axes(figure, frame, sizes, x, y),
+        *frame.uprights([(x.place(value), size(round(8 * value))) for value in sizes]),
+        *(shape for value in ticks_of(y) for shape in frame.level(y.place(value), bytes_text(value))),
+        frame.across(f"size of {figure.level} (log)"),
+        frame.up(f"moved at {figure.traffic_level} (log)"),
         *_curve(figure.schedule, svg.GREY, x, y, more='stroke-dasharray="1 4"'),
         *_curve(figure.unfused_bound, svg.tint(BOUND, 0.5), x, y, width=7, radius=7),
         *_curve(figure.bound, BOUND, x, y, width=7, radius=7),
         *_curve(figure.unfused, FOUND, x, y, more='stroke-dasharray="6 4"', hollow=True),
         *_curve(figure.found, FOUND, x, y),
         *_compulsory(figure, frame, y),
-        *key,
     ]
-    end = frame.bottom + 56 if beside else corner[1] + high
-    return svg.picture(width, end, f"Traffic against buffer size of {figure.title}", shapes, figure)
-
-
-def _axes(figure: BufferFigure, frame: Frame, sizes: list[float], x: Axis, y: Axis) -> list[str]:
-    shapes: list[str] = []
-    last = -100.0
-    for value in sorted(sizes):
-        place = x.place(value)
-        room = place - last > 56
-        last = place if room else last
-        shapes += frame.upright(place, size(round(8 * value)) if room else "")
-    for value in ticks_of(y):
-        shapes += frame.level(y.place(value), f"{short(value)}{'' if ' ' in short(value) else ' '}B")
-    shapes += [frame.across(f"size of {figure.level} (log)"), frame.up(f"moved at {figure.traffic_level} (log)")]
-    return shapes
+    return layout.picture(f"Traffic against buffer size of {figure.title}", shapes, _key(figure), figure)
 
 
 def _curve(
@@ -187,13 +166,13 @@ def _key(figure: BufferFigure) -> list[KeyRow]:
     """Return the rows of the key."""
     if not figure.unfused:
         words = (FOUND, "best mapping found"), (BOUND, "no loop tree moves less"), (svg.GREY, "no schedule moves less")
-        return [(colour, "", word) for colour, word in words]
+        return [KeyRow("box", colour, word) for colour, word in words]
     return [
-        (FOUND, "", "best tree found"),
-        (BOUND, "", "no tree moves less"),
-        (svg.PAPER, FOUND, "unfused: best found"),
-        (svg.tint(BOUND, 0.5), "", "unfused: none moves less"),
-        (svg.GREY, "", "no schedule moves less"),
+        KeyRow("box", FOUND, "best tree found"),
+        KeyRow("box", BOUND, "no tree moves less"),
+        KeyRow("box", svg.PAPER, "unfused: best found", edge=FOUND),
+        KeyRow("box", svg.tint(BOUND, 0.5), "unfused: none moves less"),
+        KeyRow("box", svg.GREY, "no schedule moves less"),
     ]
 
 

@@ -4,54 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.formatting import energy, short, size
+from polymap.formatting import energy, size
 from polymap.inputs import expected_kind
 from polymap.networks import CapacityCurve
-from polymap.report.figures.axes import Shapes, log_word
-from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head, round_axis, ticks_of
-from polymap.report.figures.svg import GREY, INK, Picture, circle, hint, line, picture, polyline, text
+from polymap.report.figures.chart import (
+    BOUND,
+    FOUND,
+    WIDTH_PX,
+    Axis,
+    Frame,
+    KeyRow,
+    bytes_text,
+    log_word,
+    new_chart,
+    round_axis,
+    ticks_of,
+)
+from polymap.report.figures.svg import INK, Picture, circle, hint, line, polyline, text
 
-_MOVED = Frame(left=100, right=640, top=100, bottom=260)
-_PAID = Frame(left=100, right=640, top=310, bottom=470)
 
-
-def capacity_svg(figure: CapacityCurve) -> Picture:
+def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     """Return traffic above and energy below, over one logarithmic axis of sizes."""
     figure = expected_kind(figure, CapacityCurve, "the figure")
-    shapes: Shapes = head(f"What the size of {figure.level} buys", figure.title)
+    layout = new_chart(f"What the size of {figure.level} buys", figure.title, width_px, high=(160, 160))
+    above, below = layout.frames
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
-    x = Axis(min(ends) / 1.4, max(ends) * 1.4, _MOVED.left, _MOVED.right, logarithmic=True)
+    x = Axis(min(ends) / 1.4, max(ends) * 1.4, above.left, above.right, logarithmic=True)
     moved = [(p.bits, p.moved_bits / 8, p.moved_bound / 8) for p in figure.points if p.moved_bits is not None]
     paid = [(p.bits, p.energy_pj, p.energy_bound) for p in figure.points if p.energy_pj is not None]
-    shapes += _panel(_MOVED, x, moved, f"moved at {figure.outermost}", _bytes_text)
-    shapes += _panel(_PAID, x, paid, "energy", energy)
-    for frame in (_MOVED, _PAID):
+    shapes = _panel(above, x, moved, f"moved at {figure.outermost}", bytes_text)
+    shapes += _panel(below, x, paid, "energy", energy)
+    for frame in layout.frames:
         shapes += _upright(frame, x, figure.own, "machine's own", 8) + _upright(frame, x, figure.knee, "knee", 22)
-    last = -100.0
-    for point in figure.points:
-        place = x.place(point.bits)
-        if place - last > 58:
-            shapes.append(text(place, _PAID.bottom + 18, size(point.bits), size=11, fill=GREY, anchor="middle"))
-            last = place
-    shapes.append(_PAID.across(f"size of {figure.level} (log)"))
-    shapes += [*_MOVED.key(0, FOUND, "best mapping (dots)"), *_MOVED.key(1, BOUND, "nothing is below (wide)")]
-    shapes.append(text(28, 532, figure.sentence, size=12))
-    return picture(890, 552, f"Size of {figure.level}: {figure.title}", shapes, figure)
-
-
-def _bytes_text(count: float) -> str:
-    text_ = short(count)
-    return f"{text_}B" if " " in text_ else f"{text_} B"
+    shapes += below.uprights([(x.place(point.bits), size(point.bits)) for point in figure.points])
+    shapes.append(below.across(f"size of {figure.level} (log)"))
+    key = (KeyRow("dot", FOUND, "best mapping (dots)"), KeyRow("box", BOUND, "nothing is below (wide)"))
+    return layout.picture(f"Size of {figure.level}: {figure.title}", shapes, key, figure, told=(figure.sentence,))
 
 
 def _panel(
     frame: Frame, x: Axis, points: list[tuple[int, float, float]], name: str, unit: Callable[[float], str]
-) -> Shapes:
-
+) -> list[str]:
     values = [value for _, found, bound in points for value in (found, bound) if value > 0] or [1.0]
     wide = max(values) > 20 * min(values)
     y = round_axis(values if wide else [0.0, *values], frame.bottom, frame.top, logarithmic=wide)
-    shapes: Shapes = []
+    shapes = list[str]()
     for tick in ticks_of(y):
         shapes += frame.level(y.place(tick), unit(tick) if tick else "0")
     bound = [(x.place(bits), y.place(max(low, y.low))) for bits, _, low in points]
@@ -63,7 +60,7 @@ def _panel(
     return [*shapes, frame.up(log_word(name, y))]
 
 
-def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) -> Shapes:
+def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) -> list[str]:
     if bits is None or not x.low <= bits <= x.high:
         return []
     place = x.place(bits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log2, log10
 
 from polymap.formatting import energy, short, size
@@ -13,6 +13,7 @@ from polymap.report.figures import svg
 from polymap.search.problem import unit_of
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
+WIDTH_PX = 860  # of charts, unless another width is asked for
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
 _LEAST = 1e-300  # a logarithm needs something
 
@@ -29,6 +30,12 @@ def unit_text(objective: str) -> Callable[[float], str]:
 def unit_after(objective: str) -> str:
     """Return the unit that `unit_text` leaves out, after a space."""
     return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
+
+
+def bytes_text(count: float) -> str:
+    """Return how a number of bytes is written."""
+    words = short(count)
+    return f"{words}B" if " " in words else f"{words} B"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,37 +123,209 @@ class Frame:
         number = svg.text(self.left - 8, y + 4, label, size=11, fill=svg.GREY, anchor="end")
         return [svg.line(self.left, y, self.right, y, stroke=svg.RULE), number]
 
+    def uprights(self, places: Sequence[tuple[float, str]]) -> list[str]:
+        """Return grid lines from left to right, (x, number); numbers that would touch the last one are left out."""
+        shapes, end = list[str](), -100.0
+        for x, label in places:
+            half = svg.text_width(label, 11) / 2
+            room = x - half > end + 4
+            end = x + half if room and label else end
+            shapes += self.upright(x, label if room else "")
+        return shapes
+
     def across(self, name: str) -> str:
         """Return the name of the horizontal axis."""
         middle = (self.left + self.right) / 2
         return svg.text(middle, self.bottom + 40, name, size=11.5, fill=svg.GREY, anchor="middle")
 
-    def up(self, name: str, *, left: float | None = None) -> str:
-        """Return the name of the vertical axis, above it or from `left` on."""
-        return svg.text(self.left if left is None else left, self.top - 14, name, size=11.5, fill=svg.GREY)
-
-    def key(self, row: int, colour: str, words: str) -> list[str]:
-        """Return a row of the legend at the right: a square and what its colour means."""
-        left, base = self.right + 24, self.top + 10 + 24 * row
-        square = svg.rect(left, base - 9, 11, 11, fill=colour, round_by=2)
-        return [square, svg.text(left + 18, base + 1, words, size=12)]
+    def up(self, name: str) -> str:
+        """Return the name of the vertical axis, above it; a long one begins further left."""
+        left = max(16.0, min(self.left, self.right - svg.text_width(name, 11.5)))
+        return svg.text(left, self.top - 14, name, size=11.5, fill=svg.GREY)
 
 
-KeyRow = tuple[str, str, str]  # colour, its edge ("" for none), words
+def log_word(name: str, axis: Axis) -> str:
+    """Return an axis' name, which says so where it is logarithmic."""
+    return f"{name} (log)" if axis.logarithmic else name
 
 
-def legend(rows: Sequence[KeyRow], corner: tuple[float, float], right: float) -> tuple[list[str], float]:
-    """Return a key and its height: beside a chart a row each, where there is more room as many in a row as fit."""
+def grid(frame: Frame, x: Axis, y: Axis, across: Callable[[float], str], up: Callable[[float], str]) -> list[str]:
+    """Return both axes' grid lines with their numbers."""
+    shapes = frame.uprights([(x.place(value), across(value)) for value in ticks_of(x)])
+    for value in ticks_of(y):
+        shapes += frame.level(y.place(value), up(value))
+    return shapes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A row of a key: a mark of this form and colour ("" none, "line", "dashes", a form of `svg.mark`), words, a number
+    at the end of the row, and smaller lines below the words. edge: of a square, the colour of its outline."""
+
+    form: str
+    colour: str
+    words: str
+    number: str = ""
+    details: tuple[str, ...] = ()
+    edge: str = ""
+
+    @property
+    def indent(self) -> float:
+        """Where the words begin."""
+        return 18.0 if self.form else 0.0
+
+    @property
+    def wide(self) -> float:
+        """How much room the row takes if nothing of it is wrapped."""
+        return self.indent + max(svg.text_width(self.words), *(svg.text_width(each, 11) for each in self.details), 0.0)
+
+
+def _legend(
+    rows: Sequence[KeyRow], corner: tuple[float, float], right: float, *, beside: bool
+) -> tuple[list[str], float]:
+    """Return a key and its height: beside a chart a row each, below it as many in a row as fit."""
     left, y = corner
-    x, shapes, beside = left, list[str](), right - left < KEY_PX
-    for colour, edge, words in rows:
-        wide = 18 + svg.text_width(words) + 14
+    x, tall, shapes = left, 0.0, list[str]()
+    for row in rows:
+        wide = right - left if row.number else row.wide
         if x > left and (beside or x + wide > right):
-            x, y = left, y + 24
-        shapes.append(svg.rect(x, y - 9, 11, 11, fill=colour, stroke=edge, round_by=2))
-        shapes.append(svg.text(x + 18, y + 1, words, size=12))
-        x += wide
-    return shapes, y - corner[1] + 12
+            x, y, tall = left, y + tall, 0.0
+        drawn, high = _key_row(row, x, y, right)
+        shapes += drawn
+        x, tall = x + wide + 14, max(tall, high)
+    return shapes, y + tall - corner[1]
+
+
+def _key_row(row: KeyRow, x: float, y: float, right: float) -> tuple[list[str], float]:
+    """Return a row of a key from x on, and its height."""
+    room = right - x - row.indent - svg.text_width(row.number)
+    words = svg.wrapped(row.words, room)
+    small = [line for each in row.details for line in svg.wrapped(each, room, 11)]
+    shapes = _key_mark(row, x, y)
+    fill = svg.GREY if row.number else svg.INK
+    shapes += [svg.text(x + row.indent, y + 1 + 16 * n, line, size=12, fill=fill) for n, line in enumerate(words)]
+    base = y + 1 + 16 * len(words)
+    shapes += [svg.text(x + row.indent, base + 16 * n, line, size=11, fill=svg.GREY) for n, line in enumerate(small)]
+    if row.number:
+        shapes.append(svg.text(right, y + 1, row.number, size=12, anchor="end"))
+    return shapes, 24.0 + 16 * (len(words) - 1 + len(small))
+
+
+def _key_mark(row: KeyRow, x: float, y: float) -> list[str]:
+    if row.form in ("line", "dashes"):
+        more = 'stroke-dasharray="3 3"' if row.form == "dashes" else ""
+        return [svg.line(x - 1, y - 3.5, x + 13, y - 3.5, stroke=row.colour, width=1.6, more=more)]
+    if row.form == "box":
+        return [svg.rect(x, y - 9, 11, 11, fill=row.colour, stroke=row.edge, round_by=2)]
+    return svg.mark(row.form, x + 5.5, y - 3.5, row.colour, 5.5) if row.form else []
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart laid out for a width: its heading, the frames of its curves, one above the other, and where its key
+    stands, at the right or, in a narrow picture, below."""
+
+    width: int
+    heading: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    body: Frame  # all frames with the room at their right; the key is beside it or below
+    beside: bool
+
+    @property
+    def frame(self) -> Frame:
+        """The frame of a chart that has one."""
+        return self.frames[0]
+
+    def picture(
+        self, spoken: str, shapes: Sequence[str], key: Sequence[KeyRow], data: object, *, told: Sequence[str] = ()
+    ) -> svg.Picture:
+        """Return the picture: heading, shapes, key, and sentences below. spoken: what a screen reader says."""
+        body = self.body
+        corner = (body.right + 24, body.top + 10) if self.beside else (16.0, body.bottom + 64)
+        keyed, high = _legend(key, corner, self.width - 16, beside=self.beside)
+        end = max(body.bottom + 56, corner[1] + high)
+        lines = [line for each in told for line in svg.wrapped(each, self.width - 44)]
+        below = [svg.text(28 if self.beside else 16, end + 6 + 17 * n, line) for n, line in enumerate(lines)]
+        return svg.picture(
+            self.width,
+            end + (17 * len(lines) + 8 if lines else 0),
+            spoken,
+            (*self.heading, *shapes, *keyed, *below),
+            data,
+        )
+
+
+def new_chart(
+    title: str,
+    told: str,
+    width_px: int,
+    *,
+    left: float = 96.0,
+    right: float = 0.0,
+    high: Sequence[float] = (284.0,),
+    key: float = KEY_PX,
+    apart: float = 46.0,
+) -> Chart:
+    """Return the layout of a chart. left, right: room in pixels for the numbers or names at the sides; high: of each
+    frame; apart: between two; key: width of the key at the right, where the picture has at least 640 pixels. In a
+    narrower one the key is below, and names get at most a third of the width. Raises OptionError for a width that is no
+    integer of at least 320."""
+    width = checked_width(width_px)
+    beside = width >= BESIDE_PX
+    heading, top = _heading(title, told, width)
+    start = left if beside else min(left, 0.36 * width if left > 120 else 66.0)
+    end = width - key - right - 4 if beside else width - 24 - min(right, 0.3 * width)
+    tops = [top + sum(high[:place]) + apart * place for place in range(len(high))]
+    frames = tuple(Frame(start, end, at, at + tall) for at, tall in zip(tops, high, strict=True))
+    body = Frame(start, end + right if beside else end, top, frames[-1].bottom if frames else top)
+    return Chart(width, tuple(heading), frames, body, beside)
+
+
+def cell_chart(
+    title: str,
+    told: str,
+    width_px: int,
+    cells: tuple[int, int],
+    *,
+    left: float,
+    side: float,
+    high: float = 0.0,
+    key: float = KEY_PX,
+) -> tuple[Chart, float]:
+    """Return the layout of a map of cells and how wide a cell is: at most `side`, less where the width asks for it.
+    cells: (columns, rows); high: of a row (0: as wide). The key stands at the right of the last column."""
+    layout = new_chart(title, told, width_px, left=left, high=(0.0,), key=key)
+    start, end, top = layout.frame.left, layout.frame.right, layout.frame.top
+    wide = min(side, (end - start) / cells[0])
+    frame = Frame(start, start + wide * cells[0], top, top + (high or wide) * cells[1])
+    width = round(min(layout.width, max(frame.right + key + 4, 560))) if layout.beside else layout.width
+    return replace(layout, width=width, frames=(frame,), body=frame), wide
+
+
+def cell_names(frame: Frame, columns: Sequence[str], rows: Sequence[str]) -> list[str]:
+    """Return the names of a map's columns, below, those that would touch the last one left out, and of its rows, at the
+    left, from the lowest row up."""
+    wide, high = (frame.right - frame.left) / len(columns), (frame.bottom - frame.top) / len(rows)
+    shapes, end = list[str](), -100.0
+    for place, name in enumerate(columns):
+        middle, half = frame.left + wide * (place + 0.5), svg.text_width(name, 11) / 2
+        if middle - half > end:
+            shapes.append(svg.text(middle, frame.bottom + 18, name, size=11, fill=svg.GREY, anchor="middle"))
+            end = middle + half + 4
+    for place, name in enumerate(rows):
+        base, words = frame.bottom - high * (place + 0.5) + 4, svg.fitted(name, frame.left - 18, 11)
+        shapes.append(svg.text(frame.left - 8, base, words, size=11, fill=svg.GREY, anchor="end"))
+    return shapes
+
+
+def _heading(title: str, told: str, width: int) -> tuple[list[str], float]:
+    """Return a title and the line below it, in as many lines as they need, and where the first frame begins."""
+    left = 28.0 if width >= BESIDE_PX else 16.0
+    large, small = svg.wrapped(title, width - 2 * left, 17), svg.wrapped(told, width - 2 * left)
+    shapes = [svg.text(left, 38 + 21 * n, line, size=17, bold=True) for n, line in enumerate(large)]
+    base = 38.0 + 21 * len(large)
+    shapes += [svg.text(left, base + 16 * n, line, size=12, fill=svg.GREY) for n, line in enumerate(small)]
+    return shapes, base + 16 * max(0, len(small) - 1) + 37
 
 
 def checked_width(width_px: object) -> int:

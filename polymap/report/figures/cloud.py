@@ -10,11 +10,10 @@ from polymap.inputs import expected_kind
 from polymap.ir import Shown, show_as_picture
 from polymap.mapping_space import Sample
 from polymap.networks import Comparison
-from polymap.report.figures.axes import FORMS, OTHER, grid, legend, log_word, mark
-from polymap.report.figures.chart import Axis, Frame, head, round_axis, stairs
-from polymap.report.figures.svg import GREY, INK, Picture, picture, polyline, text
+from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, round_axis, stairs
+from polymap.report.figures.forms import FORMS, OTHER
+from polymap.report.figures.svg import INK, Picture, mark, polyline
 
-FRAME = Frame(left=96, right=620, top=96, bottom=430)
 _DRAWN = 4000  # points that are drawn; front and axes are those of all
 _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"
 
@@ -54,12 +53,13 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
     return tuple(front)
 
 
-def cloud_svg(figure: CloudFigure) -> Picture:
+def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
     figure = expected_kind(figure, CloudFigure, "the figure")
-    x, y = _axes(figure)
+    layout = _layout(figure, width_px)
+    x, y = _axes(figure, layout)
     every = max(1, len(figure.points) // _DRAWN)
-    shapes = [*head("Energy against latency of the mapping space", figure.title), *grid(FRAME, x, y, short, energy)]
+    shapes = grid(layout.frame, x, y, short, energy)
     for fits in (False, True):
         chosen = [point for point in figure.points[::every] if point[2] == fits]
         dots = "".join(f"M{x.place(a):.1f},{y.place(b):.1f}h0" for a, b, _ in chosen)
@@ -70,35 +70,37 @@ def cloud_svg(figure: CloudFigure) -> Picture:
     for name, cycles, pj, _ in sorted(figure.marked, key=lambda each: each[0] != "optimum"):
         form, colour = FORMS.get(name, OTHER)
         shapes += mark(form, x.place(cycles), y.place(pj), colour)
-    shapes += [FRAME.across(log_word("latency, cycles", x)), FRAME.up(log_word("energy", y)), *_key(figure)]
-    return picture(900, 490, f"Energy against latency: {figure.title}", shapes, figure)
+    shapes += [layout.frame.across(log_word("latency, cycles", x)), layout.frame.up(log_word("energy", y))]
+    return layout.picture(f"Energy against latency: {figure.title}", shapes, _key(figure), figure)
 
 
 def cloud_places(figure: CloudFigure) -> tuple[tuple[float, float, str], ...]:
     """Return where each mapping and each family is drawn, (x, y) in the picture, and what there is to say of it."""
-    x, y = _axes(figure)
+    x, y = _axes(figure, _layout(figure, WIDTH_PX))
     told = [(a, b, "fits the machine" if fits else "does not fit") for a, b, fits in figure.points]
     told += [(a, b, f"best known {name}") for name, a, b, _ in figure.marked]
     return tuple((x.place(a), y.place(b), f"{energy(b)}, {short(a)} cycles: {what}") for a, b, what in told)
 
 
-def _axes(figure: CloudFigure) -> tuple[Axis, Axis]:
+def _layout(figure: CloudFigure, width_px: int) -> Chart:
+    return new_chart("Energy against latency of the mapping space", figure.title, width_px, high=(334,), key=264)
+
+
+def _axes(figure: CloudFigure, layout: Chart) -> tuple[Axis, Axis]:
+    frame = layout.frame
     ends = [*(point[:2] for point in figure.points), *((x, y) for _, x, y, _ in figure.marked)]
-    x = round_axis([point[0] for point in ends], FRAME.left, FRAME.right, logarithmic=True)
-    return x, round_axis([point[1] for point in ends], FRAME.bottom, FRAME.top, logarithmic=True)
+    x = round_axis([point[0] for point in ends], frame.left, frame.right, logarithmic=True)
+    return x, round_axis([point[1] for point in ends], frame.bottom, frame.top, logarithmic=True)
 
 
-def _key(figure: CloudFigure) -> list[str]:
-    shapes = [*legend(FRAME, 0, "dot", _FITS, "fits the machine"), *legend(FRAME, 1, "dot", _TOO_LARGE, "does not fit")]
-    base = FRAME.top + 10 + 48
-    shapes.append(polyline([(FRAME.right + 22, base - 4), (FRAME.right + 36, base - 4)], stroke=INK, width=1.6))
-    shapes.append(text(FRAME.right + 42, base + 1, "Pareto front of the sample", size=12))
-    for row, (name, cycles, pj, proven) in enumerate(figure.marked):
+def _key(figure: CloudFigure) -> list[KeyRow]:
+    rows = [KeyRow("dot", _FITS, "fits the machine"), KeyRow("dot", _TOO_LARGE, "does not fit")]
+    rows.append(KeyRow("line", INK, "Pareto front of the sample"))
+    for name, cycles, pj, proven in figure.marked:
         form, colour = FORMS.get(name, OTHER)
-        shapes += legend(FRAME, 3 + 2 * row, form, colour, name + (", proven" if proven else ", best known"))
         told = f"{energy(pj)}, {short(cycles)} cycles"
-        shapes.append(text(FRAME.right + 42, FRAME.top + 28 + 24 * (3 + 2 * row), told, size=11, fill=GREY))
-    return shapes
+        rows.append(KeyRow(form, colour, name + (", proven" if proven else ", best known"), details=(told,)))
+    return rows
 
 
 show_as_picture(CloudFigure, cloud_svg)

@@ -10,7 +10,6 @@ from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Workload, show_as_picture
 from polymap.mapping_space import Sample
-from polymap.report.figures.axes import Shapes
 from polymap.report.figures.chart import FOUND, head
 from polymap.report.figures.svg import (
     GREY,
@@ -114,7 +113,7 @@ def coordinates_svg(figure: CoordinatesFigure) -> Picture:
         [_BOTTOM - (_BOTTOM - _TOP) * (value - low) / ((high - low) or 1.0) for value in column]
         for column, (low, high) in zip(places, ends, strict=True)
     ]
-    shapes: Shapes = head("Mappings over all axes", figure.title)
+    shapes: list[str] = head("Mappings over all axes", figure.title)
     fits = figure.axes[-1].values
     order = sorted(range(len(fits)), key=lambda number: (fits[number], -places[0][number]))
     first = fits.count(0.0)  # the mappings that do not fit come first, all others above them

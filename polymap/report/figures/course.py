@@ -13,12 +13,21 @@ from polymap.ir import (
     Shown,
     show_as_picture,
 )
-from polymap.report.figures.axes import Shapes, grid
-from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, unit_after, unit_text
-from polymap.report.figures.svg import GREY, Picture, circle, hint, picture, polyline, rect, text
+from polymap.report.figures.chart import (
+    BOUND,
+    FOUND,
+    WIDTH_PX,
+    KeyRow,
+    grid,
+    new_chart,
+    round_axis,
+    stairs,
+    unit_after,
+    unit_text,
+)
+from polymap.report.figures.svg import GREY, Picture, circle, fitted, hint, polyline, rect, text
 from polymap.search import SearchResult
 
-FRAME = Frame(left=100, right=640, top=96, bottom=360)
 _INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"
 _COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
 
@@ -58,26 +67,24 @@ def fate_figure(result: SearchResult) -> FateFigure:
     return FateFigure(title, tuple(fates), space.legal, result.work, proven)
 
 
-def fate_svg(figure: FateFigure) -> Picture:
+def fate_svg(figure: FateFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a bar per fate, with its number and share."""
     total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
-    shapes: Shapes = head("What became of the structures", figure.title)
+    high = 44.0 * len(figure.fates) - 40
+    layout = new_chart(
+        "What became of the structures", figure.title, width_px, left=168, right=160, high=(high,), key=0
+    )
+    frame, shapes = layout.frame, list[str]()
     for row, (what, count) in enumerate(figure.fates):
-        base = 100 + 44 * row
-        width = 420 * count / total
-        shapes.append(text(180, base + 17, what, size=12, anchor="end"))
-        bar = rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
+        base, width = frame.top - 18 + 44 * row, (frame.right - frame.left) * count / total
+        told = f"{exact(count)}, {percent(count / total)}"
+        bar = rect(frame.left, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
         shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
-        shapes.append(
-            text(192 + width + 10, base + 17, f"{exact(count)}, {percent(count / total)}", size=12, fill=GREY)
-        )
-    bottom = 100 + 44 * len(figure.fates) + 14
+        shapes.append(text(frame.left - 10, base + 17, fitted(what, frame.left - 20), anchor="end"))
+        shapes.append(text(frame.left + width + 8, base + 17, told, fill=GREY))
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
-    shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
-    if figure.sentence:
-        bottom += 20
-        shapes.append(text(28, bottom, figure.sentence, size=12, fill=GREY))
-    return picture(800, bottom + 24, f"Structures: {figure.title}", shapes, figure)
+    sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", *filter(None, [figure.sentence])]
+    return layout.picture(f"Structures: {figure.title}", shapes, (), figure, told=sentences)
 
 
 def _steps(
@@ -85,7 +92,7 @@ def _steps(
     placed: Sequence[tuple[float, float]],
     colour: str,
     unit: Callable[[float], str],
-) -> Shapes:
+) -> list[str]:
     """Return a dot per step, the first one larger, that says when it was and what."""
     return [
         hint([circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
@@ -120,24 +127,25 @@ def course_figure(result: SearchResult) -> CourseFigure:
     return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
-def course_svg(figure: CourseFigure) -> Picture:
+def course_svg(figure: CourseFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
     value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""
     figure = expected_kind(figure, CourseFigure, "the figure")
-    x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
-    y = round_axis(_near_the_end(figure), FRAME.bottom, FRAME.top)
+    layout = new_chart(f"Best {figure.objective} and its bound", figure.title, width_px)
+    frame = layout.frame
+    x = round_axis([0.0, figure.end], frame.left, frame.right)
+    y = round_axis(_near_the_end(figure), frame.bottom, frame.top)
     unit = unit_text(figure.objective)
-    shapes = [*head(f"Best {figure.objective} and its bound", figure.title)]
-    shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
+    shapes = grid(frame, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
     for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
         placed = [(x.place(when), y.place(min(max(value, y.low), y.high))) for when, value in points]
         if placed:
             corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
             shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
     spelled = unit_after(figure.objective)
-    shapes += [FRAME.across("seconds"), FRAME.up(f"{figure.objective}{spelled}")]
-    shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
-    return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes, figure)
+    shapes += [frame.across("seconds"), frame.up(f"{figure.objective}{spelled}")]
+    key = (KeyRow("line", FOUND, "best mapping"), KeyRow("dashes", BOUND, "no mapping is below"))
+    return layout.picture(f"{figure.objective} over the search: {figure.title}", shapes, key, figure)
 
 
 def _near_the_end(figure: CourseFigure) -> list[float]:

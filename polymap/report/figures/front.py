@@ -9,13 +9,23 @@ from polymap.formatting import exact, percent, table
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of, unit_after, unit_text
+from polymap.report.figures.chart import (
+    BOUND,
+    FOUND,
+    WIDTH_PX,
+    KeyRow,
+    grid,
+    new_chart,
+    round_axis,
+    stairs,
+    unit_after,
+    unit_text,
+)
 from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
     from polymap.search import SearchResult
 
-FRAME = Frame()
 PROVEN, OPEN = FOUND, BOUND
 
 
@@ -74,31 +84,30 @@ def _unfinished(result: SearchResult) -> str:
     return f"The search did not end: {proven} of these points are proven, and there may be others."
 
 
-def front_svg(result: SearchResult) -> svg.Picture:
+def front_svg(result: SearchResult, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the front over its first two objectives, a staircase if it has two; unproven points in another colour."""
     figure = front_figure(result)
-    x = round_axis([point[0] for point in figure.points], FRAME.left, FRAME.right)
-    y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
+    layout = new_chart(f"{figure.up.capitalize()} against {figure.across}", figure.title, width_px)
+    frame = layout.frame
+    x = round_axis([point[0] for point in figure.points], frame.left, frame.right)
+    y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
     names = (figure.across, figure.up)
     across, up = (unit_text(name) for name in names)
     told = [f"{_label(names[0])} {across(a)}; {_label(names[1])} {up(b)}" for a, b, _ in figure.points]
     placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
     colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
     shapes = [
-        *head(f"{figure.up.capitalize()} against {figure.across}", figure.title),
-        *(shape for tick in ticks_of(x) for shape in FRAME.upright(x.place(tick), across(tick))),
-        *(shape for tick in ticks_of(y) for shape in FRAME.level(y.place(tick), up(tick))),
+        *grid(frame, x, y, across, up),
         *(() if figure.others else (svg.polyline(stairs(placed), stroke=svg.FAINT, width=1.5),)),
         *(
             svg.hint([svg.mark_of(*place, colour, hollow=colour == OPEN)], words)
             for place, colour, words in zip(placed, colours, told, strict=True)
         ),
-        FRAME.across(_label(figure.across)),
-        FRAME.up(_label(figure.up)),
-        *FRAME.key(0, PROVEN, "proven"),
-        *FRAME.key(1, OPEN, "not proven (hollow)"),
+        frame.across(_label(figure.across)),
+        frame.up(_label(figure.up)),
     ]
-    return svg.picture(840, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes, figure)
+    key = (KeyRow("dot", PROVEN, "proven"), KeyRow("dot", OPEN, "not proven (hollow)"))
+    return layout.picture(f"{figure.up} against {figure.across}: {figure.title}", shapes, key, figure)
 
 
 def _label(name: str) -> str:

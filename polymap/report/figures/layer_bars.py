@@ -10,10 +10,21 @@ from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
 from polymap.networks import Comparison, LayerAnswer, NetworkAnswer
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, Frame, head, round_axis, ticks_of, unit_after, unit_text
+from polymap.report.figures.chart import (
+    BOUND,
+    WIDTH_PX,
+    Frame,
+    KeyRow,
+    cell_chart,
+    new_chart,
+    round_axis,
+    ticks_of,
+    unit_after,
+    unit_text,
+)
 
 _ROW, _TOP = 24.0, 104.0
-_LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right
+_LEFT = 210.0
 _CELL = 132.0
 _PROVEN = "OPTIMAL"
 _COLOURS = ("#2f6fde", "#df8213", "#0b8166", "#c2417c", "#7a5cc2", "#5b6b8c", "#8a5a44", "#7a9c18")
@@ -114,48 +125,43 @@ def _bar_of(each: LayerAnswer, objective: str) -> LayerBar:
     return LayerBar(each.layer.name, value, each.layer.multiplicity, each.result.status, by_level)
 
 
-def layer_bars_svg(figure: LayerBarsFigure) -> svg.Picture:
+def layer_bars_svg(figure: LayerBarsFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return a bar per layer, all its occurrences together; pale where it is not proven, a word where no mapping is
     known."""
     figure = expected_kind(figure, LayerBarsFigure, "the figure")
-    frame = Frame(left=_LEFT, right=_RIGHT, top=_TOP, bottom=_TOP + _ROW * len(figure.bars))
-    x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
     unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
     count = sum(bar.multiplicity for bar in figure.bars)
     told = f"{plural(len(figure.bars), 'layer')}, {count:,} with repetition: {unit(figure.total)}{spelled} in all"
     open_ones = sum(bar.status != _PROVEN for bar in figure.bars)
-    shapes = head(figure.title, f"{told}, {open_ones or 'none'} not proven" if open_ones else f"{told}, all proven")
-    end = -100.0
-    for tick in ticks_of(x):
-        room = x.place(tick) - end > 62
-        end = x.place(tick) if room else end
-        shapes += frame.upright(x.place(tick), (unit(tick) if tick else "0") if room else "")
+    told += f", {open_ones or 'none'} not proven" if open_ones else ", all proven"
+    layout = new_chart(figure.title, told, width_px, left=_LEFT, right=120, high=(_ROW * len(figure.bars),), key=160)
+    frame = layout.frame
+    x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
+    shapes = frame.uprights([(x.place(tick), unit(tick) if tick else "0") for tick in ticks_of(x)])
     for number, bar in enumerate(figure.bars):
-        shapes.append(svg.hint(_drawn(figure, number, x.place(bar.total)), _told(figure, number)))
+        shapes.append(svg.hint(_drawn(figure, number, frame, x.place(bar.total)), _told(figure, number)))
     shapes.append(frame.across(f"{figure.objective}{',' if spelled else ''}{spelled}, all occurrences"))
-    left = _LEFT
-    for level, colour in (*_colours(figure).items(), *([("pale: not proven", svg.FAINT)] if open_ones else [])):
-        shapes += [svg.rect(left, 78, 11, 11, fill=colour, round_by=2), svg.text(left + 17, 88, level, size=12)]
-        left += 36 + svg.text_width(level)
-    return svg.picture(max(_WIDTH, left), max(frame.bottom + 56, _TOP + 60), figure.title, shapes, figure)
+    key = [KeyRow("box", colour, level) for level, colour in _colours(figure).items()]
+    key += [KeyRow("box", svg.FAINT, "pale: not proven")] if open_ones else []
+    return layout.picture(figure.title, shapes, key, figure)
 
 
 def _colours(figure: LayerBarsFigure) -> dict[str, str]:
     return {level: _COLOURS[place % len(_COLOURS)] for place, level in enumerate(figure.levels)}
 
 
-def _drawn(figure: LayerBarsFigure, number: int, end: float) -> list[str]:
+def _drawn(figure: LayerBarsFigure, number: int, frame: Frame, end: float) -> list[str]:
     """Return name, bar and numbers of a layer."""
-    bar, top = figure.bars[number], _TOP + _ROW * number
+    bar, top, left = figure.bars[number], frame.top + _ROW * number, frame.left
     base = top + _ROW / 2 + 4
-    shapes = [svg.text(_LEFT - 10, base, svg.fitted(bar.name, _LEFT - 40, 12), size=12, anchor="end")]
+    shapes = [svg.text(left - 10, base, svg.fitted(bar.name, left - 26), anchor="end")]
     if bar.value is None:
-        return [*shapes, svg.text(_LEFT + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
+        return [*shapes, svg.text(left + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
     colours, strength = _colours(figure), 1.0 if bar.status == _PROVEN else 0.45
     parts = [(colours[level], pj) for level, pj in bar.by_level_pj] or [(_COLOURS[0], 1.0)]
-    whole, left = sum(amount for _, amount in parts) or 1.0, _LEFT
+    whole = sum(amount for _, amount in parts) or 1.0
     for colour, amount in parts:
-        width = (end - _LEFT) * amount / whole
+        width = (end - frame.left) * amount / whole
         shapes.append(svg.rect(left, top + 5, max(width, 0.2), _ROW - 10, fill=svg.tint(colour, strength)))
         left += width
     many = f"{bar.multiplicity} \u00d7 " if bar.multiplicity > 1 else ""
@@ -174,36 +180,43 @@ def _told(figure: LayerBarsFigure, number: int) -> str:
     return f"{bar.name}: {bar.multiplicity} of {one}, in all {total} ({share}), {bar.status}{parts}"
 
 
-def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
+def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return a cell for each layer and machine (or dataflow): darker the more it costs over the best one for this
     layer; "?" where it is not proven."""
     figure = expected_kind(figure, LayerMatrix, "the figure")
     unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
-    shapes = head(f"Which {figure.what} suits which layer", figure.title)
+    layout, wide = cell_chart(
+        f"Which {figure.what} suits which layer",
+        figure.title,
+        width_px,
+        (len(figure.machines), len(figure.cells)),
+        left=_LEFT,
+        side=_CELL,
+        high=_ROW,
+        key=20,
+    )
+    frame, shapes = layout.frame, list[str]()
     for column, name in enumerate(figure.machines):
-        middle = _LEFT + _CELL * (column + 0.5)
-        shapes.append(svg.text(middle, _TOP - 10, svg.fitted(name, _CELL - 8, 12), size=12, anchor="middle", bold=True))
+        middle, words = frame.left + wide * (column + 0.5), svg.fitted(name, wide - 4)
+        shapes.append(svg.hint([svg.text(middle, frame.top - 10, words, bold=True, anchor="middle")], name))
     for row, cells in enumerate(figure.cells):
-        top = _TOP + _ROW * row
-        name = svg.fitted(figure.layers[row], _LEFT - 40, 12)
-        shapes.append(svg.text(_LEFT - 10, top + 16, name, size=12, anchor="end"))
+        top = frame.top + _ROW * row
+        words = svg.fitted(figure.layers[row], frame.left - 26)
+        shapes.append(svg.text(frame.left - 10, top + 16, words, anchor="end"))
         least = min((bar.value for bar in cells if bar.value is not None), default=0.0)
         for column, bar in enumerate(cells):
-            told = f"{bar.name} on {figure.machines[column]}"
-            shapes.append(
-                svg.hint(_cell(_LEFT + _CELL * column, top, bar, least, unit), f"{told}: {_value(bar, figure)}")
-            )
-    bottom = _TOP + _ROW * len(figure.cells)
+            told = f"{bar.name} on {figure.machines[column]}: {_value(bar, figure)}"
+            shapes.append(svg.hint(_cell((frame.left + wide * column, top), wide, bar, least, unit), told))
     for column in range(len(figure.machines)):
         found = [(cells[column].value, cells[column].multiplicity) for cells in figure.cells]
         total = sum((value or 0.0) * many for value, many in found)
         words = f"{unit(total)}{spelled}" if all(value is not None for value, _ in found) else "not all mapped"
-        middle = _LEFT + _CELL * (column + 0.5)
-        shapes.append(svg.text(middle, bottom + 20, words, size=12, anchor="middle", bold=True))
-    shapes.append(svg.text(_LEFT - 10, bottom + 20, "all, as often as they are", size=12, anchor="end"))
+        middle = frame.left + wide * (column + 0.5)
+        shapes.append(svg.text(middle, frame.bottom + 20, svg.fitted(words, wide), bold=True, anchor="middle"))
+    words = svg.fitted("all, as often as they are", frame.left - 26)
+    shapes.append(svg.text(frame.left - 10, frame.bottom + 20, words, anchor="end"))
     told = f"times: of the best {figure.what} for this layer; ?: not proven"
-    shapes.append(svg.text(28, bottom + 46, told, size=11.5, fill=svg.GREY))
-    return svg.picture(_LEFT + _CELL * len(figure.machines) + 28, bottom + 64, figure.title, shapes, figure)
+    return layout.picture(figure.title, shapes, (), figure, told=(told,))
 
 
 def _value(bar: LayerBar, figure: LayerMatrix) -> str:
@@ -212,7 +225,9 @@ def _value(bar: LayerBar, figure: LayerMatrix) -> str:
     return f"{unit_text(figure.objective)(bar.value)}{unit_after(figure.objective)}, {bar.status}"
 
 
-def _cell(left: float, top: float, bar: LayerBar, least: float, unit: Callable[[float], str]) -> list[str]:
+def _cell(
+    corner: tuple[float, float], wide: float, bar: LayerBar, least: float, unit: Callable[[float], str]
+) -> list[str]:
     """Return a box with the value, and how many times the least of its row that is."""
     words, colour = bar.status, svg.PAPER
     if bar.value is not None:
@@ -220,8 +235,9 @@ def _cell(left: float, top: float, bar: LayerBar, least: float, unit: Callable[[
         is_best = ratio < 1.005
         words = unit(bar.value) + ("" if bar.status == _PROVEN else " ?") + ("" if is_best else f", {times(ratio)}")
         colour = svg.tint(_COLOURS[0], 0.12) if is_best else svg.tint(BOUND, min(0.15 + 0.2 * (ratio - 1), 0.6))
-    box = svg.rect(left, top, _CELL - 2, _ROW - 2, fill=colour, stroke=svg.RULE, round_by=2)
-    return [box, svg.text(left + _CELL / 2 - 1, top + 15, words, size=11, anchor="middle")]
+    left, top = corner
+    box = svg.rect(left, top, wide - 2, _ROW - 2, fill=colour, stroke=svg.RULE, round_by=2)
+    return [box, svg.text(left + wide / 2 - 1, top + 15, svg.fitted(words, wide + 8, 11), size=11, anchor="middle")]
 
 
 show_as_picture(LayerBarsFigure, layer_bars_svg)

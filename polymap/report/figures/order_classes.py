@@ -19,7 +19,6 @@ from polymap.ir import (
     Temporal,
     show_as_picture,
 )
-from polymap.report.figures.axes import Shapes
 from polymap.report.figures.chart import head
 from polymap.report.figures.svg import GREY, Picture, hint, picture, rect, text
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
@@ -87,7 +86,7 @@ def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
 def order_svg(figure: OrderFigure) -> Picture:
     """Return one square per order, in a block per class; each class also has its number."""
     figure = expected_kind(figure, OrderFigure, "the figure")
-    shapes: Shapes = head("Many orders, few behaviours", figure.title)
+    shapes: list[str] = head("Many orders, few behaviours", figure.title)
     top = 92.0
     for number, each in enumerate(figure.classes):
         colour = _COLOURS[number % len(_COLOURS)]
@@ -105,8 +104,8 @@ def order_svg(figure: OrderFigure) -> Picture:
     return picture(860, top + 28, figure.title, shapes, figure)
 
 
-def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> Shapes:
-    cells: Shapes = []
+def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> list[str]:
+    cells: list[str] = []
     for place, order in enumerate(orders):
         x, y = left + _CELL * (place % _ROW), top + _CELL * (place // _ROW)
         cells.append(hint([rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3)], " ".join(order)))

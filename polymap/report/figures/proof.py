@@ -12,24 +12,9 @@ from polymap.checker import Reason, Verdict
 from polymap.formatting import exact, listing, percent, plural
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
-from polymap.report.figures.axes import Shapes, grid
-from polymap.report.figures.chart import Frame, head, round_axis, unit_after, unit_text
-from polymap.report.figures.svg import (
-    GREY,
-    INK,
-    PAPER,
-    RULE,
-    Picture,
-    hint,
-    line,
-    picture,
-    rect,
-    text,
-    text_width,
-    tint,
-)
+from polymap.report.figures.chart import WIDTH_PX, KeyRow, grid, new_chart, round_axis, unit_after, unit_text
+from polymap.report.figures.svg import INK, PAPER, RULE, Picture, hint, line, rect, text, text_width, tint
 
-FRAME = Frame(left=100, right=640, top=96, bottom=360)
 KINDS = {  # of a certificate's line: what refuted the structure, its colour
     "apart": ("bound of each tensor by itself", "#2f6fde"),
     "joint": ("bound of all tensors together", "#2a9d8f"),
@@ -45,7 +30,7 @@ STEPS = (  # up to how many times the value: strength of the colour
     (Fraction(2), 0.38),
     (None, 0.2),
 )
-_WIDE, _LEFT, _TOP, _HIGH = 612.0, 28.0, 84.0, 380.0  # the map
+_HIGH = 340.0  # of the map
 _MOST_COLUMNS, _MOST_CELLS = 540, 2500  # a column of the chart is a pixel wide; more cells cannot be told apart
 Box = tuple[float, float, float, float]  # left, top, width, height
 
@@ -85,18 +70,20 @@ def proof_figure(verdict: Verdict) -> ProofFigure:
     return ProofFigure(verdict.objective, verdict.value, tuple(by_bound))
 
 
-def proof_svg(figure: ProofFigure) -> Picture:
+def proof_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a column per structure as high as its bound, and the line of what the best mapping costs, below which none
     but searched structures may end."""
     figure = expected_kind(figure, ProofFigure, "the figure")
     known = [float(min(each.bound, 2 * figure.value)) for each in figure.reasons if each.bound is not None]
     value, unit = float(figure.value), unit_text(figure.objective)
     cut = ", at most twice the best is drawn" if max(known, default=0.0) >= 2 * value else ""
-    x = round_axis([0.0, len(figure.reasons)], FRAME.left, FRAME.right)
-    y = round_axis([0.0, value, *known], FRAME.bottom, FRAME.top)
-    shapes: Shapes = head(f"The proof: no structure is below the best {figure.objective}", figure.title)
-    shapes += grid(
-        FRAME,
+    title = f"The proof: no structure is below the best {figure.objective}"
+    layout = new_chart(title, figure.title, width_px, key=288)
+    frame = layout.frame
+    x = round_axis([0.0, len(figure.reasons)], frame.left, frame.right)
+    y = round_axis([0.0, value, *known], frame.bottom, frame.top)
+    shapes = grid(
+        frame,
         x,
         y,
         lambda number: f"{number:,.0f}" if number == int(number) else "",
@@ -104,20 +91,18 @@ def proof_svg(figure: ProofFigure) -> Picture:
     )
     for first, group in _groups(figure.reasons, _MOST_COLUMNS):
         left, right = x.place(first), x.place(first + len(group))
-        top = FRAME.top if group[0].bound is None else max(FRAME.top, y.place(float(group[0].bound)))
+        top = frame.top if group[0].bound is None else max(frame.top, y.place(float(group[0].bound)))
         colour = tint(KINDS[group[0].kind][1], 0.35 if group[0].bound is None else 0.85)
-        column = rect(left, top, max(right - left + 0.4, 1.0), FRAME.bottom - top, fill=colour)
+        column = rect(left, top, max(right - left + 0.4, 1.0), frame.bottom - top, fill=colour)
         shapes.append(hint([column], _words(figure, group)))
-    at = y.place(value)
-    shapes.append(line(FRAME.left, at, FRAME.right, at, stroke=INK, width=2))
-    shapes.append(text(FRAME.right + 6, at + 4, f"best: {unit(value)}", size=12, bold=True))
+    shapes.append(line(frame.left, y.place(value), frame.right, y.place(value), stroke=INK, width=2))
     spelled = unit_after(figure.objective).replace(" ", ", ")
-    shapes += [FRAME.across("structures, by rising bound"), FRAME.up(f"bound{spelled}{cut}")]
-    key = [row for row in range(12) if abs(FRAME.top + 24 * row + 6 - at) > 20]  # not where the line is named
-    for row, (kind, count) in zip(key, figure.counts.items(), strict=False):
+    shapes += [frame.across("structures, by rising bound"), frame.up(f"bound{spelled}{cut}")]
+    key = [KeyRow("line", INK, f"the best: {unit(value)}")]
+    for kind, count in figure.counts.items():
         words, colour = KINDS[kind]
-        shapes += FRAME.key(row, tint(colour, 0.85), f"{words} ({count:,})")
-    return picture(960, 420, f"Bounds of all structures: {figure.title}", shapes, figure)
+        key.append(KeyRow("box", tint(colour, 0.85), f"{words} ({count:,})"))
+    return layout.picture(f"Bounds of all structures: {figure.title}", shapes, key, figure)
 
 
 def _groups(reasons: Sequence[Reason], most: int) -> list[tuple[int, Sequence[Reason]]]:
@@ -137,7 +122,7 @@ def _words(figure: ProofFigure, group: Sequence[Reason]) -> str:
     return told if len(group) == 1 else f"the weakest of {len(group):,} structures: {told}"
 
 
-def refuted_svg(figure: ProofFigure) -> Picture:
+def refuted_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a map of all structures, a cell each (of many structures the weakest of several): grouped by which dims
     run in parallel, coloured by what refuted them, paler the farther their bound is above the best."""
     figure = expected_kind(figure, ProofFigure, "the figure")
@@ -146,14 +131,14 @@ def refuted_svg(figure: ProofFigure) -> Picture:
         dims = dict.fromkeys(dim for _, dim, _ in reason.spread)
         groups.setdefault(" ".join(sorted(dims)) or "nothing", []).append(reason)
     sized = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    shapes: Shapes = head("What refuted each structure", f"{figure.title}; grouped by the dims that run in parallel")
-    boxes = _boxes([len(own) for _, own in sized], (_LEFT, _TOP, _WIDE, _HIGH))
+    told = f"{figure.title}; grouped by the dims that run in parallel"
+    layout = new_chart("What refuted each structure", told, width_px, left=28, high=(_HIGH,), key=288)
+    frame, shapes = layout.frame, list[str]()
+    whole = frame.left, frame.top - 20, frame.right - frame.left, frame.bottom - frame.top + 40
     step = -(-len(figure.reasons) // _MOST_CELLS)
-    for (name, own), box in zip(sized, boxes, strict=True):
-        shapes += _cells(figure, own, box, step)
-        shapes += _label(name, len(own), box)
-    shapes += _map_key(figure)
-    return picture(960, _TOP + _HIGH + 28, f"What refuted the structures: {figure.title}", shapes, figure)
+    for (name, own), box in zip(sized, _boxes([len(own) for _, own in sized], whole), strict=True):
+        shapes += [*_cells(figure, own, box, step), *_label(name, len(own), box)]
+    return layout.picture(f"What refuted the structures: {figure.title}", shapes, _map_key(figure), figure)
 
 
 def _boxes(counts: Sequence[int], box: Box) -> list[Box]:
@@ -172,7 +157,7 @@ def _boxes(counts: Sequence[int], box: Box) -> list[Box]:
     return [*_boxes(counts[:cut], halves[0]), *_boxes(counts[cut:], halves[1])]
 
 
-def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> Shapes:
+def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> list[str]:
     """Return the cells of a group, row by row, the lowest bounds last, away from the name."""
     groups = _groups(own, -(-len(own) // step))
     left, top, width, height = box[0], box[1], box[2] - 2, box[3] - 2
@@ -180,7 +165,7 @@ def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> S
     rows = -(-len(groups) // columns)
     wide, high = width / columns, height / rows
     gap = 0.6 if min(wide, high) > 3 else 0.0
-    shapes: Shapes = []
+    shapes: list[str] = []
     for number, (_, group) in enumerate(reversed(groups)):
         x, y = left + wide * (number % columns), top + high * (number // columns)
         cell = rect(x, y, max(wide - gap, 0.5), max(high - gap, 0.5), fill=_colour(figure, group[0]))
@@ -196,7 +181,7 @@ def _colour(figure: ProofFigure, reason: Reason) -> str:
     return tint(colour, next(strength for most, strength in STEPS if most is None or times <= most))
 
 
-def _label(name: str, count: int, box: Box) -> Shapes:
+def _label(name: str, count: int, box: Box) -> list[str]:
     """Return the name of a group in its corner, where there is room for it."""
     left, top, width, height = box
     fits = [each for each in (f"{name} ({count:,})", name) if text_width(each, 11) <= width - 10]
@@ -207,22 +192,15 @@ def _label(name: str, count: int, box: Box) -> Shapes:
     return [plate, text(left + 6, top + 15, shown, size=11, bold=True)]
 
 
-def _map_key(figure: ProofFigure) -> Shapes:
+def _map_key(figure: ProofFigure) -> list[KeyRow]:
     """Return what the colours mean, with how many structures each has, and what their strength means."""
-    left, y = _LEFT + _WIDE + 24, _TOP + 12
-    shapes: Shapes = []
-    for kind, count in figure.counts.items():
-        words, colour = KINDS[kind]
-        shapes.append(rect(left, y - 9, 11, 11, fill=colour, round_by=2))
-        shapes.append(text(left + 18, y + 1, f"{words} ({count:,})", size=12))
-        y += 24
-    shapes.append(text(left, y + 14, "bound, times the best", size=12, bold=True))
+    rows = [KeyRow("box", KINDS[kind][1], f"{KINDS[kind][0]} ({count:,})") for kind, count in figure.counts.items()]
+    rows.append(KeyRow("", INK, "bound, times the best:"))
     for most, strength in STEPS:
-        y, words = y + 22, "more than that" if most is None else f"up to {float(most):g}"
-        near = [each for each in figure.reasons if each.bound is not None and _step(figure, each) == most]
-        shapes.append(rect(left, y + 7, 26, 15, fill=tint(KINDS["apart"][1], strength), stroke=RULE))
-        shapes.append(text(left + 36, y + 19, f"{words} ({exact(len(near))})", size=11.5, fill=GREY))
-    return shapes
+        near = sum(each.bound is not None and _step(figure, each) == most for each in figure.reasons)
+        words = "more than that" if most is None else f"up to {float(most):g}"
+        rows.append(KeyRow("box", tint(KINDS["apart"][1], strength), f"{words} ({exact(near)})", edge=RULE))
+    return rows
 
 
 def _step(figure: ProofFigure, reason: Reason) -> Fraction | None:

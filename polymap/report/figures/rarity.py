@@ -16,12 +16,9 @@ from polymap.ir import (
     Shown,
     show_as_picture,
 )
-from polymap.report.figures.axes import grid, log_word
-from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis
-from polymap.report.figures.svg import GREY, INK, Picture, hint, line, picture, polyline, rect, text, tint
+from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart, round_axis
+from polymap.report.figures.svg import INK, Picture, hint, line, polyline, rect, tint
 
-FRAME = Frame(left=86, right=640, top=96, bottom=260)
-_BARS = Frame(left=86, right=640, top=300, bottom=400)
 _BINS = 48
 
 
@@ -59,42 +56,40 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
     return RarityFigure(title, bins, steps, len(ratios))
 
 
-def rarity_svg(figure: RarityFigure) -> Picture:
+def rarity_svg(figure: RarityFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the cumulative share as a line, and below it the share of each bin, over one logarithmic axis."""
     figure = expected_kind(figure, RarityFigure, "the figure")
-    x = round_axis([1.0, figure.bins[-1][1]], FRAME.left, FRAME.right, logarithmic=True)
+    layout = new_chart("How rare is a good mapping?", figure.title, width_px, left=86, high=(164, 100))
+    above, below = layout.frames
+    x = round_axis([1.0, figure.bins[-1][1]], above.left, above.right, logarithmic=True)
     top = max(share for _, _, share in figure.bins)
-    y = round_axis([0.0, 1.0], FRAME.bottom, FRAME.top)
-    tall = round_axis([0.0, top], _BARS.bottom, _BARS.top)
-    shapes = [*head("How rare is a good mapping?", figure.title), *grid(FRAME, x, y, lambda _: "", percent)]
-    shapes += grid(_BARS, x, tall, lambda v: f"{v:g}x", percent)
-    for low, high, share in figure.bins:
-        left, above = x.place(low), tall.place(share)
-        width = max(0.5, x.place(high) - left - 1)
-        bar = rect(left, above, width, _BARS.bottom - above, fill=tint(FOUND, 0.45))
+    y = round_axis([0.0, 1.0], above.bottom, above.top)
+    tall = round_axis([0.0, top], below.bottom, below.top)
+    shapes = grid(above, x, y, lambda _: "", percent) + grid(below, x, tall, lambda v: f"{v:g}x", percent)
+    for low, end, share in figure.bins:
+        left, high = x.place(low), tall.place(share)
+        width = max(0.5, x.place(end) - left - 1)
+        bar = rect(left, high, width, below.bottom - high, fill=tint(FOUND, 0.45))
         if share:
-            words = f"{percent(share)} of the mappings cost {low:.3g} to {high:.3g} times the optimum"
+            words = f"{percent(share)} of the mappings cost {low:.3g} to {end:.3g} times the optimum"
             shapes.append(hint([bar], words))
     every = max(1, len(figure.cumulative) // 600)
     shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
-    for frame in (FRAME, _BARS):
+    for frame in layout.frames:
         shapes.append(line(x.place(1), frame.top, x.place(1), frame.bottom, stroke=INK, width=1.5))
     shapes += [
-        _BARS.across(log_word("cost over the optimum", x)),
-        FRAME.up("share of the space that is at most so bad"),
+        below.across(log_word("cost over the optimum", x)),
+        above.up("share of the space that is at most so bad"),
     ]
-    shapes.append(_BARS.up("share of the space in each bin"))
+    shapes.append(below.up("share of the space in each bin"))
     best = figure.cumulative[0][0]
     rows = [
         (f"within {times:g}x", percent(share) if (share := figure.share_within(times)) else "none")
         for times in (1.1, 1.5, 2, 5)
     ]
     rows += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
-    for row, (what, number) in enumerate(rows):
-        base = FRAME.top + 16 + 22 * row
-        shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
-        shapes.append(text(FRAME.right + 190, base, number, size=12, anchor="end"))
-    return picture(870, 456, f"How rare is a good mapping: {figure.title}", shapes, figure)
+    key = [KeyRow("", INK, what, number) for what, number in rows]
+    return layout.picture(f"How rare is a good mapping: {figure.title}", shapes, key, figure)
 
 
 show_as_picture(RarityFigure, rarity_svg)

@@ -30,13 +30,11 @@ from polymap.ir import (
 )
 from polymap.poly import progressions
 from polymap.report.figures.chart import (
-    BESIDE_PX,
-    KEY_PX,
+    WIDTH_PX,
     Axis,
     Frame,
     KeyRow,
-    checked_width,
-    legend,
+    new_chart,
     round_axis,
     ticks_of,
 )
@@ -47,13 +45,11 @@ from polymap.report.figures.svg import (
     Picture,
     hint,
     line,
-    picture,
     rect,
     tensor_colours,
     text,
     text_width,
     tint,
-    wrapped,
 )
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
@@ -332,44 +328,31 @@ _TALL, _GAP = 110.0, 74.0
 _UNITS = (("MiB", 1 << 23), ("KiB", 1 << 13), ("B", 8))
 
 
-def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
+def residency_svg(figure: ResidencyFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a panel per level: tiles stacked, arriving tiles as hatched wedges above them, the capacity as a line
-    where it is near. Of a program: a column per statement, tiles that it does not touch pale. width_px: below 640 the
-    key is above the panels. Raises OptionError for a width that is no integer of at least 320."""
+    where it is near. Of a program: a column per statement, tiles that it does not touch pale. Raises OptionError for a
+    width that is no integer of at least 320."""
     figure = expected_kind(figure, ResidencyFigure, "the figure")
-    width = checked_width(width_px)
-    beside = width >= BESIDE_PX
     told = f"{figure.title}: the first instance of each level"
     if figure.legs:
         told += ", in one iteration of the loops that statements share"
-    lines = wrapped(told, width - 48)
-    shapes = [text(28, 38, "What each level holds over time", size=17, bold=True)]
-    shapes += [text(28, 59 + 17 * n, line, size=12, fill=GREY) for n, line in enumerate(lines)]
-    begin = 76.0 + 17 * (len(lines) - 1)
-    key, height = legend(_key(figure), (width - KEY_PX, begin + 24) if beside else (28, begin), width - 24)
-    top = begin + (42 if beside else height + 34)
-    right = width - KEY_PX - 24 if beside else width - 24
-    colours = dict(figure.colours)
-    for level in figure.levels:
-        shapes += _panel(level, Frame(left=78, right=right, top=top, bottom=top + _TALL), colours, figure.legs)
-        top += _TALL + _GAP
-    for number, (statement, steps) in enumerate(figure.legs, 1):
-        told = f"{number}  {statement}  ({plural(steps, 'step')})"
-        rows = wrapped(told, right - 28, 11, mono=True)
-        shapes += [text(28, top - 16 + 17 * n, row, size=11, mono=True) for n, row in enumerate(rows)]
-        top += 17 * len(rows)
-    end = max(top - 12 if figure.legs else top - 20, begin + 24 + height + 12 if beside else 0)
-    return picture(width, end, f"What each level holds over time: {figure.title}", [*shapes, *key], figure)
+    title, high = "What each level holds over time", [_TALL] * len(figure.levels)
+    layout = new_chart(title, told, width_px, left=78, high=high, apart=_GAP)
+    colours, shapes = dict(figure.colours), list[str]()
+    for level, frame in zip(figure.levels, layout.frames, strict=True):
+        shapes += _panel(level, frame, colours, figure.legs)
+    legs = [f"{number}  {name}  ({plural(steps, 'step')})" for number, (name, steps) in enumerate(figure.legs, 1)]
+    return layout.picture(f"{title}: {figure.title}", shapes, _key(figure), figure, told=legs)
 
 
 def _key(figure: ResidencyFigure) -> list[KeyRow]:
     """Return the rows of the key."""
     held = {tensor for level in figure.levels for tensor, _ in level.tensors} if figure.legs else None
-    rows = [(colour, "", tensor) for tensor, colour in figure.colours if held is None or tensor in held]
+    rows = [KeyRow("box", colour, tensor) for tensor, colour in figure.colours if held is None or tensor in held]
     if figure.legs:
-        rows.append((tint(GREY, 0.3), "", "pale: stands, not in use"))
+        rows.append(KeyRow("box", tint(GREY, 0.3), "pale: stands, not in use"))
     elif any(level.buffering > 1 for level in figure.levels):
-        rows.append((PAPER, GREY, "pale: the next tile arrives"))
+        rows.append(KeyRow("box", PAPER, "pale: the next tile arrives", edge=GREY))
     return rows
 
 
@@ -391,7 +374,9 @@ def _panel(
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
-    shapes = [text(frame.left, frame.top - 12, f"{level.level}: {held}{limit}{buffers}", size=12, bold=True)]
+    words = f"{level.level}: {held}{limit}{buffers}"
+    left = max(16.0, min(frame.left, frame.right - text_width(words)))
+    shapes = [text(left, frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
     if legs:

@@ -12,11 +12,10 @@ from polymap.formatting import exact, percent, short, size, table
 from polymap.inputs import expected_kind, expected_text, is_list, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import Axis, Frame, head
+from polymap.report.figures.chart import WIDTH_PX, Axis, Frame, KeyRow, new_chart
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18")
-FRAME = Frame(86.0, 650.0, 106.0, 390.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,9 @@ def _labelled(costs: object) -> list[tuple[str, Cost]]:
     return [(expected_text(label, "the label", OptionError), expected_kind(cost, Cost, kind)) for label, cost in found]
 
 
-def roofline_svg(workload: WorkloadLike, arch: ArchitectureLike, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
+def roofline_svg(
+    workload: WorkloadLike, arch: ArchitectureLike, costs: Sequence[tuple[str, Cost]], *, width_px: int = WIDTH_PX
+) -> svg.Picture:
     """Return the roofline of one or more labelled costs as SVG, both axes logarithmic."""
     workload, arch = question_of(workload, arch)
     figure = roofline_figure(workload, arch, costs)
@@ -121,17 +122,17 @@ def roofline_svg(workload: WorkloadLike, arch: ArchitectureLike, costs: Sequence
     ridges = [peak / roof.bytes_per_cycle for roof in figure.roofs]
     xs = [*ridges, *(point.operations_per_byte for point in figure.points), *filter(None, [figure.compulsory]), 1.0]
     ys = [peak, *(point.operations_per_cycle for point in figure.points)]
-    x = Axis(min(xs) / 3, max(xs) * 3, FRAME.left, FRAME.right, logarithmic=True)
-    y = Axis(min(min(ys) / 4, peak / 60), peak * 2, FRAME.bottom, FRAME.top, logarithmic=True)
+    layout = new_chart("Roofline", figure.title, width_px, left=86)
+    frame = layout.frame
+    x = Axis(min(xs) / 3, max(xs) * 3, frame.left, frame.right, logarithmic=True)
+    y = Axis(min(min(ys) / 4, peak / 60), peak * 2, frame.bottom, frame.top, logarithmic=True)
     colours = {roof.level: ROOF_COLOURS[number % len(ROOF_COLOURS)] for number, roof in enumerate(figure.roofs)}
     shapes = [
-        *head("Roofline", figure.title),
-        *_axes(x, y),
+        *_axes(frame, x, y),
         *_roofs(figure, colours, x, y),
         *_points(figure, colours, x, y, several=len(costs) > 1),
-        *_key(figure, colours),
     ]
-    return svg.picture(900, 452, f"Roofline of {figure.title}", shapes, figure)
+    return layout.picture(f"Roofline of {figure.title}", shapes, _key(figure, colours), figure)
 
 
 def _cells(level: LevelRoof, roof: Roofline) -> tuple[str, ...]:
@@ -148,13 +149,11 @@ def _cells(level: LevelRoof, roof: Roofline) -> tuple[str, ...]:
     )
 
 
-def _axes(x: Axis, y: Axis) -> list[str]:
-    shapes: list[str] = []
-    for value in _decades(x):
-        shapes += FRAME.upright(x.place(value), short(value))
+def _axes(frame: Frame, x: Axis, y: Axis) -> list[str]:
+    shapes = frame.uprights([(x.place(value), short(value)) for value in _decades(x)])
     for value in _decades(y):
-        shapes += FRAME.level(y.place(value), short(value))
-    return [*shapes, FRAME.across("operations per byte moved (log)"), FRAME.up("operations per cycle (log)", left=28)]
+        shapes += frame.level(y.place(value), short(value))
+    return [*shapes, frame.across("operations per byte moved (log)"), frame.up("operations per cycle (log)")]
 
 
 def _decades(axis: Axis) -> list[float]:
@@ -170,12 +169,10 @@ def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) ->
         line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
         shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
         left, base = line[0]
-        shapes.append(svg.text(left + 24, min(base + 7, FRAME.bottom - 6), roof.level, size=10.5, fill=svg.GREY))
+        shapes.append(svg.text(left + 24, min(base + 7, y.start - 6), roof.level, size=10.5, fill=svg.GREY))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
-    shapes.append(svg.line(x.place(least), y.place(peak), FRAME.right, y.place(peak), stroke=svg.INK, width=2.2))
-    shapes.append(
-        svg.text(FRAME.right - 4, y.place(peak) - 8, f"peak {exact(peak)}", size=11.5, bold=True, anchor="end")
-    )
+    shapes.append(svg.line(x.place(least), y.place(peak), x.end, y.place(peak), stroke=svg.INK, width=2.2))
+    shapes.append(svg.text(x.end - 4, y.place(peak) - 8, f"peak {exact(peak)}", size=11.5, bold=True, anchor="end"))
     return shapes
 
 
@@ -184,10 +181,7 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
     if figure.compulsory is not None:
         place = x.place(figure.compulsory)
         shapes.append(
-            svg.line(place, FRAME.top, place, FRAME.bottom, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
-        )
-        shapes.append(
-            svg.text(place - 5, FRAME.bottom - 8, "compulsory traffic only", size=10.5, fill=svg.GREY, anchor="end")
+            svg.line(place, y.end, place, y.start, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
         )
     labels: list[tuple[float, float]] = []
     for point in figure.points:
@@ -209,21 +203,16 @@ def _free_place(x: float, y: float, room: float, labels: list[tuple[float, float
     return (free or places)[0]
 
 
-def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[str]:
-    """Return at the right, per level: colour, bandwidth, and where the mapping stands."""
-    shapes: list[str] = []
-    y = FRAME.top + 8
+def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[KeyRow]:
+    """Return per level: colour, bandwidth, and where the mapping stands."""
+    rows: list[KeyRow] = []
     for roof in figure.roofs:
-        x = FRAME.right + 26
-        shapes.append(svg.rect(x, y - 9, 11, 11, fill=colours[roof.level], round_by=2))
-        shapes.append(svg.text(x + 18, y + 1, roof.level, size=12.5, bold=True))
-        wide = f"{exact(roof.bytes_per_cycle)} bytes per cycle"
-        shapes.append(svg.text(x + 18, y + 17, wide, size=11, fill=svg.GREY))
+        details = [f"{exact(roof.bytes_per_cycle)} bytes per cycle"]
         for point in figure.points:
             if point.level == roof.level:
                 words = f"{short(point.operations_per_byte)} ops per byte"
-                named = f"{point.label}: {words}" if point.label else words
-                y += 16
-                shapes.append(svg.text(x + 18, y + 17, svg.fitted(named, 190, 11), size=11, fill=svg.GREY))
-        y += 46
-    return shapes
+                details.append(f"{point.label}: {words}" if point.label else words)
+        rows.append(KeyRow("box", colours[roof.level], roof.level, details=tuple(details)))
+    if figure.compulsory is not None:
+        rows.append(KeyRow("dashes", svg.FAINT, "compulsory traffic only"))
+    return rows

@@ -5,39 +5,49 @@ from __future__ import annotations
 from polymap.formatting import short, size
 from polymap.inputs import expected_kind
 from polymap.networks import OtherAmount, ResourcePrice, Sensitivity
-from polymap.report.figures.axes import Shapes
-from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head, round_axis, ticks_of, unit_after, unit_text
-from polymap.report.figures.svg import GREY, INK, Picture, hint, line, picture, rect, text
+from polymap.report.figures.chart import (
+    BOUND,
+    FOUND,
+    WIDTH_PX,
+    Axis,
+    KeyRow,
+    new_chart,
+    round_axis,
+    ticks_of,
+    unit_after,
+    unit_text,
+)
+from polymap.report.figures.svg import GREY, INK, Picture, fitted, hint, line, rect, text
 
 _ROW = 26.0
 
 
-def sensitivity_svg(answer: Sensitivity) -> Picture:
+def sensitivity_svg(answer: Sensitivity, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a row per resource: the change of the optimum with less of it (above) and with more (below).
 
     answer: of `pm.study.sensitivity`. What rests on a value that is not proven says so.
     """
     answer = expected_kind(answer, Sensitivity, "the answer")
-    frame = Frame(left=220, right=670, top=96, bottom=96 + 2 * _ROW * len(answer.prices))
     others = [other for price in answer.prices for other in (price.lowered, price.raised) if other is not None]
     shares = [_share(answer, other) for other in others if other.value is not None]
-    x = round_axis([min([*shares, -5.0]), max([*shares, 5.0])], frame.left, frame.right)
     told = f"{answer.workload.name} on {answer.arch.name}: {answer.objective} {_value(answer, answer.value)}"
     told += "" if answer.status == "OPTIMAL" else " (not proven)"
-    shapes: Shapes = head("What one change of the machine costs", told)
-    for tick in ticks_of(x):
-        shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")
+    title, high = "What one change of the machine costs", 2 * _ROW * len(answer.prices)
+    layout = new_chart(title, told, width_px, left=220, right=24, high=(high,), key=200)
+    frame = layout.frame
+    x = round_axis([min([*shares, -5.0]), max([*shares, 5.0])], frame.left, frame.right)
+    shapes = frame.uprights([(x.place(tick), f"{tick:+g} %" if tick else "0") for tick in ticks_of(x)])
     for row, price in enumerate(answer.prices):
         top = frame.top + 2 * _ROW * row
         for other, place, colour in ((price.lowered, 0.0, BOUND), (price.raised, _ROW, FOUND)):
             if other is not None:
                 shapes.append(hint(_bar(answer, x, top + place, other, colour), _told(answer, price, other)))
-        shapes.append(text(frame.left - 12, top + _ROW + 4, _name(price), size=12, anchor="end"))
-        shapes.append(line(28, top, frame.right, top, stroke="#eef0f3"))
+        shapes.append(text(frame.left - 12, top + _ROW + 4, fitted(_name(price), frame.left - 28), anchor="end"))
+        shapes.append(line(16, top, frame.right, top, stroke="#eef0f3"))
     shapes.append(line(x.place(0), frame.top, x.place(0), frame.bottom, stroke=INK, width=1.5))
     shapes.append(frame.across(f"change of the best {answer.objective} known"))
-    shapes += [*frame.key(0, BOUND, "less of it (upper bar)"), *frame.key(1, FOUND, "more of it (lower bar)")]
-    return picture(870, frame.bottom + 62, f"Sensitivity: {told}", shapes, answer)
+    key = (KeyRow("box", BOUND, "less of it (upper bar)"), KeyRow("box", FOUND, "more of it (lower bar)"))
+    return layout.picture(f"Sensitivity: {told}", shapes, key, answer)
 
 
 def _share(answer: Sensitivity, other: OtherAmount) -> float:
@@ -62,7 +72,7 @@ def _told(answer: Sensitivity, price: ResourcePrice, other: OtherAmount) -> str:
     return f"{_name(price)} {after} instead of {before}: {_value(answer, answer.value)} -> {value}"
 
 
-def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: str) -> Shapes:
+def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: str) -> list[str]:
     zero = x.place(0)
     if other.value is None:
         return [text(zero + 6, top + 17, other.lack, size=11, fill=colour)]

@@ -16,11 +16,8 @@ from polymap.ir import (
     show_as_picture,
 )
 from polymap.mapping_space import Sample, neighbours, score_mappings
-from polymap.report.figures.axes import grid, log_word
-from polymap.report.figures.chart import FOUND, Frame, head, round_axis
-from polymap.report.figures.svg import GREY, INK, Picture, hint, line, picture, text, tint
-
-FRAME = Frame(left=100, right=520, top=96, bottom=430)
+from polymap.report.figures.chart import FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart, round_axis
+from polymap.report.figures.svg import INK, Picture, hint, line, tint
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +57,26 @@ def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
     return float(np.corrcoef([log10(value) for value in one], [log10(value) for value in other])[0, 1])
 
 
-def smooth_svg(figure: SmoothFigure) -> Picture:
+def smooth_svg(figure: SmoothFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a point per pair, both axes logarithmic and alike; on the diagonal nothing changes."""
     figure = expected_kind(figure, SmoothFigure, "the figure")
     values = [value for pair in figure.pairs for value in pair]
-    x = round_axis(values, FRAME.left, FRAME.right, logarithmic=True)
-    y = round_axis(values, FRAME.bottom, FRAME.top, logarithmic=True)
+    layout = new_chart("Is the space smooth?", figure.title, width_px, high=(334,), key=320)
+    frame = layout.frame
+    x = round_axis(values, frame.left, frame.right, logarithmic=True)
+    y = round_axis(values, frame.bottom, frame.top, logarithmic=True)
     every = max(1, len(figure.pairs) // 4000)
     beside: dict[float, list[float]] = {}
     for own, near in figure.pairs[::every]:
         beside.setdefault(own, []).append(near)
-    shapes = [*head("Is the space smooth?", figure.title), *grid(FRAME, x, y, energy, energy)]
+    shapes = grid(frame, x, y, energy, energy)
     for own, near in beside.items():
         dots = "".join(f"M{x.place(own):.1f},{y.place(each):.1f}h0" for each in near)
         column = f'<path d="{dots}" stroke="{tint(FOUND, 0.5)}" stroke-width="2.6" stroke-linecap="round" fill="none"/>'
         words = f"energy {energy(own)}; neighbours shown: {energy(min(near))} to {energy(max(near))}"
         shapes.append(hint([column], words))
-    shapes.append(line(FRAME.left, FRAME.bottom, FRAME.right, FRAME.top, stroke=INK, more='stroke-dasharray="4 4"'))
-    shapes += [FRAME.across(log_word("energy of a mapping", x)), FRAME.up(log_word("energy of its neighbour", y))]
+    shapes.append(line(frame.left, frame.bottom, frame.right, frame.top, stroke=INK, more='stroke-dasharray="4 4"'))
+    shapes += [frame.across(log_word("energy of a mapping", x)), frame.up(log_word("energy of its neighbour", y))]
     words = (
         ("mappings drawn", exact(figure.mappings)),
         ("pairs of neighbours", exact(len(figure.pairs))),
@@ -85,12 +84,11 @@ def smooth_svg(figure: SmoothFigure) -> Picture:
         ("of unrelated mappings", f"{figure.of_random:.2f}"),
         ("no neighbour is better", f"{exact(figure.minima)} of {exact(figure.mappings)}"),
     )
-    for row, (what, number) in enumerate(words):
-        base = FRAME.top + 14 + 24 * row
-        shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
-        shapes.append(text(FRAME.right + 290, base, number, size=12, anchor="end"))
-    shapes.append(text(FRAME.right + 24, FRAME.top + 150, "Dashed: the neighbour costs the same.", size=11, fill=GREY))
-    return picture(840, 488, f"Costs of neighbours: {figure.title}", shapes, figure)
+    key = [
+        *(KeyRow("", INK, what, number) for what, number in words),
+        KeyRow("dashes", INK, "the neighbour costs as much"),
+    ]
+    return layout.picture(f"Costs of neighbours: {figure.title}", shapes, key, figure)
 
 
 show_as_picture(SmoothFigure, smooth_svg)

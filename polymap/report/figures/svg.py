@@ -135,6 +135,25 @@ def mark_of(x: float, y: float, colour: str, *, hollow: bool) -> str:
     return circle(x, y, 4.5, fill=PAPER if hollow else colour, stroke=colour if hollow else PAPER)
 
 
+def mark(form: str, x: float, y: float, colour: str, radius: float = 6.5) -> list[str]:
+    """Return a mark: dot, ring, square, triangle, diamond or cross."""
+    r = radius
+    if form == "dot":
+        return [circle(x, y, r * 0.8, fill=colour)]
+    if form == "ring":
+        return [circle(x, y, r * 1.25, fill=PAPER, stroke=colour), circle(x, y, r * 0.6, fill=colour, stroke=colour)]
+    if form == "cross":
+        strokes = (((x - r, y - r), (x + r, y + r)), ((x - r, y + r), (x + r, y - r)))
+        return [polyline(ends, stroke=colour, width=3) for ends in strokes]
+    corners = {
+        "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+        "triangle": ((0, -1.15), (1.1, 0.9), (-1.1, 0.9)),
+        "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+    }[form]
+    where = " ".join(f"{x + r * dx:.1f},{y + r * dy:.1f}" for dx, dy in corners)
+    return [f'<polygon points="{where}" fill="{colour}" stroke="{PAPER}" stroke-width="1.2"/>']
+
+
 def text(
     x: float,
     y: float,

@@ -8,9 +8,8 @@ from polymap.costmodel import dataflow, evaluate
 from polymap.formatting import energy, exact, table, times
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
-from polymap.report.figures.axes import Shapes, mark
 from polymap.report.figures.chart import BOUND, FOUND, head
-from polymap.report.figures.svg import GREY, Picture, hint, picture, rect, text
+from polymap.report.figures.svg import GREY, Picture, hint, mark, picture, rect, text
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
@@ -107,7 +106,7 @@ def side_by_side_svg(figure: SideBySide) -> Picture:
     """Return both loop nests, and below them the energy of both by level."""
     figure = expected_kind(figure, SideBySide, "the comparison of two mappings")
     told = f"{figure.title}: {figure.names[0]} ({figure.dataflows[0]}), {figure.names[1]} ({figure.dataflows[1]})"
-    shapes: Shapes = head("Two mappings side by side", told)
+    shapes: list[str] = head("Two mappings side by side", told)
     count = max(map(len, figure.loops))
     for column, (name, lines) in enumerate(zip(figure.names, figure.loops, strict=True)):
         left = 28 + 390 * column
