@@ -264,6 +264,7 @@ def random_data(workload: Workload, types: dict[str, ElementType], seed: int, *,
 def _trial_range(workload: Workload) -> tuple[float, float]:
     """Return the range of random values: positive and away from zero if the program divides or calls functions."""
     plain = {"+", "-", "*", "neg", "max", "min", "?:", "<", "<=", "==", "!=", "&&", "||", "!", "abs", "fabs"}
+    plain |= {"<<", ">>", "&", "|", "^"}
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
     return (-1.0, 1.0) if operations <= plain else (0.5, 1.5)
 

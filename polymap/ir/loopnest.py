@@ -128,7 +128,8 @@ class Index:
 @dataclass(frozen=True, slots=True)
 class Apply:
     """An operation on values: "+", "-", "*", "/", "%", "neg", "max", "min", "?:" with a comparison first, "<", "<=",
-    "==", "!=", "&&", "||", "!" or a pure math function's name ("sqrt", "expf", "fabs", ...)."""
+    "==", "!=", "&&", "||", "!", "<<", ">>" (of the sign too), "&", "|", "^" or a pure math function's name ("sqrt",
+    "expf", "fabs", ...)."""
 
     operation: str
     arguments: tuple[Expression, ...]

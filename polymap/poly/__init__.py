@@ -54,12 +54,15 @@ with lazy(__name__):
         flow_of_values as flow_of_values,
         formula_texts as formula_texts,
         goes_back as goes_back,
+        has_parameters_from as has_parameters_from,
+        largest_number as largest_number,
         may_precede as may_precede,
         not_in_order as not_in_order,
         parameters_of as parameters_of,
         points_of as points_of,
         same_prefix as same_prefix,
         signs_of as signs_of,
+        simplified as simplified,
         union_of as union_of,
     )
     from polymap.poly.scheduler import computed_order as computed_order, tiled_order as tiled_order

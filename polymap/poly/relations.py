@@ -5,6 +5,7 @@ Call these functions inside `with budget():`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -149,6 +150,33 @@ def goes_back(relation: isl.Map, place: int, sign: int) -> bool:
     """Return whether some pair steps against the sign (1 or -1) along a dim."""
     order = relation.order_gt if sign > 0 else relation.order_lt
     return not order(_IN, place, _OUT, place).is_empty()
+
+
+def has_parameters_from(points: isl.Set, least: int) -> bool:
+    """Return whether a set holds for some parameters that are all at least so large."""
+    return not _above(points, least).is_empty()
+
+
+def simplified(points: isl.Set, least: int, most: int) -> isl.Set:
+    """Return a simpler set of parameters: equal to a set where all are from -most to most, or a part of it, equal to it
+    where all are from least to most."""
+    box = isl.Set.universe(points.get_space())
+    for place in range(box.dim(isl.dim_type.param)):
+        box = box.upper_bound_val(isl.dim_type.param, place, value(most))
+    whole = coalesced(points).gist(_above(box, -most))
+    part = coalesced(points.gist(_above(box, least)))
+    return part if part.is_subset(points) else whole
+
+
+def largest_number(points: isl.Set) -> int:
+    """Return the largest number in the constraints of a set, or more."""
+    return max((int(each) for each in re.findall("[0-9]+", points.to_str())), default=0)
+
+
+def _above(points: isl.Set, least: int) -> isl.Set:
+    for place in range(points.dim(isl.dim_type.param)):
+        points = points.lower_bound_val(isl.dim_type.param, place, value(least))
+    return points
 
 
 def parameters_of(points: isl.Set | isl.Map) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ def symbolic_text(found: SymbolicCheckup, *, relations: bool = False) -> str:
 
     relations: with the relation of each dependence as isl prints it.
     """
-    parts = [f"for all values of {', '.join(found.parameters)}", _statements(found)]
+    where = f" with {found.assumed}" if found.assumed else ""
+    parts = [f"for all values of {', '.join(found.parameters)}{where}", _statements(found)]
     lines: list[str] = []
     for each in found.dependences:
         lines.append(_dependence(each))
@@ -58,6 +59,7 @@ def symbolic_document(found: SymbolicCheckup) -> dict[str, object]:
     """Return what `polymap check` prints after the head for a region with symbolic sizes."""
     return {
         "parameters": found.parameters,
+        "assumed": found.assumed,
         "statements": [
             {
                 "name": each.name,

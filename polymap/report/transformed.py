@@ -28,8 +28,10 @@ def transform_text(report: TransformReport) -> str:
 def valid_for(report: TransformReport) -> str:
     """Return for which sizes the new loops run."""
     if report.sizes:
-        given = ", ".join(f"{name} = {size}" for name, size in report.sizes)
+        given = ", ".join([*(f"{name} = {size}" for name, size in report.sizes), *filter(None, [report.assumed])])
         return f"the new loops run for {given}, the original ones elsewhere"
+    if report.assumed:
+        return f"the new loops run where {report.assumed}, the original ones elsewhere"
     return f"for all values of {', '.join(report.parameters)}" if report.parameters else "for the sizes in the text"
 
 

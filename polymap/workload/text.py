@@ -21,6 +21,7 @@ from polymap.ir import (
 from polymap.workload.notation import access_text
 
 _INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
+_BITS = ("<<", ">>", "&", "|", "^")
 
 
 def workload_text(workload: Workload) -> str:
@@ -95,6 +96,8 @@ def _operation(expression: Apply, reads: Sequence[str], within: int) -> str:
         parts = [expression_text(one, reads, binds + (place > 0)) for place, one in enumerate(arguments)]
         text = f" {name} ".join(parts)
         return f"({text})" if binds < within else text
+    if name in _BITS:
+        return f"({f' {name} '.join(expression_text(argument, reads, 3) for argument in arguments)})"
     if name == "?:":
         test, yes, no = (expression_text(argument, reads) for argument in arguments)
         return f"({test} ? {yes} : {no})"

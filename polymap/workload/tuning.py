@@ -27,6 +27,10 @@ class Tuning(NamedTuple):
     """Of a list that sets an array: each is a statement."""
     most_pieces: int = 1024
     """Into which the conditions of an assignment take it apart."""
+    least_assumed: int = 3
+    """Nothing is assumed of sizes that excludes all programs whose sizes are at least this: tiny ones run no loop."""
+    most_size: int = 2**50
+    """Nothing is told of sizes beyond: no array is so large, and sums of some in 64 bits stay right."""
 
     # The preprocessor.
     most_condition_depth: int = 60

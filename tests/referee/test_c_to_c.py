@@ -296,11 +296,11 @@ def test_subscripts_that_may_wrap_around_are_refused(value: str) -> None:
         pm.transform_c(source)
 
 
-def test_a_conversion_that_may_change_a_size_is_refused() -> None:
+def test_a_conversion_that_may_change_a_size_is_assumed_not_to() -> None:
     source = "void f(long n, double A[8]) {{ for (int i = 0; i < {}; i++) A[i] += 1; }}"
-    assert "A[i] += 1" in pm.transform_c(source.format("n"), order="original")
-    with pytest.raises(pm.errors.WorkloadError, match=r"(?s)PM272 'n' may reach what 'int' does not hold.*N=8"):
-        pm.transform_c(source.format("(int)n"), order="original")
+    assert not pm.transform_c(source.format("n"), order="original").report.assumed, "nothing is converted"
+    assumed = pm.transform_c(source.format("(int)n"), order="original").report.assumed
+    assert assumed == "(n <= 2147483647) && (n >= (-2147483648))", "an int holds the size"
 
 
 UNSIGNED = """void f({0} n, {0} m, double A[n + 2][m + 2]) {{
@@ -324,19 +324,25 @@ def test_unsigned_sizes_and_loop_variables(kinds: tuple[str, str], transformatio
 
 
 @pytest.mark.parametrize(
-    "loop",
+    ("loop", "assumed"),
     [
-        "for (unsigned i = 0; i < n - 1; i++)",
-        "for (unsigned i = 0; i < n; i += 2)",
-        "for (unsigned i = 0; i <= n; i++)",
-        "for (unsigned i = n; i > 0; i -= 2)",
-        "for (int i = -1; i < n; i++)",
-        "for (short i = 0; i < n; i++)",
+        ("for (unsigned i = 0; i < n - 1; i++)", "(long)n >= 1"),
+        ("for (unsigned i = 0; i < n; i += 2)", "(long)n <= 4294967294"),
+        ("for (unsigned i = 0; i <= n; i++)", "(long)n <= 4294967294"),
+        ("for (unsigned i = n; i > 0; i -= 2)", "((long)n <= 4294967294) && ((long)n % 2 == 0)"),
+        ("for (short i = 0; i < n; i++)", "(long)n <= 32767"),
     ],
 )
-def test_loops_that_wrap_around_for_some_size_are_refused(loop: str) -> None:
+def test_loops_that_wrap_around_for_some_size_are_read_for_others(loop: str, assumed: str) -> None:
+    source = f"void f(unsigned n, double A[n + 9]) {{ {loop} A[i + 1] += 1; }}"
+    text = pm.transform_c(source, order="original", tile=1)
+    assert text.report.assumed == assumed, "for these sizes nothing wraps around"
+    assert f"if ({assumed}) {{" in text, "the new loops run for these alone"
+
+
+def test_loops_that_wrap_around_for_every_size_are_refused() -> None:
     with pytest.raises(pm.errors.WorkloadError, match="PM272"):
-        pm.transform_c(f"void f(unsigned n, double A[n + 9]) {{ {loop} A[i + 1] += 1; }}")
+        pm.transform_c("void f(unsigned n, double A[n + 9]) { for (int i = -1; i < n; i++) A[i + 1] += 1; }")
 
 
 @pytest.mark.slow

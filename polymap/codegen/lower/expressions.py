@@ -9,7 +9,7 @@ from polymap.codegen.lower.elements import c_type_of
 from polymap.codegen.lower.tiles import Values, affine_expr
 from polymap.ir import Apply, Convert, Expression, Index, Number, Read
 
-_BINARY = ("+", "-", "*", "/", "%", "<", "<=", "==", "!=", "&&", "||")
+_BINARY = ("+", "-", "*", "/", "%", "<", "<=", "==", "!=", "&&", "||", "<<", ">>", "&", "|", "^")
 
 
 def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Values) -> Expr:

@@ -32,7 +32,7 @@ from polymap.codegen.lower.ast import (
 
 _PRECEDENCE = {
     symbol: binds
-    for binds, symbols in enumerate(("||", "&&", "|", "== !=", "< <= > >=", "<<", "+ -", "* / %"), start=1)
+    for binds, symbols in enumerate(("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"), start=1)
     for symbol in symbols.split()
 }
 
@@ -113,7 +113,7 @@ def expression(value: Expr, outer: int = 0) -> str:
         case Binary(symbol, left, right):
             own = _PRECEDENCE[symbol]
             text = f"{expression(left, own)} {symbol} {expression(right, own + 1)}"
-            return f"({text})" if own < outer or (outer and own <= 6) else text
+            return f"({text})" if own < outer or (outer and own <= 8) else text
         case Element(array, index):
             return array + "".join(f"[{expression(i)}]" for i in index)
         case Invoke(function, arguments):

@@ -55,6 +55,9 @@ class Names:
         )
 
 
+_PLAIN = Names("c", "min", "max", "floor")
+
+
 @dataclass(frozen=True, slots=True)
 class LoopPragma:
     """A loop that gets a pragma. position: in the times. statements: inside. independent: its iterations must be."""
@@ -125,6 +128,14 @@ def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:
     nothing = Region((), (), frozenset(), frozenset(), frozenset(), {}, {})
     found = _Loops(nothing, {}, {}, (), Parallel(), names).expression(build.expr_from_pw_aff(value))
     return printed(found)
+
+
+def assumption_of(region: Region, names: Names = _PLAIN) -> str:
+    """Return the C condition on the parameters under which the region was read, "" for none."""
+    if region.assumed is None:
+        return ""
+    build = isl.AstBuild.from_context(isl.Set.universe(isl.Space.params_alloc(region.assumed.get_ctx(), 0)))
+    return printed(_Loops(region, {}, {}, (), Parallel(), names).expression(build.expr_from_set(region.assumed)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ class Region:
     variables: declarations of the region, without initial values. names: their names. inside: those declared in loops.
     counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
     it. values: of fixed parameters. result: what the function returns behind the loops, if it is read. stands_for:
-    statement whose instances are tiles -> the statement that it replaces.
+    statement whose instances are tiles -> the statement that it replaces. assumed: the sizes without a value for which
+    all this holds, None for all.
     """
 
     statements: tuple[SourceStatement, ...]
@@ -107,6 +108,7 @@ class Region:
     values: Mapping[str, int]
     result: CExpression | None = None
     stands_for: Mapping[str, str] = field(default_factory=dict[str, str])
+    assumed: Set | None = None
 
 
 def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
@@ -131,9 +133,10 @@ def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_piec
         frozenset(variables),
         frozenset(each.name for each in map(nest.variables.by_tensor.__getitem__, nest.local) if each.around),
         nest.counters,
-        {name: SPELLING.get(nest.parameters[name], "") for name in sorted(_parameters(found))},
+        {name: SPELLING.get(nest.parameters[name], "") for name in sorted(_parameters(found, nest.assumed))},
         dict(sizes),
         nest.result,
+        assumed=nest.assumed,
     )
 
 
@@ -159,8 +162,10 @@ def _local_variables(program: CProgram, nest: Nest, file: str) -> dict[str, str]
     return found
 
 
-def _parameters(statements: Sequence[SourceStatement]) -> set[str]:
-    sets = [points for each in statements for points in (each.domain, *(one.elements for one in each.references))]
+def _parameters(statements: Sequence[SourceStatement], assumed: Set | None) -> set[str]:
+    sets: list[Set | Map] = [] if assumed is None else [assumed]
+    for each in statements:
+        sets += [each.domain, *(one.elements for one in each.references)]
     return {name for points in sets for name in parameters_of(points)}
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from polymap.codegen.source.dependences import conflicts_of, time_map
+from polymap.codegen.source.loops import assumption_of
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_text
@@ -66,13 +67,14 @@ class SymbolicLoop:
 @dataclass(frozen=True, slots=True, repr=False)
 class SymbolicCheckup(Shown):
     """Properties that hold for all values of the parameters. bands: perfectly nested loops in maximal permutable runs,
-    which may be tiled."""
+    which may be tiled. assumed: a condition of C on the parameters under which all this holds, "" for all values."""
 
     parameters: tuple[str, ...]
     statements: tuple[SymbolicStatement, ...]
     dependences: tuple[SymbolicDependence, ...]
     loops: tuple[SymbolicLoop, ...]
     bands: tuple[tuple[tuple[str, ...], ...], ...]
+    assumed: str = ""
 
 
 @answers_in_words
@@ -97,6 +99,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
             tuple(each.told() for each in pairs),
             tuple(_loops(loops_in(roots), pairs)),
             tuple(_bands(chains_in(roots), pairs)),
+            assumption_of(region),
         )
 
 

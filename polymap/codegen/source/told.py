@@ -56,6 +56,7 @@ class TransformReport(Shown):
     order: its name, "" where the text was left as it is, for `reason`. changes: what the choice says of itself, in
     words. nests: statements that share their outermost loop in the new text, () where it was left. ground: what is
     expected of the new order, and how that is known. lines: the first and the last of the original's region.
+    assumed: a condition of C on the parameters under which the new loops run, "" for all values.
     """
 
     file: str
@@ -72,6 +73,7 @@ class TransformReport(Shown):
     sizes: tuple[tuple[str, int], ...]
     parameters: tuple[str, ...]
     lines: tuple[int, int]
+    assumed: str = ""
 
 
 class TransformedC(str):

@@ -17,7 +17,7 @@ from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
 from polymap.codegen.source.given import demanded_loops, given_times, workload_of_text
-from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
+from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, assumption_of, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
@@ -124,6 +124,7 @@ def _report(
         sizes=sizes_of(sizes),
         parameters=tuple(name for name in region.parameters if name not in sizes),
         lines=(place.first, place.last),
+        assumed=assumption_of(region) if new else "",
     )
 
 
@@ -361,25 +362,26 @@ def _text(
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
     if region.result is not None:
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
-    code = "\n".join(lines)
+    tests = _tests(region, program, names)
+    code = "\n".join((*lines, *tests))
     macros = [(key, text) for key, text in names.definitions() if f"{key}(" in code]
     lines = [
         *_remark(region, times, name),
         *(f"#define {text}" for _, text in macros),
-        *_guard_block(lines, region, place, program),
+        *_guard_block(lines, tests, place),
         *(f"#undef {key}" for key, _ in macros),
     ]
     _check_macros(code, region, place, program)
     begin = "" if place.before.endswith("\n") else "\n"
-    top, lines = _conditional(lines, region, place, program)
+    top, lines = _conditional(lines, place, program, is_guarded=bool(tests))
     text = top + place.before + begin + "\n".join(lines) + "\n" + place.after
     return Written(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
-def _conditional(lines: list[str], region: Region, place: RegionText, program: CProgram) -> tuple[str, list[str]]:
+def _conditional(lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool) -> tuple[str, list[str]]:
     """Return the text above the file, and the new text with the original for other options of the compiler."""
     conditions = conditions_of(program, place)
-    if not _parameters_of_sizes(region, program):  # else the original stands in it, with its directives
+    if not is_guarded:  # else the original stands in it, with its directives
         lines = [*lines, *place.directives]
     if not (conditions.here or conditions.above):
         return "", lines
@@ -409,20 +411,21 @@ def _check_macros(code: str, region: Region, place: RegionText, program: CProgra
         raise WorkloadError(Mistake("PM281", what, "Define it above them."))
 
 
-def _parameters_of_sizes(region: Region, program: CProgram) -> dict[str, int]:
-    """Return the parameters on whose given values the new loops rely."""
+def _tests(region: Region, program: CProgram, names: Names) -> list[str]:
+    """Return the conditions on parameters on which the new loops rely: given values, and what was assumed of others."""
     arrays = {each.array for statement in region.statements for each in statement.references}
     words = sorted(program.prepared.words - arrays)
-    return {word: region.values[known] for word in words if (known := known_name(word, region.values)) is not None}
+    values = [(word, known_name(word, region.values)) for word in words]
+    given = [f"{word} == {region.values[known]}" for word, known in values if known is not None]
+    assumed = assumption_of(region, names)
+    return [*given, assumed] if assumed else given
 
 
-def _guard_block(lines: list[str], region: Region, place: RegionText, program: CProgram) -> list[str]:
-    """Return the loops in a block of their own; for given sizes with the original as the alternative."""
-    tests = _parameters_of_sizes(region, program)
+def _guard_block(lines: list[str], tests: Sequence[str], place: RegionText) -> list[str]:
+    """Return the loops in a block of their own; under conditions with the original as the alternative."""
     if not tests:
         return ["{", *lines, "}"]
-    test = " && ".join(f"{word} == {size}" for word, size in tests.items())
-    return [f"if ({test}) {{", *lines, "} else {", place.region.strip("\n"), "}"]
+    return [f"if ({' && '.join(tests)}) {{", *lines, "} else {", place.region.strip("\n"), "}"]
 
 
 def _free_prefix(words: frozenset[str]) -> str:

@@ -69,7 +69,8 @@ def _is_covered(problem: Problem, measure: Measure) -> bool:
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
     single = [own[0] for own in lacking if own]
     return (
-        all(len(own) <= 1 for own in lacking)
+        bool(problem.dims)
+        and all(len(own) <= 1 for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
         and not problem.rules

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 from polymap.inputs import shown
-from polymap.ir import Affine, Floor, affine, bounds, did_you_mean
-from polymap.poly import budget, integer_set
+from polymap.ir import Affine, Floor, affine, bounds, did_you_mean, dim
+from polymap.poly import Counter, Frame, Set, budget, integer_set
 from polymap.workload.c.tree import (
     COMPARISONS,
     MAXIMA,
@@ -33,7 +33,17 @@ from polymap.workload.c.tree import (
     piecewise_condition,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, keeps_values, limits, promoted
+from polymap.workload.c.types import (
+    FLOATS,
+    SPELLING,
+    bits_of,
+    common,
+    holds,
+    is_unsigned,
+    keeps_values,
+    limits,
+    promoted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,9 @@ class Scope:
     (dims) known; constraints: what holds for them here. variables: names that stand for data. counters: the names of
     all loop variables of the program; changed: of all variables that the program sets. parameters: the dims that stand
     for sizes without a value; None where every size has one. With parameters a dim ranges over its C type, and signed
-    arithmetic is taken not to overflow: C leaves that undefined.
+    arithmetic is taken not to overflow: C leaves that undefined. assume: takes the values of the sizes for which
+    something would wrap around, and tells whether it may be assumed that they do not occur; None where nothing may be.
+    excluded: whether that is assumed already; None where nothing is.
     """
 
     integers: Mapping[str, Affine]
@@ -55,6 +67,27 @@ class Scope:
     counters: frozenset[str]
     changed: frozenset[str] = frozenset()
     parameters: frozenset[str] | None = None
+    assume: Callable[[Set], bool] | None = None
+    excluded: Callable[[Set], bool] | None = None
+
+    def assumes(self, *outside: Affine) -> bool:
+        """Return whether it is assumed that no instance satisfies one of these constraints (each >= 0)."""
+        asked = [each for each in (self.excluded, self.assume) if each is not None]
+        if not asked:
+            return False
+        wrong = reduce(Set.union, map(self._sizes_with, outside))
+        return any(each(wrong) for each in asked)
+
+    def _sizes_with(self, constraint: Affine) -> Set:
+        """Return the sizes, inside their types, for which some instance satisfies a constraint."""
+        constraints = (*self.constraints, constraint)
+        names = sorted({name for each in constraints for name in each.dims})
+        sizes = [name for name in names if name in (self.parameters or ())]
+        counters = tuple(Counter(name, name, 0, 1) for name in names if name not in sizes)
+        own = tuple(Counter(name, name, limits(self.types.get(name) or "int64")[0], 1) for name in sizes)
+        box = [each for name in sizes for each in (dim(name), -dim(name) + (self.extents[name] - 1))]
+        with budget(what="for which sizes an integer stays in the range of its type"):
+            return Frame("", counters, own, self.extents).points((*constraints, *box)).params()
 
     def excludes(self, constraint: Affine) -> bool:
         """Return whether no instance satisfies a constraint (>= 0)."""
@@ -94,10 +127,17 @@ def whole_of(expression: CExpression, scope: Scope) -> Whole:
             return _sound(expression, replace(inner, value=-inner.value), scope)
         case Unary("+", operand):
             return _promoted(operand, scope)
+        case Unary("~", operand):
+            inner = _promoted(operand, scope)
+            return _sound(expression, replace(inner, value=-inner.value - 1), scope)
         case Cast(kind, operand) if kind not in FLOATS:
             return converted(operand, whole_of(operand, scope), kind, scope)
         case Binary("+" | "-" | "*" | "/" | "%", left, right):
             return _operation(expression, *_alike(left, right, scope), scope)
+        case Binary("<<" | ">>"):
+            return _shifted(expression, scope)
+        case Binary("&" | "|" | "^", left, right):
+            return _masked(expression, *_alike(left, right, scope), scope)
         case Binary() | Unary():
             return Whole(truth(formula_of(expression, scope), scope.extents), "int32")
         case Choice(condition, then, other):
@@ -125,10 +165,10 @@ def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
 
 def _checked(expression: CExpression, value: Affine, kind: str, scope: Scope) -> Affine:
     """Return the value; Refused if it does not fit the type in some instance."""
-    if fits(value, kind, scope):
+    least, largest = limits(kind)
+    if fits(value, kind, scope) or scope.assumes(value - largest - 1, -value + (least - 1)):
         return value
     low, high = bounds(value, scope.extents)
-    least, _ = limits(kind)
     found, spelling = low if low < least else high, SPELLING[kind]
     what = f"{shown(render(expression))} reaches {found}, which '{spelling}' does not hold"
     wraps = "It would wrap around." if is_unsigned(kind) else "What happens then is undefined in C."
@@ -260,6 +300,31 @@ def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope
     return quotient if right.constant > 0 else -quotient
 
 
+def _shifted(expression: Binary, scope: Scope) -> Whole:
+    """Return a shift by a constant; that of a negative integer to the right rounds down, as gcc and clang do."""
+    whole, by = _promoted(expression.left, scope), affine_of(expression.right, scope)
+    if by.terms or not 0 <= by.constant < (32 if whole.kind is None else bits_of(whole.kind)):
+        what = f"{shown(render(expression))} shifts by no constant, or by more than there are bits"
+        raise Refused("PM262", expression.line, what, "Shift by a number less than the bits of the integer.")
+    if expression.operator == "<<":
+        return _sound(expression, replace(whole, value=whole.value * 2**by.constant), scope)
+    return replace(whole, value=floored(seen(expression.left, whole, scope), 2**by.constant))
+
+
+def _masked(expression: Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
+    """Return `x & 3` as x modulo 4; others only of constants."""
+    one, other = seen(expression.left, left, scope), seen(expression.right, right, scope)
+    one, other = (other, one) if not one.terms else (one, other)
+    if not one.terms and not other.terms:
+        bits = {"&": int.__and__, "|": int.__or__, "^": int.__xor__}[expression.operator]
+        return replace(left, value=Affine((), bits(one.constant, other.constant)))
+    modulus = other.constant + 1
+    if other.terms or expression.operator != "&" or modulus < 1 or modulus & other.constant:
+        what = f"{shown(render(expression))} is not affine"
+        raise Refused("PM262", expression.line, what, "x & 1, x & 3, x & 7 and so on are.")
+    return replace(left, value=one - floored(one, modulus) * modulus)
+
+
 def _cut(value: Affine, divisor: int, scope: Scope) -> Affine:
     """Return value / divisor, truncated towards zero."""
     low, high = bounds(value, scope.extents)
@@ -288,6 +353,7 @@ def _choice(expression: CExpression, condition: Formula, then: Affine, other: Af
 
 def rules_of(scope: Scope) -> Rules:
     """Return what is told of conditions and subscripts of loop counters alone in a scope; other names are data."""
+    scope = replace(scope, assume=None)
 
     def is_read(read: Callable[[CExpression, Scope], object], expression: CExpression) -> bool:
         try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import is_name, shown
 from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
 from polymap.poly import budget, integer_set
 from polymap.workload.c.affine import Scope, affine_of, outside_its_loop
-from polymap.workload.c.tree import Assign, Binary, Choice, Item, Name, Refused, render
+from polymap.workload.c.linear import Linear, NotStaticError, by_rows, linear, strides_of, term
+from polymap.workload.c.tree import Assign, Binary, CExpression, Choice, Item, Name, Refused, kind_of, render
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
 
@@ -36,13 +38,15 @@ class Variable:
 class Variables:
     """All variables of a program by the name of their tensor; `words`: names that occur in the source.
 
-    unknown: the element type of variables without a declaration.
+    unknown: the element type of variables without a declaration. strides: tensor of one subscript -> the sizes without
+    a value that are the lengths of its rows, the last axis first.
     """
 
     words: frozenset[str]
     unknown: str = "int32"
     by_tensor: dict[str, Variable] = field(default_factory=dict[str, Variable])
     undeclared: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    strides: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def declare(
         self,
@@ -76,7 +80,47 @@ class Variables:
             what = f"{shown(render(place))} has {len(written)} subscripts, '{name}' has {len(variable.shape)}"
             raise Refused("PM268", place.line, f"{what} (line {variable.line})", "Every axis needs its subscript.")
         own = tuple(dim(each) for each in variable.around)
-        return Access(variable.tensor, (*own, *(affine_of(each, scope) for each in written)))
+        return Access(variable.tensor, (*own, *self._index(variable.tensor, written, scope)))
+
+    def _index(self, tensor: str, written: tuple[CExpression, ...], scope: Scope) -> tuple[Affine, ...]:
+        """Return the subscripts; of `A[i * m + j]`, where m has no value, i and j, assuming that 0 <= j < m."""
+        if tensor not in self.strides:
+            try:
+                return tuple(affine_of(each, scope) for each in written)
+            except Refused as refused:
+                if scope.assume is not None and refused.code == "PM262" and len(written) == 1:
+                    self._note_strides(tensor, written[0], scope)
+                raise
+        index = list[Affine]()
+        try:
+            whole = linear(written[0], {}, lambda name: name not in scope.integers)
+        except NotStaticError:
+            affine_of(written[0], scope)  # tells why
+            what = f"{shown(render(written[0]))} is no sum of elements and rows of '{self.strides[tensor][-1]}'"
+            raise Refused("PM262", written[0].line, what, "Other subscripts of the array are.") from None
+        for name in self.strides[tensor]:
+            for alone, more in ((False, 0), (True, 0), (True, 1)):  # m - 1 - j; j + m; (n - i) * m - 1 - j
+                row, rest = by_rows(whole, name, alone=alone)
+                row -= Linear((), more)
+                rest += term(Name(name, written[0].line)).times(more)
+                column = affine_of(rest.expression(written[0].line), scope)
+                if scope.assumes(-column - 1, column - scope.integers[name]):
+                    break
+            else:
+                what = f"{shown(render(written[0]))} is taken for a row of '{name}' elements and one of these"
+                raise Refused("PM262", written[0].line, what, f"It leaves its row, for all {name}.")
+            whole = row
+            index.insert(0, column)
+        return (affine_of(whole.expression(written[0].line), scope), *index)
+
+    def _note_strides(self, tensor: str, index: CExpression, scope: Scope) -> None:
+        """Note that a subscript is one of rows, if it is: the program is then read again."""
+        kind = kind_of(index, lambda place: scope.types.get(place.name) if isinstance(place, Name) else None)
+        with suppress(NotStaticError):
+            whole = linear(index, {}, lambda name: name not in scope.integers)
+            strides = strides_of(whole, scope.parameters or ())
+            if strides and kind != "uint32":  # it may wrap around
+                self.strides[tensor] = strides
 
 
 def _check_name(name: str, line: int) -> None:

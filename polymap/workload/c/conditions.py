@@ -143,8 +143,8 @@ class _Reader:
             if value >= _BITS:
                 raise WrongConditionError(f"the number {token[:40]} is too large")
             return _wrapped(value, "u" in suffix.lower() or value >= _HALF)
-        if token[:1] == "'" and (len(token) == 3 or token[1:-1] in _ESCAPES):
-            return _Number(_ESCAPES.get(token[1:-1], ord(token[1])))
+        if (value := character(token)) is not None:
+            return _Number(value)
         raise WrongConditionError(f"'{token[:40]}' is not expected there" if token else "it ends too early")
 
     def _word(self, word: str) -> _Value:
@@ -210,3 +210,10 @@ def _operation(sign: str, left: _Value, right: _Value) -> _Value:
             return _wrapped(one | other, unsigned)
         case _:
             return _wrapped(one ^ other, unsigned)
+
+
+def character(token: str) -> int | None:
+    """Return the value of a character constant, None for other tokens."""
+    if token[:1] != "'" or not token.isascii():
+        return None
+    return _ESCAPES.get(token[1:-1], ord(token[1]) if len(token) == 3 else None)

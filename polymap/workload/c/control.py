@@ -9,6 +9,7 @@ what stands before the test once more in front of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from pycparser import c_ast
@@ -17,8 +18,10 @@ from polymap.workload.c.expressions import Expressions, children, negated, node_
 from polymap.workload.c.tree import (
     Assign,
     Binary,
+    Block,
     CExpression,
     CStatement,
+    Declare,
     For,
     If,
     Literal,
@@ -44,8 +47,20 @@ class Reader(Protocol):
 
 def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     """Return a loop that counts in its body: what runs before its test is written twice."""
-    before, test = nodes_at(node, "init"), nodes_at(node, "cond")
-    body = [*_items(node_at(node, "stmt")), *nodes_at(node, "next")]
+    before, test = _listed(nodes_at(node, "init")), nodes_at(node, "cond")
+    body, steps = items_of(node_at(node, "stmt")), _listed(nodes_at(node, "next"))
+    after: list[c_ast.Node] = []
+    step = _step_of(test[0]) if test and not isinstance(node, c_ast.DoWhile) else None
+    is_falling = False
+    if step is not None:  # i-- > 0
+        counter, zero = node_at(step, "expr"), c_ast.Constant("int", "0")
+        own = [each for each in reader.statements(before) if isinstance(each, Declare)]
+        is_falling = not steps and len(own) == 1 and not (own[0].element_type or "u").startswith("u")
+        test = [c_ast.BinaryOp(">=" if is_falling else ">", counter, zero, node.coord)]
+        body, after = ([*without_continue(body), step] if is_falling else [step, *body]), [] if own else [step]
+    if isinstance(node, c_ast.For) or step is not None:
+        body = without_continue(body)
+    body += _with_last(steps, set(_names(test)))
     ends = [place for place, each in enumerate(body) if _is_exit(each)]
     breaks = sum(isinstance(each, c_ast.Break | c_ast.Continue) for each in _every(body))
     if breaks != len(ends) or len(ends) > (0 if test and not _is_true(test[0]) else 1):
@@ -61,7 +76,23 @@ def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
         raise Refused("PM263", line, "the loop is unbounded: it has no condition", "Write for (i = 0; i < N; i++).")
     kind = "a do loop" if isinstance(node, c_ast.DoWhile) else "a while loop"
     counted = _counted(reader, kind, _plain_test(reader.expressions.read(test[0])), body, line)
-    return [*reader.statements(before), counted]
+    starts = list(reader.statements(before))
+    loop = _started(counted, starts)
+    if is_falling:
+        loop = replace(loop, start=Binary("-", loop.start, Literal("1", 1, line), line))
+    return [Block((*starts, loop, *reader.statements(after)))]
+
+
+def _started(loop: For, before: list[CStatement]) -> For:
+    """Return the loop from the value that its head declares its variable with, which is removed from the statements
+    before it; as it is where another of these names the variable."""
+    for each in before:
+        if isinstance(each, Declare) and each.name == loop.variable and each.value is not None:
+            others = [other.value for other in before if isinstance(other, Declare) and other is not each]
+            if not any(value is not None and loop.variable in names_of(value) for value in others):
+                before.remove(each)
+                return replace(loop, start=each.value, element_type=each.element_type)
+    return loop
 
 
 def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast.Node], line: int) -> For:
@@ -70,9 +101,14 @@ def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast
     every = [each for each in all_statements(body) if isinstance(each, Assign) and isinstance(each.target, Name)]
     moved = [array_of(each.target) for each in every if array_of(each.target) in names_of(test)]
     last = body[-1] if body else None
-    if isinstance(last, Assign) and moved == [array_of(last.target)] and last.operator in ("+=", "-="):
+    if (
+        isinstance(last, Assign)
+        and isinstance(last.target, Name)
+        and moved.count(array_of(last.target)) == 1
+        and last.operator in ("+=", "-=")
+    ):
         step = last.value if last.operator == "+=" else negated(last.value, line)
-        return For(moved[0], Name(moved[0], line), test, step, None, body[:-1], line)
+        return For(last.target.name, last.target, test, step, None, body[:-1], line)
     if not moved:
         raise Refused("PM261", line, f"{kind} cannot be read", "Write for (i = 0; i < N; i++).")
     name = f"turn_{line}"
@@ -87,7 +123,7 @@ def switch(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     chain: tuple[CStatement, ...] = ()
     labels: list[c_ast.Node] = []
     cases: list[tuple[list[c_ast.Node], list[c_ast.Node]]] = []
-    items = _items(node_at(node, "stmt"))
+    items = items_of(node_at(node, "stmt"))
     for each in items:
         labels.append(each)
         inside = nodes_at(each, "stmts") if isinstance(each, c_ast.Case | c_ast.Default) else []
@@ -113,7 +149,63 @@ def switch(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     return list(chain)
 
 
-def _items(node: c_ast.Node) -> list[c_ast.Node]:
+def is_plain(node: c_ast.Node) -> bool:
+    """Return whether a `for` sets, asks and changes one variable."""
+    init, test, step = (nodes_at(node, field) for field in ("init", "cond", "next"))
+    is_whole = bool(init and test and step) and len(_listed(init)) == len(_listed(step)) == 1
+    return is_whole and _step_of(test[0]) is None
+
+
+def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:
+    """Return the statements of a loop's body where what `if (...) continue;` skips stands in its other branch; others
+    stay as they are."""
+    for place, each in enumerate(items):
+        if not isinstance(each, c_ast.If):
+            continue
+        sides = [
+            items_of(side) for name in ("iftrue", "iffalse") for side in nodes_at(each, name) or [c_ast.Compound([])]
+        ]
+        jumps = [bool(side) and isinstance(side[-1], c_ast.Continue) for side in sides]
+        if any(jumps):
+            rest = [c_ast.Compound(without_continue(items[place + 1 :]), each.coord)]
+            one, other = (
+                c_ast.Compound(side[:-1] if jump else [*side, *rest], each.coord)
+                for side, jump in zip(sides, jumps, strict=True)
+            )
+            return [*items[:place], c_ast.If(node_at(each, "cond"), one, other, each.coord)]
+    return list(items)
+
+
+def _listed(nodes: Sequence[c_ast.Node]) -> list[c_ast.Node]:
+    """Return what commas part."""
+    fields: dict[type[c_ast.Node], str] = {c_ast.ExprList: "exprs", c_ast.DeclList: "decls"}
+    return [part for each in nodes for part in (nodes_at(each, fields[type(each)]) if type(each) in fields else [each])]
+
+
+def _step_of(test: c_ast.Node) -> c_ast.Node | None:
+    """Return the step in a test `i--` or `i-- > 0`, None in others."""
+    step = node_at(test, "left") if isinstance(test, c_ast.BinaryOp) and text_at(test, "op") in (">", "!=") else test
+    if step is not test and getattr(node_at(test, "right"), "value", "") != "0":
+        return None
+    found = isinstance(step, c_ast.UnaryOp) and text_at(step, "op") == "p--"
+    return step if found and isinstance(node_at(step, "expr"), c_ast.ID) else None
+
+
+def _names(nodes: Sequence[c_ast.Node]) -> Iterator[str]:
+    return (text_at(each, "name") for each in _every(nodes) if isinstance(each, c_ast.ID))
+
+
+def _with_last(steps: Sequence[c_ast.Node], asked: set[str]) -> list[c_ast.Node]:
+    """Return the steps of a loop, that of a variable in its test last where no other step reads it."""
+    targets = [next(_names([each]), "") for each in steps]
+    for place, name in enumerate(targets):
+        others = [each for at, each in enumerate(steps) if at != place]
+        if name in asked and name not in _names(others):
+            return [*others, steps[place]]
+    return list(steps)
+
+
+def items_of(node: c_ast.Node) -> list[c_ast.Node]:
     """Return the statements of a block, or the one statement."""
     return nodes_at(node, "block_items") if isinstance(node, c_ast.Compound) else [node]
 
@@ -130,7 +222,7 @@ def _is_exit(node: c_ast.Node) -> bool:
     """Return whether a statement is `if (...) break;`."""
     if not isinstance(node, c_ast.If) or nodes_at(node, "iffalse"):
         return False
-    inside = _items(node_at(node, "iftrue"))
+    inside = items_of(node_at(node, "iftrue"))
     return len(inside) == 1 and isinstance(inside[0], c_ast.Break)
 
 

@@ -262,7 +262,7 @@ class _Walker:
         self.facts.pop()
         ends = self._ends(replace(loop, condition=condition), inner, own, exits)
         if counter in self.names:
-            ends[counter] = chosen(first, self._after(loop, condition), self._linear(start, {}))
+            ends[counter] = chosen(first, self._after(loop, condition), self._value(counter, start, {}))
         declared = {each.name for each in all_statements(each.body) if isinstance(each, Declare)}
         ends |= {name: _unset(name) for name in declared & self.names}
         whole = (replace(loop, condition=condition, body=body),) if body else ()
@@ -303,7 +303,7 @@ class _Walker:
         if any(each.endswith("@") for each in value.names):
             return None
         earlier = Name(loop.variable, line)
-        one = self._linear(earlier, {}) - self._value(name, loop.step, {})
+        one = self._value(name, earlier, {}) - self._value(name, loop.step, {})
         last = linear(value.expression(line), {loop.variable: one}, self.data.__contains__)
         return chosen(Binary("==", earlier, loop.start, line), before, last)
 

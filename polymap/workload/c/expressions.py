@@ -11,6 +11,7 @@ from typing import cast
 from pycparser import c_ast, c_generator
 
 from polymap.inputs import shown
+from polymap.workload.c.conditions import character
 from polymap.workload.c.tree import (
     Binary,
     Call,
@@ -23,7 +24,7 @@ from polymap.workload.c.tree import (
     Refused,
     Unary,
 )
-from polymap.workload.c.types import decimal, literal_type
+from polymap.workload.c.types import bits_of, decimal, literal_type
 from polymap.workload.tuning import TUNING
 
 _TYPES = {
@@ -34,18 +35,13 @@ _TYPES = {
 }  # fmt: skip
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
-_BINARY = ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
 _NO_VALUES = {  # what it is called, and what would work
     "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
-    "~": ("a bit operation", "-x - 1 is the same as ~x."), "sizeof": ("sizeof", "Write the number."),
+    "sizeof": ("sizeof", "Write the number."),
     "Assignment": ("an assignment inside an expression", "Write separate assignments."),
     "ExprList": ("a comma", "Write separate assignments."),
     "StructRef": ("a member of a structure", "Give it an array of its own."),
 }  # fmt: skip
-_SHIFTS = {
-    "<<": "x * 2 is the same as x << 1.",
-    ">>": "x / 2 is the same as x >> 1 where x is not negative (else / rounds up, >> down).",
-}
 
 
 def node_at(node: c_ast.Node, field: str) -> c_ast.Node:
@@ -129,12 +125,8 @@ class Expressions:
             case c_ast.UnaryOp():
                 return self._unary(node, depth)
             case c_ast.BinaryOp():
-                operator = text_at(node, "op")
-                if operator not in _BINARY:
-                    hint = _SHIFTS.get(operator, "+ - * / %, comparisons, && and || are.")
-                    raise Refused("PM261", line, f"the operator '{operator}' cannot be read{_text(node)}", hint)
                 left, right = (self.read(node_at(node, side), depth + 1) for side in ("left", "right"))
-                return Binary(operator, left, right, line)
+                return Binary(text_at(node, "op"), left, right, line)
             case c_ast.TernaryOp():
                 fields = ("cond", "iftrue", "iffalse")
                 condition, then, other = (self.read(node_at(node, field), depth + 1) for field in fields)
@@ -160,9 +152,12 @@ class Expressions:
             raise Refused("PM261", line, "a subscript of something that is no array's name", "Write it as A[i][j].")
         return Item(text_at(base, "name"), tuple(reversed(index)), line)
 
-    def _unary(self, node: c_ast.Node, depth: int) -> Unary:
+    def _unary(self, node: c_ast.Node, depth: int) -> CExpression:
         operator, line = text_at(node, "op"), self.line(node)
-        if operator not in ("-", "+", "!"):
+        if operator == "sizeof" and isinstance(node_at(node, "expr"), c_ast.Typename):
+            size = bits_of(self.element_type(node_at(node_at(node, "expr"), "type"))) // 8
+            return Literal(decimal(size, "uint64"), size, line, "uint64")
+        if operator not in ("-", "+", "!", "~"):
             step = f"'{operator.strip('p')}' inside an expression", "Write separate assignments."
             what, hint = _NO_VALUES.get(operator, step)
             raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
@@ -208,6 +203,8 @@ def _literal(kind: str, text: str, line: int) -> Literal:
     whole = _INTEGER.fullmatch(text)
     if whole and "char" not in kind:
         return _integer(text, whole.group(1), whole.group(2), line)
+    if kind == "char" and (value := character(text)) is not None:
+        return Literal(text, value, line)
     point = _FLOAT.fullmatch(text)
     if point is None or "char" in kind or kind == "string":
         what = f"the character {text}" if "char" in kind else shown(text)

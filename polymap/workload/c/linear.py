@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from polymap.workload.c.tree import (
+    BITS,
     COMPARISONS,
     MAXIMA,
     MINIMA,
@@ -127,9 +129,9 @@ def linear(expression: CExpression, values: Mapping[str, Linear], is_data: Calla
             return _divided(expression.operator, own(left), own(right), line)
         case Choice(condition, then, other):
             return chosen(inside(condition), own(then), own(other))
-        case Binary(operator) if operator in (*COMPARISONS, "&&", "||"):
+        case Binary(operator) if operator in (*COMPARISONS, *BITS, "&&", "||"):
             return term(rebuilt(expression, inside))
-        case Unary("!"):
+        case Unary("!" | "~"):
             return term(rebuilt(expression, inside))
         case Call(function) if function in _FUNCTIONS:
             return term(rebuilt(expression, inside))
@@ -147,6 +149,49 @@ def _divided(operator: str, left: Linear, right: Linear, line: int) -> Linear:
     if operator == "/" and right == Linear((), 1):
         return left
     return term(Binary(operator, left.expression(line), right.expression(line), line))
+
+
+def strides_of(whole: Linear, sizes: Collection[str]) -> tuple[str, ...]:
+    """Return the sizes by which a sum is one over rows, the last axis first: `(i * m + j) * n + k` -> n, m.
+
+    () where it has no product of a size, or no size is a factor of all its products.
+    """
+    products = [factors for factors in map(_factors, whole.terms) if len(factors) > 1]
+    if not products:
+        return ()
+    for name in sorted(set(sizes).intersection(*products)):
+        row, _ = by_rows(whole, name)
+        return (name, *strides_of(row, sizes))
+    return ()
+
+
+def by_rows(whole: Linear, size: str, *, alone: bool = True) -> tuple[Linear, Linear]:
+    """Return (row, rest) with whole = row * size + rest. alone: whether multiples of the size count as rows."""
+    row, rest = Linear(()), Linear((), whole.constant)
+    for each in whole.terms:
+        _, factor, part = each
+        factors = _factors(each)
+        if size not in factors or (len(factors) == 1 and not alone):
+            rest += Linear((each,))
+            continue
+        others = list(factors.values())
+        others.pop(list(factors).index(size))
+        more = Linear((), 1) if not others else term(reduce(lambda a, b: Binary("*", a, b, part.line), others))
+        row += more.times(factor)
+    return row, rest
+
+
+def _factors(each: tuple[str, int, CExpression]) -> dict[str, CExpression]:
+    """Return the factors of a term by their text; of one with a square, the term alone."""
+    waiting, found = [each[2]], list[CExpression]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Binary) and one.operator == "*":
+            waiting += [one.right, one.left]
+        else:
+            found.append(one)
+    table = {render(one): one for one in found}
+    return table if len(table) == len(found) else {each[0]: each[2]}
 
 
 def chosen(condition: CExpression, then: Linear, other: Linear) -> Linear:

@@ -224,7 +224,9 @@ def _check_type(leaf: _Leaf, value: Affine, name: str, extent: int, kind: str | 
         constraints=inside,
     )
     after = (value + limits.step) * limits.sign
-    if kind is not None and kind not in ("int32", "int64") and not fits(after, kind, scope):
+    least, largest = limits_of(kind or "int64")
+    wraps = kind is not None and kind not in ("int32", "int64") and not fits(after, kind, scope)
+    if kind is not None and wraps and not scope.assumes(after - largest - 1, -after + (least - 1)):
         what = f"the loop variable '{loop.variable}' may leave its type '{SPELLING[kind]}'"
         raise Refused("PM272", loop.line, what, "Values for the sizes (N=8) may exclude that; so may a wider type.")
     asked = [(after, inside)]

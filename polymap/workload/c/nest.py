@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds, dim as variable_of
+from polymap.poly import Set, has_parameters_from, largest_number, simplified as near
 from polymap.workload.c.affine import (
     Scope,
     affine_of,
@@ -58,6 +61,9 @@ from polymap.workload.c.tree import (
 )
 from polymap.workload.c.types import FLOATS, SPELLING, holds, limits, type_of_value
 from polymap.workload.c.values import ValueReader
+from polymap.workload.tuning import TUNING
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,8 @@ class Nest:
 
     parametric: sizes may have no value; their names become dims that no loop counts. parameters: their names and C
     types ("" for undeclared ones). local: tensor name -> its declaration, of the variables that the body declares.
-    result: what the function returns, over loop variables and data.
+    result: what the function returns, over loop variables and data. assumed: sizes without a value for which it was
+    read, None for all.
     """
 
     program: Program
@@ -139,6 +146,7 @@ class Nest:
     texts: dict[str, StatementText] = field(default_factory=dict[str, StatementText])
     local: dict[str, Declare] = field(default_factory=dict[str, Declare])
     result: CExpression | None = None
+    assumed: Set | None = None
     _extents: dict[str, int] = field(default_factory=dict[str, int])
     _changed: frozenset[str] = frozenset()
     _data: frozenset[str] = frozenset()
@@ -216,7 +224,7 @@ class Nest:
         return place
 
     def _scope(self, place: _Place) -> Scope:
-        names = frozenset(place.variables)
+        names, assumed = frozenset(place.variables), self.assumed
         return Scope(
             place.integers,
             place.types,
@@ -226,7 +234,29 @@ class Nest:
             self._counters,
             self._changed | self._data,
             frozenset(self.parameters) if self.parametric else None,
+            excluded=None if assumed is None else assumed.is_disjoint,
         )
+
+    def _assuming(self, read: Callable[[Scope], T], place: _Place) -> T:
+        """Return what is read in a scope; where sizes have no values, for those for which nothing wraps around."""
+        scope = self._scope(place)
+        try:
+            return read(scope)
+        except Refused as refused:
+            if not self.parametric or refused.code not in ("PM262", "PM272"):
+                raise
+        return read(replace(scope, assume=self._assume))
+
+    def _assume(self, wrong: Set) -> bool:
+        """Note that sizes do not occur; return whether others are left."""
+        left = wrong.complement() if self.assumed is None else self.assumed.subtract(wrong)
+        if not has_parameters_from(left, TUNING.least_assumed):
+            return False
+        left = near(left, TUNING.least_assumed, TUNING.most_size)
+        if largest_number(left) > TUNING.most_size:  # more than 64 bits would be needed to test it
+            return False
+        self.assumed = None if left.plain_is_universe() else left
+        return True
 
     def _has_fractions(self, each: CStatement) -> bool:
         """Return whether a statement divides data, calls a function, or names a number with a point."""
@@ -358,7 +388,8 @@ class Nest:
         name = unique(loop.variable, self._extents, self.variables.words.union(self.variables.by_tensor))
         number = place.next_number()
         try:
-            values = range_of(loop, self._scope(place), name, self._counter_type(loop, place))
+            kind = self._counter_type(loop, place)
+            values = self._assuming(lambda scope: range_of(loop, scope, name, kind), place)
         except Refused:
             self._skip(loop.body)
             raise
@@ -394,7 +425,7 @@ class Nest:
     def _branch(self, branch: If, place: _Place) -> None:
         condition = replaced(branch.condition, place.aliases)
         try:
-            formula = formula_of(condition, self._scope(place))
+            formula = self._assuming(partial(formula_of, condition), place)
         except Refused:
             if not self._reads_data(condition):
                 self._skip((*branch.then, *branch.other))
@@ -473,9 +504,8 @@ class Nest:
         if place.is_dead or not each.writes or (not is_whole and self._domain(place).is_empty()):
             return
         numbers = (*place.numbers, place.next_number())
-        scope = self._scope(place)
         domain = self._domain(place)
-        target = self.variables.access(each.target, place.variables, scope)
+        target = self._assuming(partial(self.variables.access, each.target, place.variables), place)
         kind = self.variables.by_tensor[target.tensor].element_type
         result: Computed = computed(each, target, kind, self._reader(place), domain)
         if domain.is_empty():
@@ -500,7 +530,7 @@ class Nest:
         scope, variables = self._scope(place), self.variables
         return ValueReader(
             scope,
-            lambda item: variables.access(item, place.variables, scope),
+            lambda item: self._assuming(partial(variables.access, item, place.variables), place),
             lambda tensor: variables.by_tensor[tensor].element_type,
         )
 

@@ -37,8 +37,8 @@ _TYPE_NAMES = {"DATA_TYPE": "double", "ssize_t": "long"}
 _COPIED: dict[type[c_ast.Node], tuple[str, ...]] = {
     c_ast.Compound: (), c_ast.For: (), c_ast.If: (), c_ast.EmptyStatement: (), c_ast.DeclList: (), c_ast.Cast: (),
     c_ast.Assignment: ("op",), c_ast.UnaryOp: ("op",), c_ast.BinaryOp: ("op",), c_ast.TernaryOp: (),
-    c_ast.While: (), c_ast.DoWhile: (), c_ast.Break: (), c_ast.Switch: (), c_ast.Case: (), c_ast.Default: (),
-    c_ast.ExprList: (), c_ast.InitList: (), c_ast.Constant: ("type", "value"), c_ast.ArrayRef: (),
+    c_ast.While: (), c_ast.DoWhile: (), c_ast.Break: (), c_ast.Continue: (), c_ast.Switch: (), c_ast.Case: (),
+    c_ast.Default: (), c_ast.ExprList: (), c_ast.InitList: (), c_ast.Constant: ("type", "value"), c_ast.ArrayRef: (),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import cast
 from pycparser import c_ast, c_generator, c_lexer, c_parser
 
 from polymap.ir import InputError, Mistake
-from polymap.workload.c.control import switch, while_loop
+from polymap.workload.c.control import is_plain, items_of, switch, while_loop, without_continue
 from polymap.workload.c.counted import without_counted
 from polymap.workload.c.expressions import Expressions, children, negated, node_at, nodes_at, text_at
 from polymap.workload.c.pointers import without_pointers
@@ -138,7 +138,7 @@ class _Reader:
         nodes += parameters
         outside += self._declared(parameters)
         name = "" if self.source.wrapped else text_at(declaration, "name")
-        pointers = without_pointers([node_at(function, "body")], [*nodes, *tables])
+        pointers = without_pointers([node_at(function, "body")])
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
@@ -261,7 +261,7 @@ class _Reader:
                 return [self._assignment(node, line)]
             case c_ast.While() | c_ast.DoWhile():
                 return while_loop(self, node, line)
-            case c_ast.For() if not all(nodes_at(node, field) for field in ("init", "cond", "next")):
+            case c_ast.For() if not is_plain(node):
                 return while_loop(self, node, line)
             case c_ast.For():
                 return [self._loop(node, line)]
@@ -306,6 +306,11 @@ class _Reader:
     def _body(self, node: c_ast.Node, field: str) -> tuple[CStatement, ...]:
         return self.statements(nodes_at(node, field))
 
+    def _loop_body(self, node: c_ast.Node) -> tuple[CStatement, ...]:
+        """Return the statements of a loop's body, in its scope."""
+        items = without_continue(items_of(node_at(node, "stmt")))
+        return self.statements([c_ast.Compound(items)] if isinstance(node_at(node, "stmt"), c_ast.Compound) else items)
+
     def _declaration(self, node: c_ast.Node, line: int) -> list[CStatement]:
         name, kind = text_at(node, "name"), node_at(node, "type")
         if isinstance(kind, c_ast.FuncDecl | c_ast.Struct | c_ast.Enum | c_ast.Union):
@@ -340,7 +345,7 @@ class _Reader:
         if not isinstance(target, Name | Item):
             raise Refused("PM261", line, "only a variable or an array element can be assigned to")
         if operator not in ("=", "+=", "-=", "*=", "/="):
-            raise Refused("PM261", line, f"the assignment '{operator}' is not read", "= += -= *= and /= are.")
+            operator, value = "=", Binary(operator[:-1], target, value, line)
         return Assign(target, operator, value, line)
 
     def _loop(self, node: c_ast.Node, line: int) -> For:
@@ -358,7 +363,7 @@ class _Reader:
             variable, start, element_type = first.target.name, first.value, None
         condition = self.expressions.read(conditions[0])
         step = self._step(steps[0], variable, line)
-        return For(variable, start, condition, step, element_type, self._body(node, "stmt"), line)
+        return For(variable, start, condition, step, element_type, self._loop_body(node), line)
 
     def _step(self, node: c_ast.Node, variable: str, line: int) -> CExpression:
         """Return what is added to the variable in each iteration."""

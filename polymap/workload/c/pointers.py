@@ -1,6 +1,6 @@
 """Pointers that stand for an array, or for one from some element on, replaced by the array in pycparser's tree.
 
-float *row = A[i] + 2; row[j] = 0;   ->   A[i][2 + j] = 0;
+float *row = A[i] + 2; row[j] = 0; *(row + 1) = 0;   ->   A[i][2 + j] = 0; A[i][2 + 1] = 0;
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ class _Origin:
     base: c_ast.Node
     offset: c_ast.Node | None
 
+    @property
+    def parts(self) -> tuple[c_ast.Node, ...]:
+        return (self.base,) if self.offset is None else (self.base, self.offset)
+
     def plus(self, operator: str, more: c_ast.Node) -> _Origin:
         if self.offset is None and operator == "+":
             return _Origin(self.base, more)
@@ -28,61 +32,72 @@ class _Origin:
         return _Origin(self.base, c_ast.BinaryOp(operator, first, more, more.coord))
 
 
-def without_pointers(nodes: Sequence[c_ast.Node], outside: Sequence[c_ast.Node]) -> frozenset[str]:
-    """Replace pointers in statements, in place, and return their names. outside: declarations of other variables.
+def without_pointers(nodes: Sequence[c_ast.Node]) -> frozenset[str]:
+    """Replace pointers in statements, in place, and return their names.
 
-    A pointer is replaced where it is set once, by its declaration, from what keeps its value, and only subscripted.
+    A pointer is replaced where it is set once, by its declaration, from what keeps its value in the block around it,
+    and only subscripted. Inner blocks come first: a pointer may be set from another one.
     """
-    every = list(_every(nodes))
-    found = _pointers(every, outside)
-    for node in every:
-        if isinstance(node, c_ast.ArrayRef) and (origin := found.get(_name(node_at(node, "name")))) is not None:
-            index = node_at(node, "subscript")
-            whole = index if origin.offset is None else c_ast.BinaryOp("+", origin.offset, index, node.coord)
-            node.name, node.subscript = origin.base, whole
-    for node in every:
-        for _, part in children(node):
-            if isinstance(part, c_ast.Decl) and text_at(part, "name") in found:
-                _remove(node, part)
+    found: set[str] = set()
+    for node in reversed(list(_every(nodes))):
+        for field, part in children(node):
+            origin = _origin(node_at(part, "expr")) if _is_unary(part, "*") else None
+            if origin is not None:
+                zero = c_ast.Constant("int", "0", part.coord)
+                _put(node, field, c_ast.ArrayRef(origin.base, origin.offset or zero, part.coord))
+        if isinstance(node, c_ast.Compound):
+            found |= _without(node)
     return frozenset(found)
 
 
-def _pointers(every: Sequence[c_ast.Node], outside: Sequence[c_ast.Node]) -> dict[str, _Origin]:
-    declared = Counter(text_at(each, "name") for each in (*_every(outside), *every) if isinstance(each, c_ast.Decl))
-    steps = [
-        each for each in every if isinstance(each, c_ast.UnaryOp) and text_at(each, "op") in ("p++", "++", "p--", "--")
-    ]
-    changed = {_name(node_at(each, "lvalue")) for each in every if isinstance(each, c_ast.Assignment)}
-    changed |= {_name(node_at(each, "expr")) for each in steps}
-    uses = Counter(text_at(each, "name") for each in every if isinstance(each, c_ast.ID))
-    bases = Counter(_name(node_at(each, "name")) for each in every if isinstance(each, c_ast.ArrayRef))
-    found: dict[str, _Origin] = {}
-    for each in every:
-        if not isinstance(each, c_ast.Decl) or not isinstance(node_at(each, "type"), c_ast.PtrDecl):
-            continue
-        name, values = text_at(each, "name"), nodes_at(each, "init")
-        origin = _origin(values[0], found) if values else None
-        parts = () if origin is None else (origin.base, *((origin.offset,) if origin.offset is not None else ()))
-        names = {text_at(part, "name") for part in _every(parts) if isinstance(part, c_ast.ID)}
-        keeps = names.isdisjoint(changed) and all(declared[other] <= 1 for other in names)
-        if origin is not None and keeps and name not in changed and declared[name] == 1 and uses[name] == bases[name]:
-            found[name] = origin
+def _without(block: c_ast.Node) -> set[str]:
+    """Replace the pointers that a block declares, in place, and return their names."""
+    found: set[str] = set()
+    items = nodes_at(block, "block_items")
+    for each in reversed(items):
+        if isinstance(each, c_ast.Decl) and (origin := _pointer(each, block, items)) is not None:
+            name = text_at(each, "name")
+            for node in _every([block]):
+                if isinstance(node, c_ast.ArrayRef) and _name(node_at(node, "name")) == name:
+                    index = node_at(node, "subscript")
+                    whole = index if origin.offset is None else c_ast.BinaryOp("+", origin.offset, index, node.coord)
+                    node.name, node.subscript = origin.base, whole
+            _put(block, f"block_items[{items.index(each)}]", c_ast.EmptyStatement(each.coord))
+            found.add(name)
     return found
 
 
-def _origin(node: c_ast.Node, known: dict[str, _Origin]) -> _Origin | None:
+def _pointer(each: c_ast.Node, block: c_ast.Node, items: Sequence[c_ast.Node]) -> _Origin | None:
+    """Return what a declaration of a block points to, None where that is no pointer to replace."""
+    values = nodes_at(each, "init")
+    origin = _origin(values[0]) if values and isinstance(node_at(each, "type"), c_ast.PtrDecl) else None
+    if origin is None:
+        return None
+    every, name = list(_every([block])), text_at(each, "name")
+    changed = {_name(node_at(node, "lvalue")) for node in every if isinstance(node, c_ast.Assignment)}
+    changed |= {
+        _name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in every if _is_unary(node, step)
+    }
+    uses = Counter(text_at(node, "name") for node in every if isinstance(node, c_ast.ID))
+    bases = Counter(_name(node_at(node, "name")) for node in every if isinstance(node, c_ast.ArrayRef))
+    declared = Counter(text_at(node, "name") for node in every if isinstance(node, c_ast.Decl))
+    outer = Counter(text_at(node, "name") for node in items if isinstance(node, c_ast.Decl))
+    names = {_name(part) for part in _every(origin.parts)} - {""}
+    keeps = names.isdisjoint(changed) and all(declared[other] == outer[other] for other in names)
+    return origin if keeps and name not in changed and declared[name] == 1 and uses[name] == bases[name] else None
+
+
+def _origin(node: c_ast.Node) -> _Origin | None:
     """Return what an expression points to, None where that is not told by its form."""
     match node:
-        case c_ast.ID():
-            return known.get(text_at(node, "name"), _Origin(node, None))
-        case c_ast.ArrayRef():
+        case c_ast.ID() | c_ast.ArrayRef():
             return _Origin(node, None)
         case c_ast.BinaryOp() if text_at(node, "op") in ("+", "-"):
-            inner = _origin(node_at(node, "left"), known)
+            inner = _origin(node_at(node, "left"))
             return None if inner is None else inner.plus(text_at(node, "op"), node_at(node, "right"))
-        case c_ast.UnaryOp() if text_at(node, "op") == "&" and isinstance(node_at(node, "expr"), c_ast.ArrayRef):
+        case c_ast.UnaryOp() if _is_unary(node, "&") and isinstance(node_at(node, "expr"), c_ast.ArrayRef):
             element = node_at(node, "expr")
-            inner = _origin(node_at(element, "name"), known)
+            inner = _origin(node_at(element, "name"))
             return None if inner is None else inner.plus("+", node_at(element, "subscript"))
         case _:
             return None
@@ -95,14 +110,18 @@ def _every(nodes: Sequence[c_ast.Node]) -> Iterator[c_ast.Node]:
         yield from _every([part for _, part in children(node)])
 
 
+def _is_unary(node: c_ast.Node, operator: str) -> bool:
+    return isinstance(node, c_ast.UnaryOp) and text_at(node, "op") == operator
+
+
+def _put(node: c_ast.Node, field: str, part: c_ast.Node) -> None:
+    """Put a part into a node; field: as `children` names it, `name` or `name[number]`."""
+    name, _, number = field.partition("[")
+    if number:
+        getattr(node, name)[int(number[:-1])] = part
+    else:
+        setattr(node, name, part)
+
+
 def _name(node: c_ast.Node) -> str:
     return text_at(node, "name") if isinstance(node, c_ast.ID) else ""
-
-
-def _remove(node: c_ast.Node, part: c_ast.Node) -> None:
-    """Put an empty statement in the place of a part of a block."""
-    empty = c_ast.EmptyStatement(part.coord)
-    for field in ("block_items", "stmts", "decls"):
-        listed = nodes_at(node, field)
-        if part in listed:
-            setattr(node, field, [empty if each is part else each for each in listed])

@@ -85,7 +85,9 @@ def workload_of_program(
 
     words: identifiers that new names avoid. Raises WorkloadError with every mistake, the complaints so far included.
     """
-    nest = _read_nest(Nest(program, sizes, complaints, Variables(words)))
+    nest = Nest(program, sizes, complaints, Variables(words))
+    nest.run()
+    nest = _checked_nest(nest)
     used = {each for statement in nest.statements for each in statement.dims}
     dims = tuple(each for each in nest.dims if each.name in used)
     site = Site({each.name: each for each in dims}, nest.lines)
@@ -102,14 +104,19 @@ def parametric_nest(program: CProgram, sizes: Mapping[str, int], file: str) -> N
 
     Raises WorkloadError with every mistake.
     """
-    complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
-    variables = Variables(program.prepared.words)
-    return _read_nest(Nest(program.program, sizes, complaints, variables, parametric=True))
+    strides: dict[str, tuple[str, ...]] = {}
+    while True:
+        complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
+        variables = Variables(program.prepared.words, strides=dict(strides))
+        nest = Nest(program.program, sizes, complaints, variables, parametric=True)
+        nest.run()
+        if variables.strides == strides:
+            return _checked_nest(nest)
+        strides = variables.strides  # of subscripts such as i * m + j
 
 
-def _read_nest(nest: Nest) -> Nest:
-    """Return the nest after it was read. Raises WorkloadError with every mistake, and where nothing runs."""
-    nest.run()
+def _checked_nest(nest: Nest) -> Nest:
+    """Return a nest that was read. Raises WorkloadError with every mistake, and where nothing runs."""
     _stop_if_wrong(nest.complaints)
     if not nest.statements:
         what = "no statement is ever executed" if nest.found else "there is no assignment to read"

@@ -19,6 +19,8 @@ from polymap.workload.c.types import FLOATS, SPELLING, common, function_type, pr
 from polymap.workload.tuning import TUNING
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+SHIFTS = ("<<", ">>")
+BITS = (*SHIFTS, "&", "|", "^")
 MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
 MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
 ABSOLUTES = ("abs", "fabs")
@@ -55,7 +57,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """operator: "-", "+" or "!"."""
+    """operator: "-", "+", "~" or "!"."""
 
     operator: str
     operand: CExpression
@@ -64,7 +66,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """operator: + - * / % < <= > >= == != && or ||."""
+    """operator: + - * / % << >> & | ^ < <= > >= == != && or ||."""
 
     operator: str
     left: CExpression
@@ -564,7 +566,7 @@ def kind_of(expression: CExpression, kind: Callable[[Name | Item], str | None]) 
             return kind(expression)
         case Unary("!") | Binary("<" | "<=" | ">" | ">=" | "==" | "!=" | "&&" | "||"):
             return "int32"
-        case Unary(_, operand):
+        case Unary(_, operand) | Binary("<<" | ">>", operand):
             found = kind_of(operand, kind)
             return None if found is None else promoted(found)
         case Call(function) if function in EXTREMES:

@@ -121,7 +121,7 @@ def type_of(expression: Expression, reads: Sequence[str]) -> str:
                 return "int32"
             if operation == "?:":
                 return type_of(arguments[1], reads)
-            if operation in ("+", "-", "*", "/", "%", "neg", "max", "min"):
+            if operation in ("+", "-", "*", "/", "%", "neg", "max", "min", "<<", ">>", "&", "|", "^"):
                 return promoted(type_of(arguments[0], reads))
             return function_type(operation)
 

@@ -10,10 +10,12 @@ from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number
 from polymap.workload.c.affine import Scope, picks_maximum, seen, whole_of
 from polymap.workload.c.source import VALUE_MACROS
 from polymap.workload.c.tree import (
+    BITS,
     COMPARISONS,
     EXTREMES,
     MAXIMA,
     MINIMA,
+    SHIFTS,
     Binary,
     Call,
     Cast,
@@ -27,7 +29,7 @@ from polymap.workload.c.tree import (
     parts,
     render,
 )
-from polymap.workload.c.types import FLOATS, common, constant, function_type, promoted
+from polymap.workload.c.types import FLOATS, bits_of, common, constant, function_type, promoted
 
 FUNCTIONS = {
     name: count
@@ -93,6 +95,8 @@ class ValueReader:
                 return self._element(expression)
             case Unary("!", operand):
                 return Typed(Apply("!", (self.read(operand).value,)), "int32")
+            case Unary("~", operand, line):
+                return self._binary(expression, "-", Unary("-", Literal("1", 1, line), line), operand)
             case Unary(operator, operand):
                 inner = self.read(operand).promoted()
                 return inner if operator == "+" else replace(inner, value=Apply("neg", (inner.value,)))
@@ -132,16 +136,26 @@ class ValueReader:
             return Typed(Convert(kind, Index(found.value)), kind)
         return Typed(constant(found.value.constant, kind), kind)
 
+    def _shift(self, expression: CExpression, operator: str, left: CExpression, right: CExpression) -> Typed:
+        first = self.read(left).promoted()
+        shift = whole_of(right, self.scope).value if is_integer(right, self.scope) else None
+        if shift is None or shift.terms or first.kind in FLOATS or not 0 <= shift.constant < bits_of(first.kind):
+            what = f"{shown(render(expression))} shifts by no constant, or by more than there are bits"
+            raise Refused("PM266", expression.line, what, "Integers shifted by a number less than their bits are read.")
+        return Typed(Apply(operator, (first.value, constant(shift.constant, first.kind))), first.kind)
+
     def _binary(self, expression: CExpression, operator: str, left: CExpression, right: CExpression) -> Typed:
         if operator in ("/", "%") and isinstance(right, Literal) and right.number == 0:
             raise Refused("PM266", expression.line, f"{shown(render(expression))} divides by zero")
+        if operator in SHIFTS:
+            return self._shift(expression, operator, left, right)
         first, second = self.read(left), self.read(right)
         if operator in ("&&", "||"):
             return Typed(Apply(operator, (first.value, second.value)), "int32")
         kind = common(first.kind, second.kind)
-        if operator == "%" and kind in FLOATS:
-            what = f"{shown(render(expression))} takes a remainder of fractions"
-            raise Refused("PM266", expression.line, what, "fmod does.")
+        if operator in ("%", *BITS) and kind in FLOATS:
+            what = f"{shown(render(expression))} takes a remainder, or bits, of fractions"
+            raise Refused("PM266", expression.line, what, "fmod and conversions to integers are read.")
         sides = (first.to(kind).value, second.to(kind).value)
         if operator in (">", ">="):
             return Typed(Apply({">": "<", ">=": "<="}[operator], sides[::-1]), "int32")

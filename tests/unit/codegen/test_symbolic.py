@@ -96,7 +96,7 @@ def test_what_is_given_is_fixed() -> None:
 
 def test_products_of_parameters_are_refused() -> None:
     with pytest.raises(WorkloadError, match="PM262"):
-        pm.io.symbolic_checkup("void f(int n, double a[n * n]) { for (int i = 0; i < n; i++) a[n * i] = 0; }")
+        pm.io.symbolic_checkup("void f(int n, int m, double a[n]) { for (int i = 0; i < n * m; i++) a[i] = 0; }")
 
 
 def test_the_command_line_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
