@@ -10,7 +10,7 @@ their tiles of tensors that are only read, so that each has a last tile of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache, partial
@@ -26,7 +26,6 @@ from polymap.ir import (
     Access,
     Architecture,
     BudgetError,
-    Dim,
     Fanout,
     Mistake,
     Multicast,
@@ -630,7 +629,7 @@ def sending_of(
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
     keeps = rule_of(workload, tensor.name) is PlaceRule.READ_ONLY
     layout = layout or row_major(len(tensor.shape))
-    shelf = _shelf_of(workload.dims, access, tensor.origin, layout, tensor.shape, keeps=keeps)
+    shelf = _shelf_of(workload.dims, access, tensor.origin, layout, tensor.shape, keeps)
     if shelf.kept > TUNING.most_kept:
         shelf.clear()
     address = partial(layout.offsets, tensor.shape)
@@ -644,15 +643,8 @@ def sending_of(
 
 
 @lru_cache(maxsize=16)
-def _shelf_of(
-    dims: tuple[Dim, ...],
-    access: Access,
-    origin: tuple[int, ...],
-    layout: Layout,
-    shape: tuple[int, ...],
-    *,
-    keeps: bool,
-) -> _Shelf:
+def _shelf_of(*about: Hashable) -> _Shelf:
+    """Return what is known of a tensor in a layout. about: what decides it."""
     return _Shelf()
 
 
