@@ -87,7 +87,11 @@ def texts_of(seed: int, function: Function, tally: Tally) -> Iterator[tuple[str,
             options = dict(VARIANTS[name]) if name in VARIANTS else explicit(function, rng)
             if "sizes" in options:
                 options["sizes"] = {function.size: options["sizes"]["n"]}
-            yield name, transform_c(function.text, **options)
+            text = transform_c(function.text, **options)
+            if text.report.assumed:  # at other sizes the original may never end
+                tally.refused[f"{name} assumes"] += 1
+                continue
+            yield name, text
             tally.texts[name] += 1
         except PolymapError as error:
             tally.refused[f"{name} {str(error)[:5]}"] += 1
