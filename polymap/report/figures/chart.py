@@ -294,12 +294,13 @@ def cell_chart(
 ) -> tuple[Chart, float]:
     """Return the layout of a map of cells and how wide a cell is: at most `side`, less where the width asks for it.
     cells: (columns, rows); high: of a row (0: as wide). The key stands at the right of the last column."""
-    layout = new_chart(title, told, width_px, left=left, high=(0.0,), key=key)
-    start, end, top = layout.frame.left, layout.frame.right, layout.frame.top
-    wide = min(side, (end - start) / cells[0])
-    frame = Frame(start, start + wide * cells[0], top, top + (high or wide) * cells[1])
-    width = round(min(layout.width, max(frame.right + key + 4, 560))) if layout.beside else layout.width
-    return replace(layout, width=width, frames=(frame,), body=frame), wide
+    room = new_chart(title, told, width_px, left=left, high=(0.0,), key=key)
+    wide = min(side, (room.frame.right - room.frame.left) / cells[0])
+    needed = round(room.frame.left + wide * cells[0] + key + 4)
+    width = max(BESIDE_PX, min(room.width, needed)) if room.beside else room.width
+    layout = new_chart(title, told, width, left=left, high=((high or wide) * cells[1],), key=key)
+    frame = replace(layout.frame, right=layout.frame.left + wide * cells[0])
+    return replace(layout, frames=(frame,), body=frame), wide
 
 
 def cell_names(frame: Frame, columns: Sequence[str], rows: Sequence[str]) -> list[str]:
