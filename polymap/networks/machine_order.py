@@ -65,7 +65,8 @@ def machine_order(machines: Sequence[Architecture], objective: Objective) -> Mac
     energy, time = dependence(objective, leaks=leaks)
     numbers: dict[MachineClass, int] = {}
     class_of = tuple(
-        numbers.setdefault(_machine_class(arch, energy=energy, time=time), len(numbers)) for arch in machines
+        numbers.setdefault(_machine_class(arch, energy=energy, time=time, pieces=objective.is_of_pieces), len(numbers))
+        for arch in machines
     )
     classes = tuple(numbers)
     groups: dict[tuple[object, ...], int] = {}
@@ -80,8 +81,11 @@ def machine_order(machines: Sequence[Architecture], objective: Objective) -> Mac
     return MachineOrder(class_of, classes, ranks, np.array(grouped, np.int64))
 
 
-def _machine_class(arch: Architecture, *, energy: bool, time: bool) -> MachineClass:
+def _machine_class(arch: Architecture, *, energy: bool, time: bool, pieces: bool) -> MachineClass:
     fixed: list[object] = [arch.overlap if time else None]
+    if pieces:
+        outer = arch.levels[0]
+        fixed.append((outer.burst_bits, outer.request_bits, outer.base_offset_bits, outer.row_requests))
     if time and arch.is_timed_by_step:  # what single steps take is not compared
         fixed.append((arch.start_cycles, *(_step_fields(node) for node in arch.nodes)))
     room: list[Good] = []

@@ -108,6 +108,17 @@ def test_machines_that_differ_in_what_steps_take_are_not_compared(told: dict[str
     assert order.better(order.class_of[0]).sum() == 1, "only itself"
 
 
+@pytest.mark.parametrize("objective", ["bursts:DRAM", "requests:DRAM", "weighted:1*bursts:DRAM+1*traffic:DRAM"])
+def test_machines_that_move_other_amounts_at_once_are_not_compared(objective: str) -> None:
+    outer, *inner = pm.load_arch("flat3").nodes
+    assert isinstance(outer, pm.MemoryLevel), "the outermost node"
+    told = [replace(outer, burst_bits=bits, request_bits=bits) for bits in (16, 512)]
+    machines = [replace(pm.load_arch("flat3"), nodes=(each, *inner)) for each in told]
+    order = machine_order(machines, parse_single(objective, machines[0]))
+    assert len(order.classes) == 2, "a burst of 512 bits takes the place of 32 of 16"
+    assert order.better(order.class_of[0]).sum() == 1, "only itself"
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_mapping_costs_no_more_on_a_better_machine(objective: str) -> None:
     rng = random.Random(objective)
