@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import as_fraction, mapping_from_document
+from polymap.inputs import as_fraction, mapping_from_document, parse_json
 from polymap.ir import Architecture, Mapping, MemoryLevel, Spatial, Workload
 from polymap.networks.machine_order import Good, MachineOrder, machine_order
 from polymap.networks.told import told_cost
 from polymap.schedules import view_of
+from polymap.search import head_document, result_from_document
 from polymap.search.problem import objective_values, parse_single
 
 
@@ -37,7 +39,7 @@ class Provenance(Enum):
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The answer on one machine. value, bound: of the objective; value is None without a mapping. seconds: searched.
-    mapping: one of that value."""
+    mapping: one of that value (None also where it is one of a workload that computes the same with other loops)."""
 
     status: str
     value: Fraction | None
@@ -72,11 +74,13 @@ class Column:
     _found: list[_Found] = field(default_factory=list[_Found])
     _first: dict[int, Architecture] = field(default_factory=dict[int, Architecture])
     _is_open: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    _document: object = None  # of the workload
 
     def __post_init__(self) -> None:
         for arch, number in zip(self.machines, self.order.class_of, strict=True):
             self._first.setdefault(number, arch)
         self._is_open = np.ones(len(self.order.classes), np.bool_)
+        self._document = head_document("result", self.workload)["workload"]
 
     def arch(self, number: int) -> Architecture:
         """Return the first machine of a class."""
@@ -110,7 +114,10 @@ class Column:
         value = mapping = None
         if answer["mapping"] is not None:
             mapping = mapping_from_document(answer["mapping"])
-            value = self._learn(number, mapping, answer["value"])
+            if answer.get("workload", self._document) == self._document:
+                value = self._learn(number, mapping, answer["value"])
+            else:  # of one that computes the same with other loops: no mapping of this workload
+                value, mapping = self._rewritten_value(number, mapping, answer), None
             bound = value if status == "OPTIMAL" else bound
         self._reply(number, Reply(status, value, bound, how, float(_number(answer["seconds"]) or 0), mapping))
         if status == "INFEASIBLE":
@@ -196,6 +203,13 @@ class Column:
         if not any(each.mapping == mapping for each in self._found):
             self._found.append(_Found(mapping, machine_class.fixed, need, {machine_class.prices: value}))
         return value
+
+    def _rewritten_value(self, number: int, mapping: Mapping, answer: dict[str, Any]) -> Fraction:
+        """Return the exact value of a mapping of the rewritten workload that an answer names."""
+        arch, plain = self._first[number], parse_json(json.dumps(answer), "the answer")
+        workload = result_from_document(plain).workload or self.workload
+        cost = told_cost(workload, arch, self.objective, mapping, answer["value"])
+        return objective_values(workload, arch, parse_single(self.objective, arch), cost)[0]
 
     def _value(self, arch: Architecture, cost: Cost) -> Fraction:
         return objective_values(self.workload, arch, parse_single(self.objective, arch), cost)[0]

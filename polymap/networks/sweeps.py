@@ -45,7 +45,8 @@ class SweepRow(Brief):
     the objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted;
     None where one is unlimited. how: "searched", "known" (from the store), "neighbour" (a proof on a machine that is at
     least as good, and a mapping that attains it here), "dismissed" (such a proof keeps the machine off the front).
-    mapping: one of that value, for `layer` (None without a value) on `arch`."""
+    mapping: one of that value, for `layer` on `arch` (None without a value, and where it is one of a workload that
+    computes the same with other loops)."""
 
     workload: str
     machine: object

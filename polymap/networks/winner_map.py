@@ -70,7 +70,7 @@ def winners(
             if result.best is None or result.cost is None:
                 row.append(Winner(None, 0.0, is_proven=result.status == "INFEASIBLE"))
                 continue
-            name = dataflow(workload, machine, result.best, result.cost).value
+            name = dataflow(result.workload or workload, machine, result.best, result.cost).value
             row.append(Winner(name, result.cost.energy_pj, is_proven=result.status == "OPTIMAL"))
         rows.append(tuple(row))
     title = f"{workload.name} on {arch.name}: the mapping of least energy"

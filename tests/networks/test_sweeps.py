@@ -126,3 +126,17 @@ def test_the_command_line_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "0 questions searched" in capsys.readouterr().out
     spec.write_text("{}", encoding="utf-8")
     assert main(("sweep", str(spec))) == 2
+
+
+def test_programs_that_are_rewritten_have_their_values_in_sweeps() -> None:
+    text = "for (int i = 0; i < 6; i++) B[i] = A[i] * 2; for (int j = 0; j < 6; j++) C[j] = B[j] + 1;"
+    program = pm.from_c(f"void f(double A[6], double B[6], double C[6]) {{ {text} }}")
+    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 64 * 3}, {"compute": "PE"}]
+    arch = pm.io.arch_from_document({"name": "two", "nodes": nodes})
+    alone = pm.explore(program, arch, "traffic:DRAM", tiles="divide", time_limit_s=20)
+    assert alone.workload != program, "the two loops become one"
+    (row,) = pm.sweep([program], [arch], "traffic:DRAM", tiles="divide", time_limit_s=20).rows
+    assert (row.status, row.value) == (alone.status, alone.value), "as asked alone"
+    assert row.mapping is None, "no tree of the program as it is moves as little"
+    prices = pm.study.sensitivity(program, arch, "traffic:DRAM", tiles="divide", time_limit_s=20)
+    assert prices.value == alone.value, "as asked alone"
