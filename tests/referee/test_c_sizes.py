@@ -123,3 +123,23 @@ def test_what_is_assumed_is_told() -> None:
     assert f"for all values of n, w with {told}" in repr(symbolic_checkup(text.report.source)), (
         "what is checked holds there"
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 1, z = w; i < z; i++, --z) A[i & 31] += 1;",
+        "int z = w; for (int i = 0; i < n; i++) { if (z > 5) A[z & 31] += i + 1; z -= 1; }",
+        "long z = w - 1; for (int i = 0; i < n; i++) { z = z + 1; if (z - w < 9) A[i] += z & 15; }",
+    ],
+)
+def test_a_counter_of_another_type_holds_its_converted_value(body: str, tmp_path: Path) -> None:
+    text = f"void f(int n, unsigned w, int A[40]) {{ {body} }}"
+    sizes = tuple({"n": 9, "w": w} for w in (0, 1, 7, 2**31 - 1, 2**31, 2**32 - 1) if w < 8 or "i < n" in body)
+    compiler, listed = compilers()[0], (("n", "int32", ()), ("w", "uint32", ()), ("A", "int32", ("40",)))
+    flags = flags_of(compiler, sanitized=False)
+    original = compiled(text, tmp_path / "o.so", compiler, flags)
+    changed = compiled(transform_c(text, order="original", tile=1), tmp_path / "n.so", compiler, flags)
+    wide = ({"n": 9, "w": 2**31},)  # converted to int: negative
+    job = Job(original, changed, "f", listed, (*sizes, *wide), reach=9)
+    assert run_jobs([job]) == [[]], "the value is that of the counter's type, for every size"
