@@ -46,7 +46,10 @@ def test_a_fused_network_is_read_back(tmp_path: Path) -> None:
 def test_a_comparison_is_read_back(tmp_path: Path) -> None:
     found = pm.compare(pm.matmul(m=8, n=8, k=8), FLAT, time_limit_s=20)
     found.save(tmp_path / "families.json")
-    assert pm.load_result(tmp_path / "families.json") == found
+    again = pm.load_result(tmp_path / "families.json")
+    assert again == found
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == (tmp_path / "families.json").read_text(), "its options, too"
 
 
 def test_a_sweep_is_read_back(tmp_path: Path) -> None:
