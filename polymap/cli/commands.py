@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
@@ -99,7 +100,7 @@ def _explore(options: Options) -> int:
         return code
     certificate, code = _certificate(options, result, code)
     mapped, prices = result.workload or workload, _prices(options, result) if code == ExitCode.ANSWERED else None
-    document = result_document(result) | ({} if prices is None else {"sensitivity": sensitivity_document(prices)})
+    document = result_document(result if prices is None else replace(result, prices=sensitivity_document(prices)))
     told = "" if prices is None else f"\n\n{sensitivity_text(prices)}"
     _answer(options, document, lambda: result_text(mapped, arch, result) + told, certificate)
     return code
@@ -291,9 +292,7 @@ def _compare(options: Options) -> int:
     families, limit = options.families or FAMILIES, options.time_limit_s
     with warnings_said():
         found = compare(workload, arch, families, options.objective, time_limit_s=limit, seed=options.seed)
-    settings = {"families": [each.family for each in found.members], "time_limit_s": limit, "seed": options.seed}
-    document = comparison_document(found) | {"options": settings}
-    _answer(options, document, lambda: comparison_text(found))
+    _answer(options, comparison_document(found), lambda: comparison_text(found))
     return ExitCode.NO_ANSWER if found.optimum is None else ExitCode.ANSWERED
 
 

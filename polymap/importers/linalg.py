@@ -13,13 +13,14 @@ from polymap.importers.linalg_named import generalized
 from polymap.importers.linalg_sizes import Sizes, owner_of
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
 from polymap.importers.stablehlo import LAYERS, VIEWS, as_linalg
+from polymap.importers.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
 from polymap.networks import Network, Part
 from polymap.workload import einsum
 
 _DIALECTS = ("builtin", "func", "linalg", "arith", "tensor", "memref", "math", "affine", "scf")
-_FRAMES = ("builtin.module", "func.func", "func.return")
+_FRAMES = ("builtin.module", "func.func")
 _VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast",
           "linalg.pack", "linalg.unpack", *VIEWS)  # fmt: skip
 _NAMES_OF = ("linalg.", "stablehlo.")
@@ -68,17 +69,27 @@ class _Reader:
     def __init__(self, parsed: _Parsed, bits: int | None, sizes: Sizes) -> None:
         self.nodes, self.sizes = Nodes(), sizes
         self._parsed, self._bits, self._count = parsed, bits, 0
+        self._functions, self._inlined = _functions(parsed.module)
+        self._calls: tuple[str, ...] = ()  # the functions that are told at their calls, the outermost first
+        self._frame, self._keys = "", dict[Any, str]()  # keys: of arguments and of results of calls
+        self._results: list[str] = []  # of the function that was told last
 
     def tell(self, operation: Any, inner: Inner) -> None:
         """Tell what stands inside an operation."""
         for each in (one for region in operation.regions for block in region.blocks for one in block.ops):
             name = _name(each)
             if name in _FRAMES or name.endswith(".func"):
-                self.sizes.enter(each)
-                self.tell(each, inner)
+                if each not in self._inlined:
+                    self.sizes.enter(each)
+                    self.tell(each, inner)
                 continue
             if name.endswith(_ENDS) and not each.results:
-                self.nodes.returns(map(self._key, each.operands))
+                self._results = list(map(self._key, each.operands))
+                if name != "func.return" or not self._calls:
+                    self.nodes.returns(self._results)
+                continue
+            if self._is_told_at(each):
+                self._tell_call(each, inner)
                 continue
             node = f"{name}#{self._count}"
             self._count += 1
@@ -95,12 +106,36 @@ class _Reader:
             if enters:
                 self.tell(each, Inner("", name, times))
 
+    def _is_told_at(self, operation: Any) -> bool:
+        """Return whether an operation is a call at which the function is told: its body is known and not around."""
+        called = _called(operation)
+        return called in self._functions and called not in self._calls and self._count < TUNING.most_called_nodes
+
+    def _tell_call(self, operation: Any, inner: Inner) -> None:
+        """Tell what stands inside a called function, on the values of the call."""
+        function = self._functions[_called(operation)]
+        around = self._calls, self._frame, self._keys
+        arguments = list(function.regions[0].blocks[0].args)
+        keys = dict(zip(arguments, map(self._key, operation.operands), strict=False))
+        self.sizes.enter(function)
+        for argument, value in zip(arguments, operation.operands, strict=False):
+            self.sizes.note(argument, self.sizes.shape(value))
+        self._calls, self._frame, self._keys = (*self._calls, _called(operation)), f"@{self._count}", keys
+        self._count += 1
+        self._results = []
+        self.tell(function, inner)
+        self._calls, self._frame, self._keys = around
+        self._keys.update(zip(operation.results, self._results, strict=False))
+
     def _key(self, value: Any) -> str:
-        return str(id(value))  # the module keeps all values while it is read
+        known = self._keys.get(value)
+        return f"{id(value)}{self._frame}" if known is None else known  # the module keeps all values while it is read
 
     def _loops(self, operation: Any) -> Loops:
         if operation in self._parsed.skipped:
             raise NotMapped(self._parsed.skipped[operation])
+        if _called(operation):
+            raise NotMapped("its function has no body here, calls itself, or makes too many nodes")
         if operation.name.startswith("scf."):
             raise NotMapped("how often it runs depends on values", 0)
         if _name(operation) == "linalg.softmax":
@@ -132,6 +167,23 @@ class _Reader:
             return None
         low, high, step = (each or 0 for each in bounds)
         return inner.times * max(0, -(-(high - low) // step)) or None
+
+
+def _functions(module: Any) -> tuple[dict[str, Any], frozenset[Any]]:
+    """Return the functions with a body by their names, and those that are told where they are called, if at all."""
+    every = [each for each in module.walk() if each.name == "func.func"]
+    found = {str(each.sym_name.data): each for each in every if each.regions[0].blocks}
+    called = {_called(each) for each in module.walk()}
+    private = {name for name, each in found.items() if getattr(each.sym_visibility, "data", "") == "private"}
+    inlined = (called | private) & found.keys()
+    if inlined == found.keys():  # each calls another one, or there is no entry
+        inlined = frozenset[str]()
+    return found, frozenset(found[name] for name in inlined)
+
+
+def _called(operation: Any) -> str:
+    """Return the name of the function that an operation calls, "" for other operations."""
+    return str(operation.callee.string_value()) if operation.name == "func.call" else ""
 
 
 def _name(operation: Any) -> str:

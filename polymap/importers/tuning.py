@@ -32,6 +32,8 @@ class Tuning(NamedTuple):
     """Of the name of a file that a template includes."""
     expression_characters: int = 200
     """Of an expression over variables."""
+    most_called_nodes: int = 100_000
+    """Of a module whose calls are told: functions that call one another twice would double them."""
 
 
 TUNING = Tuning()

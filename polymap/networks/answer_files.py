@@ -11,7 +11,7 @@ from polymap.inputs import answers_in_words, expected_kind, is_table, parse_json
 from polymap.ir import InputError, Mistake
 from polymap.networks.comparison import Comparison, Member
 from polymap.networks.read_back import network_answer_from_document, reading, sweep_from_document
-from polymap.search import mapping_with_cost, parsed_number, result_from_document
+from polymap.search import mapping_with_cost, parsed_number, plain_numbers, result_from_document
 from polymap.workload import workload_from_document
 
 
@@ -53,7 +53,8 @@ def _comparison(document: Table[str, Any], where: str) -> Comparison:
             value, bound = parsed_number(each["value"]), parsed_number(each["bound"])
             members.append(Member(str(each["family"]), str(each["status"]), *found, value, float(bound or 0)))
         optimum = parsed_number(document["optimum"])
-        return Comparison(workload, arch, str(document["objective"]), tuple(members), optimum, bool(document["proven"]))
+        head = (workload, arch, str(document["objective"]), tuple(members), optimum, bool(document["proven"]))
+        return Comparison(*head, plain_numbers(document.get("options")))
 
 
 _READERS: dict[str, Callable[[Any, str], Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
@@ -111,7 +111,7 @@ class Member:
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Tabled):
     """The best of each family, in the order asked for. optimum: value of the best mapping known of all; is_proven:
-    whether no mapping is better."""
+    whether no mapping is better. options: with which it was asked, as its document has them."""
 
     workload: Workload
     arch: Architecture
@@ -119,6 +119,7 @@ class Comparison(Tabled):
     members: tuple[Member, ...]
     optimum: float | None
     is_proven: bool = False
+    options: object = field(default=None, repr=False)
 
     def __getitem__(self, family: str) -> Member:
         return next(each for each in self.members if each.family == _SHORT.get(family.upper(), family))
@@ -174,7 +175,8 @@ def compare(
         lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
         members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven | empty))
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
-    return Comparison(workload, arch, objective, tuple(members), *first)
+    options = {"families": names, "time_limit_s": time_limit_s, "seed": seed}
+    return Comparison(workload, arch, objective, tuple(members), *first, options)
 
 
 def take_in(best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Workload, Architecture, Objective]) -> None:

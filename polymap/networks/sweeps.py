@@ -31,7 +31,7 @@ from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
-from polymap.search import Options
+from polymap.search import Options, plain_numbers
 from polymap.workload import workload_from_document
 
 Read = TypeVar("Read")
@@ -293,7 +293,8 @@ def _changed(document: Table[str, Any], values: Table[str, object]) -> tuple[obj
         names[node][key] = value
     told = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
     changed = {**document, "nodes": nodes}
-    return dict(values), _told_in(f"the grid of the sweep: {told}", arch_from_document, changed)
+    label = {name: plain_numbers(value) for name, value in values.items()}  # as JSON writes them
+    return label, _told_in(f"the grid of the sweep: {told}", arch_from_document, changed)
 
 
 def _told_in(place: str, read: Callable[[object], Read], document: object) -> Read:

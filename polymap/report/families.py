@@ -62,6 +62,7 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         "optimum": number(comparison.optimum),
         "proven": comparison.is_proven,
         "members": members,
+        "options": comparison.options,
     }
 
 

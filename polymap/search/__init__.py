@@ -55,6 +55,7 @@ with lazy(__name__):
     from polymap.search.reading import (
         mapping_with_cost as mapping_with_cost,
         parsed_number as parsed_number,
+        plain_numbers as plain_numbers,
         result_from_document as result_from_document,
     )
     from polymap.search.refunds import (

@@ -138,7 +138,8 @@ def result_document(result: SearchResult) -> dict[str, object]:
     names = [name for name, _ in result.values] or [result.objective]
     head = head_document("result", result.workload, result.arch)
     options = {"options": _settings_document(result.settings), "units": units_document(names)}
-    return head | options | _answer_document(result)
+    more = {} if result.prices is None else {"sensitivity": result.prices}
+    return head | options | _answer_document(result) | more
 
 
 def units_document(objectives: Iterable[str]) -> dict[str, object]:

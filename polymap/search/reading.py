@@ -7,6 +7,7 @@ that the search rewrote are checked (rewritten.py), and small ones are counted a
 from __future__ import annotations
 
 from collections.abc import Mapping as Table
+from dataclasses import replace
 from fractions import Fraction
 from math import isclose
 
@@ -35,7 +36,7 @@ _SPACE = ("syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "in
 _FIGURES = ("legal", "violations", "instances", "method", "traffic", "occupancy_bits", "energy_pj")
 _COST = (*_FIGURES, "energy_by_level_pj", "compute_cycles", "latency_cycles", "utilization", "bottleneck")
 _PLAIN = ("status", "objective", "value", "bound", "gap", "seconds", "mapping", "cost", "space", "work")
-_PRICES = "sensitivity"  # what `polymap explore --sensitivity` adds to the answer; not read back
+_PRICES = "sensitivity"  # what `polymap explore --sensitivity` adds to the answer; kept as it is
 _ANSWER = (*_PLAIN, "clash", "dividing", "values", "bounds", "front")
 _SETTINGS = ("tiles", "seed", "time_limit_s", "workers", "memory_limit_mb", "work_limit", "constraints")
 _ROW = ("level", "tensor", "reads", "writes", "fills", "drains")
@@ -50,6 +51,10 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
     if document["schema"] != SCHEMA:
         what = f"{where} has the schema {shown(document['schema'])}"
         raise InputError(Mistake("PM612", what, f"Results of the schema '{SCHEMA}' are read here."))
+    prices = plain_numbers(document.get(_PRICES))
+    if not (prices is None or is_table(prices)):
+        what = f"{where}: {_PRICES} is {shown(document[_PRICES])}"
+        raise InputError(Mistake("PM611", what, "Expected what `polymap explore --sensitivity` wrote."))
     document = {name: value for name, value in document.items() if name != _PRICES}
     mistakes: list[Mistake] = []
     Fields.of(document, where, mistakes, known=(*_HEAD, *_ANSWER), required=(*_HEAD, *_PLAIN))
@@ -69,7 +74,7 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
     result = reader.result(document, where, reader.settings(document["options"], f"{where}: options"))
     if mistakes:
         raise InputError(mistakes)
-    return result
+    return replace(result, prices=prices)
 
 
 def mapping_with_cost(
@@ -91,12 +96,12 @@ def parsed_number(value: object) -> int | float | None:
     return float(value) if isinstance(value, Fraction) else integer
 
 
-def _with_floats(value: object) -> object:
+def plain_numbers(value: object) -> object:
     """Return a JSON value with floats for rationals."""
     if is_table(value):
-        return {name: _with_floats(inner) for name, inner in value.items()}
+        return {name: plain_numbers(inner) for name, inner in value.items()}
     if is_list(value):
-        return [_with_floats(inner) for inner in value]
+        return [plain_numbers(inner) for inner in value]
     return float(value) if isinstance(value, Fraction) else value
 
 
@@ -119,7 +124,7 @@ class _Reader:
             time_limit_s=plain.time_limit_s if seconds is None else seconds,
             workers=fields.integer("workers", 1),
             seed=fields.integer("seed", 0, least=0),
-            constraints=_with_floats(fields.table.get("constraints")),
+            constraints=plain_numbers(fields.table.get("constraints")),
             memory_limit_mb=fields.integer("memory_limit_mb", None, null=True),
             work_limit=fields.integer("work_limit", None, null=True),
         )

@@ -112,6 +112,9 @@ class SearchResult(Reported):
     were not); the answer is never worse. work: the search's steps (structures and programs bounded, nodes visited,
     mappings scored), which a work limit limits.
 
+    prices: what the machine's resources are worth, as the document of `pm.study.sensitivity`, where the answer is saved
+    with it.
+
     more, proof, again: the functions behind `top`, `certificate` and `resume`; they are values, so that a result can be
     pickled. The state of an unfinished search is pickled with it, its progress callback is not.
     """
@@ -138,6 +141,7 @@ class SearchResult(Reported):
     workload: Workload | MaybeNone = field(default=None, repr=False)
     arch: Architecture | MaybeNone = field(default=None, repr=False)
     settings: Settings = field(default=Settings(), compare=False, repr=False)
+    prices: object = field(default=None, compare=False, repr=False)
 
     @answers_in_words
     def explain(self, other: Reported | None = None, *, sensitivity: bool = False, time_limit_s: float = 60) -> str:

@@ -145,3 +145,40 @@ def test_a_convolution_whose_result_has_another_size_is_no_layer(places: int, is
     )
     found = pm.io.from_linalg(module(types, line))
     assert bool(found.layers) == is_read, "the window has (8 + 2 - 3) // 2 + 1 places"
+
+
+_PRODUCT = "%0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : " + (
+    "(tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>"
+)
+_HEAD = "(%x: tensor<4x8xf32>, %y: tensor<8x8xf32>) -> tensor<4x8xf32>"
+_KINDS = "(tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>"
+
+
+def test_a_function_counts_where_it_is_called_and_as_often() -> None:
+    functions = "".join(
+        f"func.func {head} @{name}{_HEAD} {{ {_PRODUCT}\n return %0 : tensor<4x8xf32> }}\n"
+        for head, name in (("private", "f"), ("private", "uncalled"), ("", "entry"))
+    )
+    calls = [f"%{place + 1} = func.call @f(%{place or 'x'}, %y) : {_KINDS}\n" for place in range(3)]
+    main = f"func.func @main{_HEAD} {{ {''.join(calls)} return %3 : tensor<4x8xf32> }}\n"
+    net = pm.from_linalg(f"module {{ {main} {functions} }}")
+    assert [each.multiplicity for each in net.layers] == [4], "three calls, and the other entry"
+    assert not net.unmapped, "a call is no operation of its own"
+    assert len([each for each in net.feeds if each.tensor]) == 2, "each call reads what the one before it returns"
+
+
+@pytest.mark.parametrize("called", ["main", "outside"])
+def test_a_call_without_a_body_and_a_function_that_calls_itself_are_told(called: str) -> None:
+    body = f"{_PRODUCT}\n %1 = func.call @{called}(%0, %y) : {_KINDS}\n return %1 : tensor<4x8xf32>"
+    main = f"func.func @main{_HEAD} {{ {body} }}"
+    net = pm.from_linalg(f"module {{ {main}\n func.func private @outside{_HEAD} }}")
+    assert [each.operator for each in net.unmapped] == ["func.call"], "what runs there is not known"
+
+
+@pytest.mark.parametrize("end", ["return", "func.return"])
+def test_what_a_function_returns_is_needed_after_the_run(end: str) -> None:
+    more = "%1 = stablehlo.dot_general %0, %y, contracting_dims = [1] x [0] : " + _KINDS
+    text = f"{_PRODUCT}\n {more}\n {end} %1, %0 : tensor<4x8xf32>, tensor<4x8xf32>"
+    head = _HEAD.replace("-> tensor<4x8xf32>", "-> (tensor<4x8xf32>, tensor<4x8xf32>)")
+    net = pm.from_linalg(f"module {{ func.func @main{head} {{ {text} }} }}")
+    assert len(net.returned) == 2, "both products are, the one that the other reads, too"

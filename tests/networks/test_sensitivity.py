@@ -208,7 +208,10 @@ def test_the_command_line_tells_prices(capsys: pytest.CaptureFixture[str], tmp_p
     document = json.loads(path.read_text())
     Draft202012Validator(json.loads(schema_text("result"))).validate(document)
     assert [row["resource"] for row in document["sensitivity"]["prices"]] == list(resources_of(pm.load_arch("flat3")))
-    assert pm.load_result(path).value == document["value"]
+    again = pm.load_result(path)
+    assert again.value == document["value"]
+    again.save(path)
+    assert json.loads(path.read_text()) == document, "what is read is saved as it was written, the prices too"
 
 
 @pytest.mark.parametrize("words", [["--objective", "pareto:energy,latency"], ["--constraints", '{"innermost": ["k"]}']])

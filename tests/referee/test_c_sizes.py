@@ -123,3 +123,45 @@ def test_what_is_assumed_is_told() -> None:
     assert f"for all values of n, w with {told}" in repr(symbolic_checkup(text.report.source)), (
         "what is checked holds there"
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 1, z = w; i < z; i++, --z) A[i & 31] += 1;",
+        "int z = w; for (int i = 0; i < n; i++) { if (z > 5) A[z & 31] += i + 1; z -= 1; }",
+        "long z = w - 1; for (int i = 0; i < n; i++) { z = z + 1; if (z - w < 9) A[i] += z & 15; }",
+    ],
+)
+def test_a_counter_of_another_type_holds_its_converted_value(body: str, tmp_path: Path) -> None:
+    text = f"void f(int n, unsigned w, int A[40]) {{ {body} }}"
+    sizes = tuple({"n": 9, "w": w} for w in (0, 1, 7, 2**31 - 1, 2**31, 2**32 - 1) if w < 8 or "i < n" in body)
+    compiler, listed = compilers()[0], (("n", "int32", ()), ("w", "uint32", ()), ("A", "int32", ("40",)))
+    flags = flags_of(compiler, sanitized=False)
+    original = compiled(text, tmp_path / "o.so", compiler, flags)
+    changed = compiled(transform_c(text, order="original", tile=1), tmp_path / "n.so", compiler, flags)
+    wide = ({"n": 9, "w": 2**31},)  # converted to int: negative
+    job = Job(original, changed, "f", listed, (*sizes, *wide), reach=9)
+    assert run_jobs([job]) == [[]], "the value is that of the counter's type, for every size"
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (int i = 0; i < (w < m ? w : m) && i < 40; i++)",
+        "for (int i = 0; i < min(m, w) + 1 && i < 40; i++)",
+        "for (int i = (m <= w ? m : w); i > 0; i--)",
+        "for (int i = (m > w ? m : w); i < 30; i++)",
+        "for (int i = max(m, w); i < 30; i++)",
+    ],
+)
+def test_extremes_of_mixed_signs_are_those_of_unsigned_numbers(loop: str, tmp_path: Path) -> None:
+    text = f"void f(int m, unsigned w, int A[40]) {{ {loop} A[i & 31] += i; }}"
+    compiler, listed = compilers()[0], (("m", "int32", ()), ("w", "uint32", ()), ("A", "int32", ("40",)))
+    flags = ("-Dmax(a,b)=((a)>(b)?(a):(b))", "-Dmin(a,b)=((a)<(b)?(a):(b))", *flags_of(compiler, sanitized=False))
+    original = compiled(text, tmp_path / "o.so", compiler, flags)
+    new = transform_c(text, order="original", tile=1)
+    changed = compiled(new, tmp_path / "n.so", compiler, flags)
+    sizes = tuple({"m": m, "w": w} for m in (-5, -1, 0, 1, 7) for w in (0, 3, 9))
+    assert run_jobs([Job(original, changed, "f", listed, sizes, reach=9)]) == [[]], "as the text, also where m < 0"
+    assert "m >= 0" in new.report.assumed, "for negative numbers the original loops run"

@@ -232,3 +232,14 @@ def test_a_temporary_takes_no_place_of_one_that_is_read_again(seed: int) -> None
         own[name] = value(own)
     found = function(own["X"])
     assert np.allclose(found, own["Y"], rtol=1e-9, atol=1e-9), (lines, np.abs(found - own["Y"]).max())
+
+
+def test_a_temporary_of_one_element_is_accumulated_in_a_variable() -> None:
+    for operator, function in (("max=", np.max), ("+=", np.sum), ("min=", np.min)):
+        lines = [f"T[] {operator} tanh(X[n])", "Y[m,n] = T[] * Z[m,n] + T[]", "W[n] += Y[m,n]"]
+        found = pm.compile(pm.program(lines, types="float64", temporary=["T"], m=5, n=7))(
+            x := np.random.default_rng(1).uniform(-1, 1, 7), z := np.random.default_rng(2).uniform(-1, 1, (5, 7))
+        )
+        expected = function(np.tanh(x)) * z + function(np.tanh(x))
+        assert np.allclose(found[0], expected, rtol=1e-9), f"the products, with T {operator}"
+        assert np.allclose(found[1], expected.sum(0), rtol=1e-9), f"their sums, with T {operator}"

@@ -46,7 +46,10 @@ def test_a_fused_network_is_read_back(tmp_path: Path) -> None:
 def test_a_comparison_is_read_back(tmp_path: Path) -> None:
     found = pm.compare(pm.matmul(m=8, n=8, k=8), FLAT, time_limit_s=20)
     found.save(tmp_path / "families.json")
-    assert pm.load_result(tmp_path / "families.json") == found
+    again = pm.load_result(tmp_path / "families.json")
+    assert again == found
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == (tmp_path / "families.json").read_text(), "its options, too"
 
 
 def test_a_sweep_is_read_back(tmp_path: Path) -> None:
@@ -89,3 +92,11 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             except pm.errors.InputError:
                 continue
             assert again.value == answer.value  # the field only repeats what others say
+
+
+@pytest.mark.parametrize("size", ["1e3", "8.0"])
+def test_numbers_of_a_grid_are_written_as_numbers(size: str, tmp_path: Path) -> None:
+    machines = f'{{"base": "flat3", "grid": {{"X.size": [{size}]}}}}'
+    (tmp_path / "spec.json").write_text(f'{{"workloads": ["alexnet.fc8"], "machines": {machines}, "tiles": "divide"}}')
+    assert main(["sweep", str(tmp_path / "spec.json"), "--json", str(tmp_path / "out.json")]) == 0
+    assert pm.load_result(tmp_path / "out.json").rows[0].machine == {"X.size": float(size)}, "as the file has them"

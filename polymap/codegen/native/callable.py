@@ -73,7 +73,8 @@ class NativeCall:
             ends: tuple[Any, ...] = tuple(empty(form) for form in self.writes)
         else:
             ends = (out,) if len(self.writes) == 1 else _as_tuple(out)
-        return ends if len(arrays) + len(ends) == door.count and door.code(door.at, *arrays, *ends) else None
+        is_whole = len(arrays) == len(self.reads) and len(arrays) + len(ends) == door.count
+        return ends if is_whole and door.code(door.at, *arrays, *ends) else None
 
     def _may_overlap(self, starts: list[int], read: list[Values], ends: list[int], written: list[Values]) -> bool:
         """Return whether an array that is written may share memory with another one."""

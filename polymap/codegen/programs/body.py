@@ -149,8 +149,11 @@ def _read_value(storage: Storage, access: Access, values: dict[str, Expr]) -> Ex
     return Invoke("bfloat16_value", (element,)) if is_short else element
 
 
-def fill_loop(form: ArrayForm, operator: Operator | None) -> Block:
-    """Return the loop that sets an array to the neutral element of its accumulation, or to zero."""
+def fill_loop(storage: Storage, tensor: str, operator: Operator | None) -> Block:
+    """Return the loop that sets a tensor to the neutral element of its accumulation, or to zero."""
+    form = storage.forms[tensor]
     value = Int(0) if operator is None else neutral_value(operator, form.c_type)
+    if storage.is_variable(tensor):
+        return (Assign(Name(form.parameter), "=", value),)
     element = Element(form.parameter, (Name("at"),))
     return (For("at", Int(0), Int(form.elements), (Assign(element, "=", value),), type="long"),)

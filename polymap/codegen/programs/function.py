@@ -154,15 +154,15 @@ def _initial_values(workload: Workload, storage: Storage) -> Block:
         return ()
     found: list[Stmt] = []
     written = written_tensors(workload)
-    for name, form in storage.forms.items():
+    for name in storage.forms:
         tensor = workload.tensor(name)
         if name not in written or tensor.initial:
             continue
         start = starting_operator(workload, name)
         if start is not None:
-            found += fill_loop(form, start)
+            found += fill_loop(storage, name, start)
         elif _is_read_unset(workload, name) or (not tensor.temporary and leaves_unwritten(workload, tensor)):
-            found += fill_loop(form, None)
+            found += fill_loop(storage, name, None)
     return tuple(found)
 
 

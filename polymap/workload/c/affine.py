@@ -7,7 +7,7 @@ and truth values numbers, in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -445,11 +445,13 @@ def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Wh
     """Return the operands of an expression that is a maximum (minimum), else the expression alone."""
     match expression:
         case Call(function, arguments) if function in (MAXIMA if maximum else MINIMA):
-            return [value for each in arguments for value in extremes(each, scope, maximum=maximum)]
+            sides = [(each, value) for each in arguments for value in extremes(each, scope, maximum=maximum)]
+            return _compared(sides, scope)
         case Choice(Binary(operator, left, right), then, other) if (
             _picks(operator, left, right, then, other) is maximum
         ):
-            return [value for each in (then, other) for value in extremes(each, scope, maximum=maximum)]
+            sides = [(each, value) for each in (then, other) for value in extremes(each, scope, maximum=maximum)]
+            return _compared(sides, scope)
         case Binary("+", left, right):
             ones, twos = extremes(left, scope, maximum=maximum), extremes(right, scope, maximum=maximum)
             return [_operation(expression, *_matched(left, a, right, b, scope), scope) for a in ones for b in twos]
@@ -466,6 +468,15 @@ def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Wh
             return [whole_of(expression, scope)] if picked is None else []
         case _:
             return [whole_of(expression, scope)]
+
+
+def _compared(sides: Sequence[tuple[CExpression, Whole]], scope: Scope) -> list[Whole]:
+    """Return values that C compares with each other, in the type in which it does; Refused if one could wrap around."""
+    kinds = [whole.kind for _, whole in sides]
+    known = [kind for kind in kinds if kind is not None]
+    kind = reduce(common, known) if len(known) == len(kinds) else None
+    found = [converted(each, whole, kind, scope) for each, whole in sides]
+    return [replace(whole, value=seen(each, whole, scope)) for (each, _), whole in zip(sides, found, strict=True)]
 
 
 def _picks(operator: str, left: CExpression, right: CExpression, then: CExpression, other: CExpression) -> bool | None:

@@ -30,6 +30,7 @@ from polymap.workload.c.tree import (
     Program,
     all_statements,
     data_names,
+    kind_of,
     names_of,
     parts,
     rebuilt,
@@ -171,11 +172,23 @@ class _Walker:
         return linear(expression, values, self.data.__contains__)
 
     def _value(self, name: str, expression: CExpression, values: Values) -> Linear:
-        """Return the value that a variable gets."""
+        """Return the value that a variable gets, converted to its type."""
+        found = self._static(name, expression, values)
+        kind, given = self.types.get(name), kind_of(expression, self._kind)
+        if kind is None or given in (kind, None) or not found.terms:
+            return found
+        return term(Cast(kind, found.expression(expression.line), expression.line))
+
+    def _static(self, name: str, expression: CExpression, values: Values) -> Linear:
+        """Return what a variable's value is computed from."""
         try:
             return self._linear(expression, values)
         except NotStaticError:
             raise _LostError(name) from None
+
+    def _kind(self, place: Name | Item) -> str | None:
+        """Return the type of a variable."""
+        return self.types.get(place.name) if isinstance(place, Name) else None
 
     def _inside(self, expression: CExpression, values: Values) -> CExpression:
         """Return an expression with the variables replaced."""
@@ -237,7 +250,7 @@ class _Walker:
             elif ones[name] == twos[name]:
                 merged[name] = ones[name]
             else:
-                asked = self._value(name, condition, {})
+                asked = self._static(name, condition, {})
                 merged[name] = chosen(asked.expression(each.line), ones[name], twos[name])
         whole = (If(condition, then, other, each.line),) if then or other else ()
         return whole, merged
@@ -262,7 +275,7 @@ class _Walker:
         self.facts.pop()
         ends = self._ends(replace(loop, condition=condition), inner, own, exits)
         if counter in self.names:
-            ends[counter] = chosen(first, self._after(loop, condition), self._value(counter, start, {}))
+            ends[counter] = chosen(first, self._after(loop, condition), self._static(counter, start, {}))
         declared = {each.name for each in all_statements(each.body) if isinstance(each, Declare)}
         ends |= {name: _unset(name) for name in declared & self.names}
         whole = (replace(loop, condition=condition, body=body),) if body else ()
@@ -303,14 +316,14 @@ class _Walker:
         if any(each.endswith("@") for each in value.names):
             return None
         earlier = Name(loop.variable, line)
-        one = self._value(name, earlier, {}) - self._value(name, loop.step, {})
+        one = self._static(name, earlier, {}) - self._static(name, loop.step, {})
         last = linear(value.expression(line), {loop.variable: one}, self.data.__contains__)
         return chosen(Binary("==", earlier, loop.start, line), before, last)
 
     def _grown(self, loop: For, name: str, growth: Linear) -> Linear:
         """Return how much a variable has grown where an iteration begins."""
-        line, step = loop.line, self._value(name, loop.step, {})
-        passed = term(Name(loop.variable, line)) - self._value(name, loop.start, {})
+        line, step = loop.line, self._static(name, loop.step, {})
+        passed = term(Name(loop.variable, line)) - self._static(name, loop.start, {})
         passed = self._widened(name, passed, line)
         if not step.terms and step.constant in (1, -1):
             return product(growth, passed.times(step.constant), line)

@@ -131,3 +131,20 @@ def test_the_door_takes_plain_arrays_and_nothing_that_needs_a_closer_look() -> N
         if len(arrays) == 2 and out is not None and door.code(door.at, *arrays, out)
     ]
     assert taken == ["plain", "read-only operand", "neighbours"], "the others are for the checks in Python"
+
+
+@cache
+def _pair() -> pm.CompiledFunction:
+    lines = ["C[m,n] += A[m,k] * B[k,n]", "D[m,n] = C[m,n] + C[m,n]"]
+    return pm.compile(pm.program(lines, m=3, k=4, n=5, types="float32"))
+
+
+@pytest.mark.parametrize("read", range(5))
+def test_arrays_are_not_taken_for_outputs_nor_outputs_for_arrays(read: int) -> None:
+    arrays = (_numbers(3, 4), _numbers(4, 5), _numbers(3, 5), _numbers(3, 5))
+    given = arrays[:read], arrays[read:]
+    if read == 2:
+        assert _pair()(*given[0], out=given[1]) == given[1], "two are read and two are written"
+    else:
+        with pytest.raises(pm.errors.InputError, match="PM636"):
+            _pair()(*given[0], out=given[1])
