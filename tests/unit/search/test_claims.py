@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from time import process_time
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ ARRAY = Architecture(
 
 
 def energy(arch: Architecture, tiles: str) -> Any:
-    return search(GEMM, arch, "energy", tiles, time_limit_s=1 if tiles == "any" else 60)
+    return search(GEMM, arch, "energy", tiles, time_limit_s=1 if tiles == "any" else 60, clock=process_time)
 
 
 def test_the_product_search_counts_what_wires_deliver_past_a_bypassed_level() -> None:
@@ -105,14 +106,14 @@ def test_a_buffer_curve_whose_mappings_move_more_than_claimed_is_searched(monkey
 
     plain, small, arch = buffer_sizes._Scored.best, matmul(m=6, n=6, k=6), two_levels(256)
     asked = (small, arch, arch.levels[1].name, [128, 256])
-    true = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1)
+    true = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1, clock=process_time)
 
     def wrong(*given: Any) -> Any:
         best = plain(*given)
         return best and (best[0], best[1] - 8)
 
     monkeypatch.setattr(buffer_sizes._Scored, "best", wrong)
-    found = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1)
+    found = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1, clock=process_time)
     for point, own in zip(found.points, true.points, strict=True):
         assert point.best_bits is not None
         assert own.best_bits is not None
