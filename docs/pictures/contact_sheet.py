@@ -107,12 +107,18 @@ def _loops(mapping: pm.Mapping) -> list[pm.Temporal | pm.Spatial]:
     return [node for node in mapping.nodes if isinstance(node, pm.Temporal | pm.Spatial)]
 
 
+def extent(text: str) -> tuple[float, float]:
+    """Return the width and the height of a picture."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)[0]
+    return float(width), float(height)
+
+
 def sheet(pictures: dict[str, str]) -> str:
     """Return one SVG with all pictures in columns, each below the one that leaves most room."""
     heights = [GAP] * COLUMNS
     placed: list[str] = []
     for text in pictures.values():
-        width, height = (float(each) for each in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)[0])
+        width, height = extent(text)
         column = heights.index(min(heights))
         scale = min(WIDTH / width, 1.0)
         tall = height * scale
@@ -133,9 +139,10 @@ def main(folder: Path) -> None:
     write(folder, {**pictures, "sheet": sheet(pictures)})
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     for width in (320, 800, 1600) if browser else ():
-        write(folder / f"{width}", drawn(width))
+        narrow = drawn(width)
+        write(folder / f"{width}", narrow)
         for theme, paper in (("light", "#ffffff"), ("dark", "#111827")):
-            photograph(str(browser), folder / f"{width}", list(pictures), theme, width, paper)
+            photograph(str(browser), folder / f"{width}", narrow, theme, width, paper)
     print(f"{len(pictures)} figures in {folder}" + ("" if browser else "; PNG needs chromium"))
 
 
@@ -146,13 +153,14 @@ def write(folder: Path, pictures: dict[str, str]) -> None:
         (folder / f"{name.replace(' ', '_')}.svg").write_text(text, encoding="utf-8")
 
 
-def photograph(browser: str, folder: Path, names: list[str], out: str, width: int, paper: str) -> None:
+def photograph(browser: str, folder: Path, pictures: dict[str, str], out: str, width: int, paper: str) -> None:
     """Write a PNG of all pictures in columns, each as wide as a page of `width` pixels makes it."""
     style = f"body{{margin:8px;background:{paper};columns:4;column-gap:8px}}img{{max-width:{width}px;margin:4px 0}}"
-    images = (f'<img src="{name.replace(" ", "_")}.svg">' for name in names)
+    images = (f'<img src="{name.replace(" ", "_")}.svg">' for name in pictures)
     page = folder / "page.html"
     page.write_text(f"<style>{style}</style>" + "".join(images), encoding="utf-8")
-    size = f"--window-size={4 * width + 40},{round(0.65 * width * len(names) / 4)}"
+    high = sum(tall * min(1.0, width / wide) + 8 for wide, tall in map(extent, pictures.values()))
+    size = f"--window-size={4 * width + 40},{round(high / 4 + 2 * width)}"
     shot = f"--screenshot={folder / f'{out}.png'}"
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, shot, str(page)]
     subprocess.run(words, check=True, capture_output=True)

@@ -13,6 +13,7 @@ from polymap.report.figures import svg
 from polymap.search.problem import unit_of
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
+ONE_LINE_PX = 1 << 20  # wide enough for any heading
 WIDTH_PX = 860  # of charts, unless another width is asked for
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
 _LEAST = 1e-300  # a logarithm needs something
@@ -140,8 +141,11 @@ class Frame:
 
     def up(self, name: str) -> str:
         """Return the name of the vertical axis, above it; a long one begins further left."""
-        left = max(16.0, min(self.left, self.right - svg.text_width(name, 11.5)))
-        return svg.text(left, self.top - 14, name, size=11.5, fill=svg.GREY)
+        return svg.text(self.begin(name, 11.5), self.top - 14, name, size=11.5, fill=svg.GREY)
+
+    def begin(self, words: str, size: float = 12) -> float:
+        """Return where words above the frame begin: with it, or as much further left as they are longer."""
+        return max(16.0, min(self.left, self.right - svg.text_width(words, size)))
 
 
 def log_word(name: str, axis: Axis) -> str:
@@ -340,7 +344,7 @@ def checked_width(width_px: object) -> int:
 
 def head(title: str, told: str) -> list[str]:
     """Return a chart's title and the line below it."""
-    return [svg.text(28, 38, title, size=17, bold=True), svg.text(28, 59, told, size=12, fill=svg.GREY)]
+    return _heading(title, told, ONE_LINE_PX)[0]
 
 
 def stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -375,8 +375,7 @@ def _panel(
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
     words = f"{level.level}: {held}{limit}{buffers}"
-    left = max(16.0, min(frame.left, frame.right - text_width(words)))
-    shapes = [text(left, frame.top - 12, words, bold=True)]
+    shapes = [text(frame.begin(words), frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
     if legs:

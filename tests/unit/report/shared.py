@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 from polymap.arch.presets import load_arch
 from polymap.costmodel.assembly import assemble, capacity_violations
@@ -11,6 +14,7 @@ from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.report.figures.svg import text_width
 from polymap.workload.einsums import einsum
 
 CONVOLUTION = einsum("O[m,h,w] += I[h+r,w+s] * W[m,r,s]", m=4, h=3, w=4, r=3, s=2, bits=32, name="small convolution")
@@ -43,3 +47,46 @@ REGISTERS = "WREG:W IREG:I OREG:O"
 WEIGHTS_STAY = nest(f"m1 r1 s1 h1 w1 {REGISTERS}")
 OUTPUTS_STAY = nest(f"h1 w1 m1 r1 s1 {REGISTERS}")
 SPREAD = nest("k3 GLB:A,C n2 GLB:B k1 m1@X n1@Y RF:A,B,C")
+
+
+class Words(NamedTuple):
+    """A text of a picture, from left to right by the estimate of its width."""
+
+    words: str
+    left: float
+    right: float
+    base: float
+    size: float
+
+
+def words_of(picture: str) -> tuple[list[Words], float, float]:
+    """Return the texts of a picture, its width and its height."""
+    root = ElementTree.fromstring(picture)
+    width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
+    found: list[Words] = []
+    for each in root.iter("{http://www.w3.org/2000/svg}text"):
+        size, told = float(each.attrib["font-size"]), each.text or ""
+        room = text_width(told, size, mono="font-family" in each.attrib) * 0.95
+        share = {"start": 0.0, "middle": 0.5, "end": 1.0}[each.attrib.get("text-anchor", "start")]
+        left = float(each.attrib["x"]) - share * room
+        found.append(Words(told, left, left + room, float(each.attrib["y"]), size))
+    return found, width, height
+
+
+def assert_inside(picture: str) -> None:
+    """Hold every text to the view box by the estimate of its width."""
+    found, width, height = words_of(picture)
+    for each in found:
+        assert each.left >= -1, each.words
+        assert each.right <= width + 1, each.words
+        assert 0 < each.base < height, each.words
+
+
+def assert_apart(picture: str) -> None:
+    """Hold texts apart: of two, at most a little of the shorter one may be covered by the estimate of its width."""
+    for one, other in combinations(words_of(picture)[0], 2):
+        across = min(one.right, other.right) - max(one.left, other.left)
+        down = min(one.base + 0.2 * one.size, other.base + 0.2 * other.size)
+        down -= max(one.base - 0.75 * one.size, other.base - 0.75 * other.size)
+        touching = across > 2 + 0.15 * min(one.right - one.left, other.right - other.left) and down > 1.5
+        assert not touching, (one.words, other.words)

@@ -12,7 +12,7 @@ import polymap as pm
 from polymap.report.figures.array_map import ArrayFigure, array_figure, array_svg
 from polymap.report.figures.residency import residency_figure, residency_svg
 from tests.times import few
-from tests.unit.report.test_space_figures import assert_inside
+from tests.unit.report.shared import assert_inside
 from tests.unit.report.test_tree_svg import CHAIN, STATEMENTS, drawn as drawn_chain
 
 Ranges = dict[str, tuple[int, int]]

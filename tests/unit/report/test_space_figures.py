@@ -32,7 +32,6 @@ from polymap.report.figures.proof import proof_figure, proof_svg, refuted_svg
 from polymap.report.figures.rarity import rarity_figure, rarity_svg
 from polymap.report.figures.sensitivity import sensitivity_svg
 from polymap.report.figures.smoothness import smooth_figure, smooth_svg
-from polymap.report.figures.svg import text_width
 from polymap.report.figures.tile_map import tile_map_svg
 from polymap.report.figures.two_mappings import side_by_side, side_by_side_svg, side_by_side_text
 from polymap.report.figures.winners import winner_svg
@@ -40,21 +39,9 @@ from polymap.verify import verify
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
+from tests.unit.report.shared import assert_inside
 
 _LAYER, _ARCH = matmul(m=16, n=8, k=12), load_arch("flat3")
-
-
-def assert_inside(picture: str) -> None:
-    """Hold every text to the view box by the estimate of its width."""
-    root = ElementTree.fromstring(picture)
-    width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
-    for each in root.iter("{http://www.w3.org/2000/svg}text"):
-        room = text_width(each.text or "", float(each.attrib["font-size"]), mono="font-family" in each.attrib) * 0.95
-        share = {"start": 0.0, "middle": 0.5, "end": 1.0}[each.attrib.get("text-anchor", "start")]
-        left = float(each.attrib["x"]) - share * room
-        assert left >= -1, each.text
-        assert left + room <= width + 1, each.text
-        assert 0 < float(each.attrib["y"]) < height, each.text
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
 import polymap as pm
-from polymap.report.figures.svg import text_width
+from tests.unit.report.shared import assert_apart, assert_inside, words_of
 
 LAYER = pm.conv2d(K=8, C=4, H=10, W=10, R=3, S=3, name="a layer with a name that is rather long")
 PRODUCT = pm.matmul(m=8, n=8, k=8)
 OF_ONE_WIDTH = {"compare", "coordinates", "dependences", "domain", "machine", "orders", "schedule", "traffic"}
-Box = tuple[str, float, float, float, float]
 
 
 @cache
@@ -71,37 +68,13 @@ PICTURES: dict[str, Callable[[int], str]] = {
 }
 
 
-def boxes(picture: str) -> tuple[list[Box], float, float]:
-    """Return each text with left, right, top, bottom, by the estimate of its width, and the size of the picture."""
-    root = ElementTree.fromstring(picture)
-    width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
-    found: list[Box] = []
-    for each in root.iter("{http://www.w3.org/2000/svg}text"):
-        size = float(each.attrib["font-size"])
-        room = text_width(each.text or "", size, mono="font-family" in each.attrib) * 0.95
-        left = float(each.attrib["x"]) - {"middle": 0.5, "end": 1.0}.get(each.attrib.get("text-anchor", ""), 0.0) * room
-        base = float(each.attrib["y"])
-        found.append((each.text or "", left, left + room, base - 0.75 * size, base + 0.2 * size))
-    return found, width, height
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_texts_stay_inside_and_apart(name: str) -> None:
     for width in (320, 640, 860, 1600):
-        hold(PICTURES[name](width), width)
-
-
-def hold(picture: str, width: int) -> None:
-    """Hold the texts of a picture to its box, and apart."""
-    found, wide, high = boxes(picture)
-    assert wide <= width
-    for words, left, right, top, bottom in found:
-        assert min(left + 1, wide + 1 - right, top, high - bottom) >= 0, words
-    for one, other in combinations(found, 2):
-        across = min(one[2], other[2]) - max(one[1], other[1])
-        down = min(one[4], other[4]) - max(one[3], other[3])
-        touching = across > 2 + 0.15 * min(one[2] - one[1], other[2] - other[1]) and down > 1.5
-        assert not touching, (one[0], other[0])
+        picture = PICTURES[name](width)
+        assert words_of(picture)[1] <= width
+        assert_inside(picture)
+        assert_apart(picture)
 
 
 def test_every_chart_takes_a_width() -> None:
