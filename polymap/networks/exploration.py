@@ -27,11 +27,19 @@ from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
 from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
-from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
 from polymap.networks.told import check_told
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
-from polymap.search import Hints, Options, SearchResult, open_structures_of, result_document, result_from_document
+from polymap.search import (
+    Hints,
+    Options,
+    SearchResult,
+    open_document,
+    open_from_document,
+    open_structures_of,
+    result_document,
+    result_from_document,
+)
 from polymap.search.problem import Objective, objective_values, parse_single, unit_of
 
 Document = dict[str, Any]

@@ -14,11 +14,18 @@ from polymap.explore import explore
 from polymap.inputs import answers_in_words, as_integer, expected_method, parse_json, shown
 from polymap.ir import BudgetError, Mistake, OptionError
 from polymap.networks.exploration import Document, Executor, run_question
-from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
 from polymap.networks.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
-from polymap.search import Options, SearchResult, mapping_document, open_structures_of, result_from_document
+from polymap.search import (
+    Options,
+    SearchResult,
+    mapping_document,
+    open_document,
+    open_from_document,
+    open_structures_of,
+    result_from_document,
+)
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
 from polymap.workload import workload_to_document

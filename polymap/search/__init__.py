@@ -13,6 +13,8 @@ with lazy(__name__):
         json_text as json_text,
         mapping_document as mapping_document,
         number as number,
+        open_document as open_document,
+        open_from_document as open_from_document,
         result_document as result_document,
         traffic_rows as traffic_rows,
         units_document as units_document,
@@ -44,6 +46,7 @@ with lazy(__name__):
         bound_products as bound_products,
         bound_structures as bound_structures,
         climb_near_mappings as climb_near_mappings,
+        climb_timed_nests as climb_timed_nests,
         enumerate_few_trees as enumerate_few_trees,
         read_question as read_question,
         refine_structures as refine_structures,
@@ -51,6 +54,7 @@ with lazy(__name__):
         refute_rules as refute_rules,
         search_dividing_tiles as search_dividing_tiles,
         try_what_rules_limit as try_what_rules_limit,
+        walk_timed_trees as walk_timed_trees,
     )
     from polymap.search.reading import (
         mapping_with_cost as mapping_with_cost,
@@ -64,4 +68,3 @@ with lazy(__name__):
         prove_chains as prove_chains,
     )
     from polymap.search.result import Progress as Progress, SearchResult as SearchResult, Settings as Settings
-    from polymap.search.timed_nests import climb_timed_nests as climb_timed_nests, walk_timed_trees as walk_timed_trees

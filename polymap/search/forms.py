@@ -30,8 +30,7 @@ from polymap.ir import (
     dim,
 )
 from polymap.search.problem import AtLeast, Factor, Goal, Held, Objective, Rule, Rules, Span
-from polymap.search.relatives import is_plain_energy
-from polymap.search.self_products import Relative
+from polymap.search.relatives import Relative, is_plain_energy
 
 Extents = tuple[tuple[str, int], ...]
 

@@ -29,9 +29,8 @@ from polymap.search.forms import Form, form_of, own_form, with_less_room
 from polymap.search.options import TUNING
 from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, Span, rules_from_document, rules_of_nest
 from polymap.search.programs import instance_bound, may_be_climbed
-from polymap.search.relatives import answer_of, at_least
+from polymap.search.relatives import Relative, answer_of, at_least
 from polymap.search.result import SearchResult
-from polymap.search.self_products import Relative
 
 Nodes = tuple[MappingNode, ...]
 

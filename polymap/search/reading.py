@@ -1,7 +1,7 @@
 """Reads the documents that `result.save` and `polymap explore --json` write about one workload.
 
 The traffic is not counted again. Energies are recomputed from the file's traffic and must equal the file's. Programs
-that the search rewrote are checked (rewritten.py), and small ones are counted again.
+that the search rewrote are checked (documents.py), and small ones are counted again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from polymap.inputs import (
 )
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
 from polymap.schedules import check_mapping
+from polymap.search.documents import rewritten_from_document
 from polymap.search.programs import TUNING, instance_bound
 from polymap.search.result import SearchResult, Settings, SpaceCount
-from polymap.search.rewritten import rewritten_from_document
 from polymap.workload import workload_from_document
 
 SCHEMA = "polymap.result/1"

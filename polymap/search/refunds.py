@@ -14,7 +14,7 @@ too, where some of its readers get it from.
 
 Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
 that writes it, if one does, are then its only users; each of the others reads one element of it over and over
-(self_products.py, "one element"), and the loads of that one are taken off.
+(relatives.py, "one element"), and the loads of that one are taken off.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 

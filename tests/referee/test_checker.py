@@ -25,8 +25,7 @@ from polymap.io import builtin_workload
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search.certificate import certificate
-from polymap.search.certificate_head import canonical, constraints_table, machine_table, workload_table
+from polymap.search.certificate import canonical, certificate, constraints_table, machine_table, workload_table
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.measure import objective_value

@@ -11,8 +11,7 @@ from polymap.ir import Shown, show_as_picture
 from polymap.mapping_space import Sample
 from polymap.networks import Comparison
 from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, round_axis, stairs
-from polymap.report.figures.forms import FORMS, OTHER
-from polymap.report.figures.svg import INK, Picture, mark, polyline
+from polymap.report.figures.svg import FORMS, INK, OTHER, Picture, mark, polyline
 
 _DRAWN = 4000  # points that are drawn; front and axes are those of all
 _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"

@@ -1,4 +1,4 @@
-"""Generates SVG: shapes as text, colours of tensors, a common style. No plotting library."""
+"""Generates SVG: shapes as text, colours of tensors, marks of dataflows, a common style. No plotting library."""
 
 from __future__ import annotations
 
@@ -209,3 +209,13 @@ def picture(width: float, height: float, title: str, shapes: Sequence[str], data
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {where} {box} role="img" font-family={quoteattr(SANS)}>'
     card = rect(0.5, 0.5, width - 1, height - 1, fill=PAPER, stroke=RULE, round_by=10)
     return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n", data)
+
+
+FORMS = {
+    "weight-stationary": ("square", "#df8213"),
+    "output-stationary": ("triangle", "#0b8166"),
+    "input-stationary": ("diamond", "#2f6fde"),
+    "row-stationary": ("cross", "#8a2f6b"),
+    "optimum": ("ring", INK),
+}
+OTHER = ("dot", GREY)

@@ -25,8 +25,7 @@ from polymap.checker.windows import axis
 from polymap.inputs.mappings import mapping_to_document
 from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Storage
-from polymap.search.certificate import certificate
-from polymap.search.certificate_head import canonical, machine_table, workload_table
+from polymap.search.certificate import canonical, certificate, machine_table, workload_table
 
 LONG = Fraction("1234.567891234")
 

@@ -17,13 +17,12 @@ import polymap as pm
 from polymap.report.figures.chart import BOUND, FOUND
 from polymap.report.figures.cloud import cloud_figure, cloud_places, cloud_svg
 from polymap.report.figures.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
-from polymap.report.figures.forms import FORMS, OTHER
 from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.figures.order_classes import _COLOURS as CLASSES, order_figure, order_svg
 from polymap.report.figures.proof import KINDS
 from polymap.report.figures.residency import residency_figure, residency_svg
 from polymap.report.figures.roofline import ROOF_COLOURS, roofline_svg
-from polymap.report.figures.svg import MORE_COLOURS, ROLE_COLOURS, mark, tensor_colours
+from polymap.report.figures.svg import FORMS, MORE_COLOURS, OTHER, ROLE_COLOURS, mark, tensor_colours
 from polymap.report.figures.traffic import traffic_svg
 
 EYES = {

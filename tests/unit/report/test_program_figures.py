@@ -9,8 +9,13 @@ import pytest
 
 import polymap as pm
 from polymap.report.figures.domain import domain_figure
-from polymap.report.figures.schedule import schedule_figure, schedule_svg
-from polymap.report.figures.statements import StatementEdge, dependence_graph, dependence_graph_svg
+from polymap.report.figures.programs import (
+    StatementEdge,
+    dependence_graph,
+    dependence_graph_svg,
+    schedule_figure,
+    schedule_svg,
+)
 
 GEMVER = """
 float A[N][N], u[N], v[N], x[N], y[N];

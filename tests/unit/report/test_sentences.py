@@ -12,9 +12,9 @@ import pytest
 import polymap as pm
 from polymap.networks import SweepRow, SweepTable
 from polymap.report import progress, sweep_text
+from polymap.report.figures.cost_maps import winner_svg
 from polymap.report.figures.course import FateFigure
 from polymap.report.figures.sensitivity import sensitivity_svg
-from polymap.report.figures.winners import winner_svg
 from polymap.report.networks import machine_label
 from polymap.report.report import (
     Answer,

@@ -20,11 +20,10 @@ from polymap.report.figures.cloud import cloud_figure
 from polymap.report.figures.course import course_figure, fate_figure
 from polymap.report.figures.domain import domain_figure
 from polymap.report.figures.order_classes import order_figure
+from polymap.report.figures.programs import schedule_figure
 from polymap.report.figures.proof import proof_figure
-from polymap.report.figures.rarity import rarity_figure
 from polymap.report.figures.residency import residency_figure
-from polymap.report.figures.schedule import schedule_figure
-from polymap.report.figures.smoothness import smooth_figure
+from polymap.report.figures.sampled_costs import rarity_figure, smooth_figure
 from polymap.search.result import SearchResult, SpaceCount
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, cost_of
 

@@ -23,18 +23,16 @@ from polymap.networks.comparison import compare
 from polymap.networks.resource_prices import sensitivity
 from polymap.networks.tile_map import tiles as tiles_of
 from polymap.networks.winner_map import winners as winners_of
-from polymap.report.figures.capacity import capacity_svg
+from polymap.report.figures.buffer_curve import capacity_svg
 from polymap.report.figures.chart import round_axis, ticks_of
 from polymap.report.figures.cloud import cloud_figure, cloud_svg, undominated
+from polymap.report.figures.cost_maps import tile_map_svg, winner_svg
 from polymap.report.figures.course import course_figure, course_svg, fate_figure, fate_svg
 from polymap.report.figures.order_classes import order_figure, order_svg
 from polymap.report.figures.proof import proof_figure, proof_svg, refuted_svg
-from polymap.report.figures.rarity import rarity_figure, rarity_svg
+from polymap.report.figures.sampled_costs import rarity_figure, rarity_svg, smooth_figure, smooth_svg
 from polymap.report.figures.sensitivity import sensitivity_svg
-from polymap.report.figures.smoothness import smooth_figure, smooth_svg
-from polymap.report.figures.tile_map import tile_map_svg
 from polymap.report.figures.two_mappings import side_by_side, side_by_side_svg, side_by_side_text
-from polymap.report.figures.winners import winner_svg
 from polymap.verify import verify
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul

@@ -9,7 +9,7 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.explore import explore
-from polymap.search.front_bounds import FrontBounds, Values
+from polymap.search.parts import FrontBounds, Values
 from polymap.workload.layers import matmul
 
 UNIT = Fraction(1, 3)

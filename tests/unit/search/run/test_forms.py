@@ -15,7 +15,7 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.dividing import solve
 from polymap.search.forms import form_of
 from polymap.search.problem import AtLeast, Held, Objective, Rules, analyse, measure_of, objective_values, parse_single
-from polymap.search.self_products import Relative
+from polymap.search.relatives import Relative
 
 
 def one_array(rng: Random) -> Architecture:
