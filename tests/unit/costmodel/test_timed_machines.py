@@ -220,7 +220,7 @@ def test_ranks_and_least_points() -> None:
 
 
 def test_the_first_candidate_is_the_answer_of_the_search() -> None:
-    layer = pm.einsum("C[m] += A[m,k] * B[k]", m=4, k=3, bits=8)
+    layer = pm.einsum("C[m] += A[m,k] * B[k]", m=2, k=1, bits=8)
     found = pm.explore(layer, ARCH, "latency", tiles="divide")
     values = [cost.latency_cycles for _, cost in pm.candidates(layer, ARCH, "latency", limit=4)]
     assert values == sorted(values)

@@ -71,7 +71,8 @@ def test_layers_of_answers_are_their_values() -> None:
     ]
     assert_inside(str(one))
     assert_inside(str(both))
-    for wrong in ([], 7, [answers[0], 7], [answers[0], pm.explore_network(net.beginning(1), "flat3")]):
+    other = pm.explore_network(net.beginning(1), "flat3", tiles="divide")
+    for wrong in ([], 7, [answers[0], 7], [answers[0], other]):
         with pytest.raises(pm.errors.OptionError, match="PM120"):
             pm.plot.layers(wrong)  # type: ignore[arg-type]
 
