@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from polymap.search.dividing import branch_and_bound, cost_tables, marks, steps, window_paths
-from tests.property.test_seeded_search_bugs import Bug, seed_bug
+from tests.property.test_seeded_search_bugs import Bug, assert_seen
 from tests.unit.search.dividing import test_marks
 
 
@@ -48,21 +49,29 @@ BUGS = (
 )
 
 
-def _is_caught() -> bool:
-    laws: tuple[Callable[[int], None], ...] = (
-        lambda seed: test_marks.savings_are_those_outside_each(*test_marks.WINDOWS[seed % 5], seed + 1),
-        test_marks.added_costs_are_those_of_each_mark,
-        test_marks.costs_are_those_of_each_mark,
-        test_marks.trees_cost_no_less,
-        test_marks.best_trees_are_found,
-    )
-    for law in laws:
-        for seed in test_marks.SEEDS:
-            try:
-                law(seed)
-            except Exception:  # noqa: BLE001 - whatever a mistake leads to
-                return True
-    return False
+LAWS: tuple[Callable[[int], None], ...] = (
+    lambda seed: test_marks.savings_are_those_outside_each(*test_marks.WINDOWS[seed % 5], seed + 1),
+    test_marks.added_costs_are_those_of_each_mark,
+    test_marks.costs_are_those_of_each_mark,
+    test_marks.trees_cost_no_less,
+    test_marks.best_trees_are_found,
+)
+# The law and seed, in the order of laws, that see a bug first, where they are not the first.
+SEEN = {
+    "overlaps save nothing outside a mark": 19,
+    "overlaps save where whole tiles change": 19,
+    "the first repetition counts twice": 19,
+    "a load more than there are": 19,
+    "loads of one pass": 19,
+    "loads cost nothing more": 19,
+    "the last way of loads alone": 35,
+    "reads cost what fills do": 35,
+    "the dearest pair": 38,
+    "nodes stand at the mark": 38,
+    "repetitions inside count as outside": 1,
+    "room is charged": 81,
+    "half of what may win": 76,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +80,5 @@ def _marks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_seeded_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    seed_bug(monkeypatch, bug)
-    assert _is_caught()
-
-
-def test_the_true_costs_obey_the_laws() -> None:
-    assert not _is_caught()
+def test_a_seeded_bug_breaks_a_law_that_holds_without_it(bug: Bug) -> None:
+    assert_seen(bug, [partial(law, seed) for law in LAWS for seed in test_marks.SEEDS], SEEN.get(bug.name, 0))

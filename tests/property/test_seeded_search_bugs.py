@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import random
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -73,6 +73,22 @@ def seed_bug(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> None:
     assert isinstance(made, FunctionType)
     monkeypatch.setattr(function, "__code__", made.__code__)
     exact.arithmetic_for.cache_clear()
+
+
+def assert_seen(bug: Bug, laws: Sequence[Callable[[], object]], first: int = 0) -> None:
+    """Hold laws, the law `first` first, while the bug is there, until one breaks; without the bug that one holds."""
+    seen: int | None = None
+    with pytest.MonkeyPatch.context() as patch:
+        seed_bug(patch, bug)
+        for number in (first, *range(len(laws))):
+            try:
+                laws[number]()
+            except Exception:  # noqa: BLE001 - whatever a mistake leads to
+                seen = number
+                break
+    exact.arithmetic_for.cache_clear()
+    assert seen is not None, "no law sees it"
+    laws[seen]()
 
 
 @cache

@@ -39,7 +39,7 @@ def _floats(exact: tuple[Fraction, ...]) -> tuple[float, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(_BATCHES), 6))
+@pytest.mark.parametrize("batch", few(range(_BATCHES), 3))
 def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
     for problem in _problems(batch):
         true = exhaustive(problem.workload, problem.arch, problem.objective, "divide")

@@ -318,6 +318,25 @@ MISTAKES = {
 }
 
 
+# The seed that sees a mistake first, where it is not among the first few.
+SEEN = {
+    "sums begin anew in every run": 11,
+    "what children hold adds up": 19,
+    "what is dead is drained": 6,
+    "what has no value yet is loaded": 6,
+    "a last tile is as long as the others": 11,
+    "what is overwritten is loaded": 99,
+    "what siblings share is read for each": 121,
+    "siblings' nodes are loaded by each child": 20,
+    "one sibling moves all": 162,
+    "children run on one instance": 48,
+    "siblings write the same elements": 2201,
+    "a range is cut in any order": 45,
+    "siblings of all instances are alike": 264,
+    "what is read is drained": 1351,
+}
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = MISTAKES[name]
@@ -326,9 +345,9 @@ def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.Monk
     mutant = ModuleType("mutant")
     monkeypatch.setitem(sys.modules, "mutant", mutant)
     exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    for name in ("BranchCounter", "IntegerRuns", "OutOfReach"):
-        monkeypatch.setattr(counts, name, mutant.__dict__[name])
-    for seed in range(3_000):
+    for part in ("BranchCounter", "IntegerRuns", "OutOfReach"):
+        monkeypatch.setattr(counts, part, mutant.__dict__[part])
+    for seed in (SEEN.get(name, 0), *range(3_000)):
         case = fused_case(random.Random(f"fused {seed}"))
         try:
             found = count_closed_form(*case)

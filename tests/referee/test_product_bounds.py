@@ -18,6 +18,7 @@ from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from tests.product_boxes import bound_products
 from tests.referee.problems import random_problem
+from tests.times import few
 
 BATCHES = 3
 CHECKS = 4  # problems per batch
@@ -49,7 +50,7 @@ def problems(rng: random.Random, *, windows: bool) -> Iterator[tuple[Workload, A
         yield problem.workload, arch, rng.choice(("energy", f"traffic:{arch.levels[0].name}"))
 
 
-@pytest.mark.parametrize("batch", range(2 * BATCHES))
+@pytest.mark.parametrize("batch", few(range(2 * BATCHES), 3))
 def test_no_tree_is_below_the_bound(batch: int) -> None:
     rng = random.Random(f"products {batch}")
     checked = 0

@@ -12,6 +12,7 @@ from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast
 from polymap.search.dividing import best_product_tiles, solve
 from polymap.search.problem import analyse, exact_score, is_confirmed, measure_of, parse_objective
 from tests.case_machines import with_open_levels, with_wires
+from tests.times import few
 
 EINSUMS = (
     "C[m,n] += A[m,k] * B[k,n]",
@@ -40,7 +41,7 @@ def random_machine(rng: random.Random) -> Architecture:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 3))
 def test_with_wires_the_dividing_answer_over_any_tiles_is_that_over_dividing_ones(seed: int) -> None:
     rng = random.Random(f"wired products {seed}")
     for _ in range(3):

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -40,7 +40,7 @@ from polymap.search.problem.word_clashes import clashes
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_workload
-from tests.property.test_seeded_search_bugs import Bug, seed_bug
+from tests.property.test_seeded_search_bugs import Bug, assert_seen
 from tests.referee.demands import random_demands
 from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
@@ -446,17 +446,39 @@ def _trees() -> tuple[Tree, ...]:
     return (*small_trees("seeded siblings", 25, 1_500), *large_trees("seeded siblings", 300))
 
 
-def _check_all() -> None:
-    test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand()
-    for laws in (Laws(), Laws(random.Random("wider"))):
-        for tree in _trees():
+def _check_some(first: int) -> None:
+    for laws in (Laws(), Laws(random.Random(first))):
+        for tree in _trees()[first : first + TOGETHER]:
             laws.check(tree)
+
+
+TOGETHER = 50
+# The trees, behind the law of siblings in any order, that see a bug first, where it is not that law.
+SEEN = {
+    "siblings' indices have no gaps": 343,
+    "a tile of a window is a product": 12,
+    "a range shares as its least count": 12,
+    "the busiest has a part of what is left over": 1,
+    "siblings are those of one class": 12,
+    "counts are limited by one dim": 12,
+    "united siblings read alone": 41,
+    "every fan-out adds": 11,
+    "united windows are equal ones": 346,
+    "windows are never shared": 341,
+    "operands are read one by one": 11,
+    "a level holds what all levels hold": 134,
+    "every instance of a level is loaded": 11,
+    "the busiest fills what all fill": 341,
+    "sums are read before they are there": 12,
+    "sums that start do so on every level": 20,
+    "steps have no ends": 1,
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_seeded_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    _trees()
-    seed_bug(monkeypatch, bug)
-    with pytest.raises(AssertionError):
-        _check_all()
+def test_a_seeded_bug_breaks_a_law_that_holds_without_it(bug: Bug) -> None:
+    order = test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand
+    assert_seen(
+        bug, (order, *(partial(_check_some, n) for n in range(0, len(_trees()), TOGETHER))), SEEN.get(bug.name, 0)
+    )

@@ -44,7 +44,7 @@ def tight(seed: int) -> Case:
     raise AssertionError
 
 
-@pytest.mark.parametrize("seed", few(range(30), 12))
+@pytest.mark.parametrize("seed", few(range(30), 6))
 def test_halves_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     most = random.Random(f"most {seed}").choice((2, 5, 24, 200))
     monkeypatch.setattr(splits, "TUNING", replace(splits.TUNING, most_halves=most))
@@ -126,7 +126,7 @@ def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None
 
 
 @pytest.mark.parametrize("decided", [0, 16])
-@pytest.mark.parametrize("seed", few(range(20), 12))
+@pytest.mark.parametrize("seed", few(range(20), 6))
 def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
     seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
