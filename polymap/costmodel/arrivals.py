@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Blocks, Ints, Offsets, contiguous_runs, touched, united
+from polymap.costmodel.contiguous import Blocks, Commands, Ints, Offsets, commanded, contiguous_runs, touched, united
 from polymap.costmodel.layout import Layout, row_major
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -100,6 +100,13 @@ class Messages:
         rows = self.rows() if blocks.of_rows else self
         return self.times * touched(rows.parts, rows.starts, blocks, base)
 
+    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
+        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
+        rows = self.rows()
+        row = rows.parts[0] if rows.parts else _ONCE
+        beats, requests = commanded(row, rows.starts, commands, base)
+        return self.times * beats, self.times * requests
+
     def rows(self) -> Messages:
         """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
         if not self.parts:
@@ -120,6 +127,7 @@ class Sent:
 
     messages: tuple[Messages, ...]
     _totals: dict[Sign, int] = field(default_factory=dict[Sign, int])
+    _commanded: dict[Sign, tuple[int, int]] = field(default_factory=dict[Sign, tuple[int, int]])
 
     def times(self, times: int) -> list[Messages]:
         """Return the messages, each sent so often."""
@@ -137,6 +145,13 @@ class Sent:
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
         return self._total((blocks, base), lambda: sum(each.blocks(blocks, base) for each in self.messages))
+
+    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
+        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
+        if (commands, base) not in self._commanded:
+            found = [each.commanded(commands, base) for each in self.messages]
+            self._commanded[commands, base] = sum(each[0] for each in found), sum(each[1] for each in found)
+        return self._commanded[commands, base]
 
     def _total(self, what: Sign, count: Callable[[], int]) -> int:
         if what not in self._totals:
