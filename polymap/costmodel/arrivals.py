@@ -113,7 +113,8 @@ class Messages:
             return self
         if self.row is None:
             what = (
-                "row_requests are not counted: tiles are new in several axes, or the last one shares a dim with others"
+                "rows (row_requests, command_bits) are not counted: tiles are new in several axes, or the last axis shares"
+                " a dim with others"
             )
             hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
             raise BudgetError(Mistake("PM472", what, hint))

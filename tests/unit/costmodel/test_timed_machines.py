@@ -20,6 +20,8 @@ FIELDS = {
     "beat_bits": 32,
     "request_bits": 128,
     "base_offset_bits": 16,
+    "command_bits": 64,
+    "write_command_bits": 32,
     "request_latency_cycles": Fraction(5, 2),
     "in_flight": 2,
     "one_bus": True,
@@ -115,7 +117,7 @@ def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
     level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(8), beat_bits=64, row_requests=True)
     arch = pm.Architecture("rows", (level, pm.MemoryLevel("BUF"), pm.ComputeUnit("MAC")))
     nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
-    with pytest.raises(pm.errors.BudgetError, match="PM472 row_requests are not counted: .* shares a dim with others"):
+    with pytest.raises(pm.errors.BudgetError, match=r"PM472 rows \(.*\) are not counted: .* shares a dim with others"):
         pm.evaluate(diagonal, arch, pm.Mapping(nodes))
 
 
