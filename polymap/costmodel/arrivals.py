@@ -90,32 +90,17 @@ class Messages:
         """The elements of all of them."""
         return self.count * prod(len(part) for part in self.parts)
 
-    @property
-    def runs(self) -> int:
-        """The contiguous runs of addresses in all of them."""
-        return self.count * contiguous_runs(self.parts)
-
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
         rows = self.rows() if blocks.of_rows else self
         return self.times * touched(rows.parts, rows.starts, blocks, base)
-
-    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
-        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
-        rows = self.rows()
-        row = rows.parts[0] if rows.parts else _ONCE
-        beats, requests = commanded(row, rows.starts, commands, base)
-        return self.times * beats, self.times * requests
 
     def rows(self) -> Messages:
         """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
         if not self.parts:
             return self
         if self.row is None:
-            what = (
-                "rows (row_requests, command_bits) are not counted: tiles are new in several axes, or the last axis shares"
-                " a dim with others"
-            )
+            what = "rows are not counted: tiles are new in several axes, or the last one shares a dim with others"
             hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
             raise BudgetError(Mistake("PM472", what, hint))
         others = (part for place, part in enumerate(self.parts) if place != self.row)
@@ -141,7 +126,7 @@ class Sent:
     def runs(self, *, of_rows: bool) -> int:
         """Return the contiguous runs of addresses in all of them. of_rows: each ends with its row."""
         rows = self.messages if not of_rows else [each.rows() for each in self.messages]
-        return self._total(("runs", of_rows), lambda: sum(each.runs for each in rows))
+        return self._total(("runs", of_rows), lambda: sum(each.count * contiguous_runs(each.parts) for each in rows))
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
@@ -150,8 +135,10 @@ class Sent:
     def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
         """Return the beats and requests of all of them, row by row. base: the address of the first element."""
         if (commands, base) not in self._commanded:
-            found = [each.commanded(commands, base) for each in self.messages]
-            self._commanded[commands, base] = sum(each[0] for each in found), sum(each[1] for each in found)
+            rows = [each.rows() for each in self.messages]
+            found = [commanded((*own.parts, _ONCE)[0], own.starts, commands, base) for own in rows]
+            beats, requests = (sum(own.times * each[n] for own, each in zip(rows, found, strict=True)) for n in (0, 1))
+            self._commanded[commands, base] = beats, requests
         return self._commanded[commands, base]
 
     def _total(self, what: Sign, count: Callable[[], int]) -> int:
@@ -288,10 +275,6 @@ class Sending:
             if tiles != prod(loop.trips for loop in own if loop.role in (Role.TIME, Role.SIBLINGS)):
                 return False
         return True
-
-    def steps_of(self, advance: int) -> int:
-        """Return how many steps the advance of a loop (or nothing) begins."""
-        return prod(self._of_advance(dim.name, advance).count for dim in self.workload.dims)
 
     def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> _Choices:
         outside, moves = self._whens[advance][dim]

@@ -2,8 +2,8 @@
 (branch dosa, 959b23f). More runs, and their cycles: benchmarks/gemmini.py. Tolerance: none.
 
 Pointwise convolutions of 8-bit elements, channels last, on a bus of 16 bytes; tensors begin 8 bytes after a multiple
-of 64. Every step loads its tiles of input and weights. Where the accelerator asks for neighbouring rows one by one, beats
-are more than those of contiguous runs: its DMA loads 64 bytes of a row at once, in aligned powers of two of beats.
+of 64. Every step loads its tiles of input and weights. Where the accelerator asks for neighbouring rows one by one, its
+beats are more than those of contiguous runs: it loads 64 bytes of a row at once, in powers of two of beats.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
     level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(8), beat_bits=64, row_requests=True)
     arch = pm.Architecture("rows", (level, pm.MemoryLevel("BUF"), pm.ComputeUnit("MAC")))
     nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
-    with pytest.raises(pm.errors.BudgetError, match=r"PM472 rows \(.*\) are not counted: .* shares a dim with others"):
+    with pytest.raises(pm.errors.BudgetError, match="PM472 rows are not counted: .* shares a dim with others"):
         pm.evaluate(diagonal, arch, pm.Mapping(nodes))
 
 
