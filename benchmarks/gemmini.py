@@ -35,24 +35,34 @@ LADDER = {  # of each model what single steps take; fitted are its constants bes
         *("L2.miss_cycles", "L2.write_miss_cycles"),
         *("DRAM.one_bus", "DRAM.read_bandwidth_bits_per_cycle", "DRAM.write_bandwidth_bits_per_cycle"),
     ),
+    "and commands": (
+        *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
+        *("L2.miss_cycles", "L2.write_miss_cycles"),
+        *("DRAM.one_bus", "DRAM.read_bandwidth_bits_per_cycle", "DRAM.write_bandwidth_bits_per_cycle"),
+        *("DRAM.commands", "DRAM.request_latency_cycles", "MAC.preload_cycles"),
+    ),
 }
 KNOWN = (
     "DRAM.beat",
+    "DRAM.commands",
     "DRAM.one_bus",
     "MAC.pass",
     "driver",
-)  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block,
-# and two drivers: a step of a convolution begins with about twice the commands of one of a product
+)  # a bus of 16 bytes, requests of 64; commands that load 64 bytes of a row and store what the array's columns have of
+# it; four cycles a row of pixels, a preload per block, and two drivers: a step of a convolution begins with about twice
+# the instructions of one of a product
 
 
-def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Architecture:
-    """Return the accelerator with an array of size x size, and of what single steps take these parts alone. convolves:
-    with the driver of convolutions, whose arrays begin 8 bytes after a multiple of 64."""
+def machine(size: int, parts: tuple[str, ...], stored: int, *, convolves: bool) -> pm.Architecture:
+    """Return the accelerator with an array of size x size, and of what single steps take these parts alone. stored: the
+    bytes of a row that a command stores. convolves: with the driver of convolutions, whose arrays begin 8 bytes after a
+    multiple of 64."""
 
     def told(name: str, value: float) -> Fraction:
         return Fraction(value) if name in parts else Fraction(0)
 
     beats, split = "DRAM.beat" in parts, "DRAM.write_bandwidth_bits_per_cycle" in parts
+    commands = "DRAM.commands" in parts
     dram = pm.MemoryLevel(
         "DRAM",
         bandwidth_bits_per_cycle=None if split else Fraction(128),
@@ -60,7 +70,11 @@ def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Archite
         write_bandwidth_bits_per_cycle=Fraction(40) if split else None,
         beat_bits=128 if beats else None,
         request_bits=512 if beats else None,
-        row_requests="DRAM.beat" in parts,
+        row_requests=beats,
+        command_bits=512 if commands else None,
+        write_command_bits=8 * stored if commands else None,
+        request_latency_cycles=told("DRAM.request_latency_cycles", 1),
+        in_flight=1 if commands else None,
         one_bus="DRAM.one_bus" in parts,
         base_offset_bits=64 if beats and convolves else 0,
     )
@@ -101,10 +115,10 @@ def layer(row: dict[str, object]) -> pm.Workload:
     """Return the layer as it was executed, with a ring of padding in its input, channels last."""
     sizes = {name: int(str(row[name])) for name in (*LETTERS, "stride")}
     if row["kind"] == "conv":
-        for name in "PQ":
+        for name in "PQ":  # P and R run along the width, which lies right outside of the channels
             sizes[name] += 1 - sizes["R"] % 2
     stride = sizes.pop("stride")
-    text = f"O[p,q,k] += I[{stride}*p+r,{stride}*q+s,c] * W[r,s,c,k]"
+    text = f"O[q,p,k] += I[{stride}*q+s,{stride}*p+r,c] * W[s,r,c,k]"
     name = " ".join(f"{key}{value}" for key, value in sizes.items()) + f" /{stride}"
     return pm.einsum(text, sizes={key.lower(): value for key, value in sizes.items()}, bits=8, name=name)
 
@@ -118,7 +132,7 @@ def executed(row: dict[str, object]) -> Mapping:
     first = reducing[0] if reducing else len(steps)
     blocks = [Temporal("k", size), Temporal("c", size), Temporal("r", 1), Temporal("s", 1)]
     spread = [Spatial("c", 1, "rows"), Spatial("k", 1, "columns")]
-    pixels = [Temporal("p", 1), Temporal("q", size), Storage("ROW", ("O",)), Temporal("q", 1)]
+    pixels = [Temporal("q", 1), Temporal("p", size), Storage("ROW", ("O",)), Temporal("p", 1)]
     return Mapping(
         (
             *steps[:first],
@@ -136,12 +150,13 @@ def executed(row: dict[str, object]) -> Mapping:
 
 def runs_of(rows: list[dict[str, object]], parts: tuple[str, ...]) -> list[pm.study.MeasuredRun]:
     """Return the runs on machines with these parts; machines that are alike are one."""
-    machines: dict[tuple[int, bool], pm.Architecture] = {}
+    machines: dict[tuple[int, bool, int], pm.Architecture] = {}
     layers: dict[str, pm.Workload] = {}
     found: list[pm.study.MeasuredRun] = []
     for row in rows:
-        key = int(str(row["array"])), row["kind"] == "conv"
-        arch = machines.setdefault(key, machine(key[0], parts, convolves=key[1]))
+        size, channels = int(str(row["array"])), int(str(row["tile"]).split()[0][1:])
+        key = size, row["kind"] == "conv", min(size, channels)
+        arch = machines.setdefault(key, machine(size, parts, key[2], convolves=key[1]))
         workload = layer(row)
         workload = layers.setdefault(workload.name, workload)
         found.append(pm.study.MeasuredRun(workload, executed(row), float(str(row["rtl_cycles"])), arch))

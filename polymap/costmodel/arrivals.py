@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Blocks, Ints, Offsets, contiguous_runs, touched, united
+from polymap.costmodel.contiguous import Blocks, Commands, Ints, Offsets, commanded, contiguous_runs, touched, united
 from polymap.costmodel.layout import Layout, row_major
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -90,11 +90,6 @@ class Messages:
         """The elements of all of them."""
         return self.count * prod(len(part) for part in self.parts)
 
-    @property
-    def runs(self) -> int:
-        """The contiguous runs of addresses in all of them."""
-        return self.count * contiguous_runs(self.parts)
-
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
         rows = self.rows() if blocks.of_rows else self
@@ -105,9 +100,7 @@ class Messages:
         if not self.parts:
             return self
         if self.row is None:
-            what = (
-                "row_requests are not counted: tiles are new in several axes, or the last one shares a dim with others"
-            )
+            what = "rows are not counted: tiles are new in several axes, or the last one shares a dim with others"
             hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
             raise BudgetError(Mistake("PM472", what, hint))
         others = (part for place, part in enumerate(self.parts) if place != self.row)
@@ -120,6 +113,7 @@ class Sent:
 
     messages: tuple[Messages, ...]
     _totals: dict[Sign, int] = field(default_factory=dict[Sign, int])
+    _commanded: dict[Sign, tuple[int, int]] = field(default_factory=dict[Sign, tuple[int, int]])
 
     def times(self, times: int) -> list[Messages]:
         """Return the messages, each sent so often."""
@@ -132,11 +126,20 @@ class Sent:
     def runs(self, *, of_rows: bool) -> int:
         """Return the contiguous runs of addresses in all of them. of_rows: each ends with its row."""
         rows = self.messages if not of_rows else [each.rows() for each in self.messages]
-        return self._total(("runs", of_rows), lambda: sum(each.runs for each in rows))
+        return self._total(("runs", of_rows), lambda: sum(each.count * contiguous_runs(each.parts) for each in rows))
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
         return self._total((blocks, base), lambda: sum(each.blocks(blocks, base) for each in self.messages))
+
+    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
+        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
+        if (commands, base) not in self._commanded:
+            rows = [each.rows() for each in self.messages]
+            found = [commanded((*own.parts, _ONCE)[0], own.starts, commands, base) for own in rows]
+            beats, requests = (sum(own.times * each[n] for own, each in zip(rows, found, strict=True)) for n in (0, 1))
+            self._commanded[commands, base] = beats, requests
+        return self._commanded[commands, base]
 
     def _total(self, what: Sign, count: Callable[[], int]) -> int:
         if what not in self._totals:
@@ -272,10 +275,6 @@ class Sending:
             if tiles != prod(loop.trips for loop in own if loop.role in (Role.TIME, Role.SIBLINGS)):
                 return False
         return True
-
-    def steps_of(self, advance: int) -> int:
-        """Return how many steps the advance of a loop (or nothing) begins."""
-        return prod(self._of_advance(dim.name, advance).count for dim in self.workload.dims)
 
     def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> _Choices:
         outside, moves = self._whens[advance][dim]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 
@@ -28,6 +28,44 @@ class Blocks:
     size: int
     of_runs: bool
     of_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Commands that move up to `size` units of a run each, from its beginning on; an element is so many units.
+
+    beat: the units of a bus; request: of what is asked for (None: whole commands). in_powers: each request moves the
+    least aligned beat, two, four, ... beats that hold what is asked for.
+    """
+
+    units: int
+    beat: int
+    request: int | None
+    size: int
+    in_powers: bool
+
+    def taken(self, first: Ints, end: Ints) -> tuple[Ints, Ints]:
+        """Return the beats and requests of commands from these addresses to those (not included)."""
+        if self.request is None:
+            return self._beats(first, end), np.ones_like(first)
+        block, head = self.request, first // self.request
+        requests = (end - 1) // block - head + 1
+        if not self.in_powers:
+            return self._beats(first, end), requests
+        inside = np.minimum(end, (head + 1) * block)
+        rest = (requests > 1) * ((end - 1) % block + 1)  # in the last of several
+        between = np.maximum(requests - 2, 0) * (block // self.beat)
+        return self._powers(first % block, inside - head * block) + between + self._powers(0 * rest, rest), requests
+
+    def _beats(self, first: Ints, end: Ints) -> Ints:
+        return (end - 1) // self.beat - first // self.beat + 1
+
+    def _powers(self, first: Ints, end: Ints) -> Ints:
+        """Return the beats of the least aligned power of two of them that holds a range of one request; 0 of none."""
+        first, last, beats = first // self.beat, (end - 1) // self.beat, np.ones_like(end)
+        while (apart := first < last).any():
+            first, last, beats = first // 2, last // 2, beats << apart
+        return beats * (end > 0)
 
 
 def contiguous_runs(parts: Offsets) -> int:
@@ -57,6 +95,25 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
     first = (base + least) % blocks.size
     size = min(blocks.size, span + 2)  # at most one border lies inside of a larger block
     return replace(blocks, size=size), (max(size - (blocks.size - first), 0) if size < blocks.size else first) - least
+
+
+def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
+    """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
+    period = lcm(commands.beat, commands.request or 1)
+    each, size = commands.units, commands.size
+    places = reduce(_added, (_histogram(at * each, period) for at in starts), _histogram(np.array([base]), period))
+    cut: dict[int, list[Ints]] = {}
+    for run in np.split(row, np.flatnonzero(np.diff(row) > 1) + 1):
+        first, length = int(run[0]) * each, len(run) * each
+        cut.setdefault(size, []).append(first + size * np.arange(length // size))
+        cut.setdefault(length % size, []).append(np.array([first + length - length % size]))
+    beats = requests = 0
+    for length, firsts in cut.items():
+        if length:
+            often = _added(_histogram(np.concatenate(firsts), period), places)
+            taken = commands.taken(np.arange(period), np.arange(period) + length)
+            beats, requests = beats + int(often @ taken[0]), requests + int(often @ taken[1])
+    return beats, requests
 
 
 def united(parts: Offsets) -> Ints:

@@ -9,7 +9,7 @@ Of a run in steps (docs/latency.md) every resource takes its total at least:
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm, prod
 
@@ -65,51 +65,68 @@ def _grains(workload: Workload, arch: Architecture, level: MemoryLevel, *, even_
     of tensors whose accesses there by statement instances are counted in beats or do not occur."""
     both = level.bandwidth_bits_per_cycle
     loading, storing = level.read_bandwidth_bits_per_cycle or both, level.write_bandwidth_bits_per_cycle or both
-    found: list[Grain] = []
+    found: list[Grain | None] = []
     for together in _together(workload, arch):
+        in_turn = level.one_bus and _is_held_inside(arch, together[0])
         own = even_plain and level.beat_bits is None
         group = [tensor for tensor in together if not own or _is_held_inside(arch, tensor)]
-        if loading is not None:
-            read = [tensor for tensor in group if _is_read(workload, tensor)]
-            taken = [(tensor, _loaded(workload, arch, tensor, loading)) for tensor in read]
-            for number in (0, 1):
-                of_bus = [(tensor, each[number]) for tensor, each in taken]
-                found += _grain(of_bus, loading, loads=True, even_plain=even_plain and not number)
-        if storing is not None:
-            written = [(tensor, _of_bus(workload, arch, tensor)) for tensor in group if not _is_read(workload, tensor)]
-            found += _grain(written, storing, loads=False, even_plain=even_plain)
-    return tuple(found)
+        read = [tensor for tensor in group if _is_read(workload, tensor)] if loading is not None else []
+        written = [tensor for tensor in group if not _is_read(workload, tensor)] if storing is not None else []
+        stores = [_Taken(each, _of_bus(workload, arch, each, loads=False), storing or both) for each in written]
+        per_load = [_loaded(workload, arch, each, loading or Fraction(1)) for each in read]
+        for number in (0, 1):
+            loads = [_Taken(each, told[number], loading) for each, told in zip(read, per_load, strict=True)]
+            found.append(_grain(loads, stores if in_turn else [], even_plain=even_plain and not number))
+        if not in_turn:
+            found.append(_grain([], stores, even_plain=even_plain))
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
-def _grain(taken: list[tuple[Tensor, Fraction]], band: Fraction, *, loads: bool, even_plain: bool) -> list[Grain]:
-    """Return the bits of a bus that elements take; nothing where they are the elements' own."""
-    if not taken or (not even_plain and all(bits <= tensor.bits for tensor, bits in taken)):
-        return []
-    unit = lcm(*(bits.denominator for _, bits in taken))
-    bits = tuple((tensor.name, int(bits * unit)) for tensor, bits in taken)
-    return [Grain(bits, (), band * unit) if loads else Grain((), bits, band * unit)]
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What an element takes of a bus: so many bits at so many a cycle."""
+
+    tensor: Tensor
+    bits: Fraction
+    band: Fraction | None
+
+    @property
+    def cycles(self) -> Fraction:
+        assert self.band is not None, "only what takes time is listed"
+        return self.bits / self.band
+
+
+def _grain(loads: list[_Taken], stores: list[_Taken], *, even_plain: bool) -> Grain | None:
+    """Return what a bus takes for elements; None where it is no more than their own bits, each kind by itself."""
+    every = [*loads, *stores]
+    is_plain = not (loads and stores) and all(each.bits <= each.tensor.bits for each in every)
+    if not every or (is_plain and not even_plain):
+        return None
+    unit = lcm(*(each.cycles.denominator for each in every))
+    reads, writes = (tuple((each.tensor.name, int(each.cycles * unit)) for each in own) for own in (loads, stores))
+    return Grain(reads, writes, Fraction(unit))
 
 
 def _loaded(workload: Workload, arch: Architecture, tensor: Tensor, band: Fraction) -> tuple[Fraction, Fraction]:
     """Return what an element that is loaded takes at least of the outermost bus: by beats, and by waits for requests,
     as bits that the bus could move meanwhile."""
-    level, beats = arch.levels[0], _of_bus(workload, arch, tensor)
+    level, beats = arch.levels[0], _of_bus(workload, arch, tensor, loads=True)
     if level.in_flight is None or not _is_held_inside(arch, tensor):
         return beats, Fraction(0)  # statement instances that access it there ask for nothing
-    asked = 1 / _longest(workload, arch, tensor)
+    asked = 1 / _longest(workload, arch, tensor, loads=True)
     if level.request_bits:
         asked = max(asked, Fraction(tensor.bits, level.request_bits))
     return beats, (beats + asked * level.request_latency_cycles * band) / level.in_flight
 
 
-def _of_bus(workload: Workload, arch: Architecture, tensor: Tensor) -> Fraction:
+def _of_bus(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool) -> Fraction:
     """Return the bits of the outermost bus that an element takes at least: its share of the beats of the longest
     run."""
     level, own = arch.levels[0], Fraction(tensor.bits)
     unites = any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
     if level.beat_bits is None or (unites and not _is_held_inside(arch, tensor)):
         return own  # statement instances may access it there, and their loads unite
-    return max(own, level.beat_bits / _longest(workload, arch, tensor))
+    return max(own, level.beat_bits / _longest(workload, arch, tensor, loads=loads))
 
 
 def _is_read(workload: Workload, tensor: Tensor) -> bool:
@@ -125,9 +142,12 @@ def _is_held_inside(arch: Architecture, tensor: Tensor) -> bool:
 
 def _together(workload: Workload, arch: Architecture) -> list[list[Tensor]]:
     """Return the tensors by the level that surely holds them next below the outermost, each that may be held in several
-    by itself: only what one level gets takes turns on a bus."""
+    by itself: only what one level gets takes turns on a bus; of one bus for all, those that some level surely holds."""
     found: dict[str, list[Tensor]] = {}
     for tensor in workload.tensors:
+        if arch.levels[0].one_bus and _is_held_inside(arch, tensor):
+            found.setdefault("bus", []).append(tensor)
+            continue
         inner = _next(arch, tensor)
         found.setdefault(f"level {inner.name}" if inner else f"tensor {tensor.name}", []).append(tensor)
     return list(found.values())
@@ -139,18 +159,22 @@ def _next(arch: Architecture, tensor: Tensor) -> MemoryLevel | None:
     return inner if inner is not None and inner.requires(tensor) else None
 
 
-def _longest(workload: Workload, arch: Architecture, tensor: Tensor) -> Fraction:
-    """Return a number of elements that contiguous runs of a tensor's loads and stores have at most in the mean."""
+def _longest(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool) -> Fraction:
+    """Return a number of elements that contiguous runs of a tensor's loads or stores have at most in the mean: those of
+    commands, where there are any."""
+    level = arch.levels[0]
+    command = level.command_bits if loads else level.write_command_bits
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
     inner = _next(arch, tensor)
+    of_rows = bool(command or level.row_requests)
     alone = inner is not None and not arch.fanouts_above(inner.name)
     extents, run = workload.extents(), Fraction(1)
     for index, size, origin in zip(*map(reversed, (access.index, tensor.shape, tensor.origin)), strict=True):
         own = _longest_run(index - origin, extents, size, alone=alone)
-        run *= own
-        if own < size:
+        run *= min(own, size) if of_rows else own
+        if own < size or of_rows:
             break
-    return run
+    return run if command is None else min(run, Fraction(command, tensor.bits))
 
 
 def _longest_run(index: Affine, extents: dict[str, int], size: int, *, alone: bool) -> Fraction:

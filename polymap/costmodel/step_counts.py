@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
 from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks, Ints, united
+from polymap.costmodel.contiguous import Blocks, Commands, Ints, united
 from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
@@ -315,9 +315,8 @@ def _on_buses(
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
         for sent, times in moved(stage, stream, advance):
-            beats += times * _pieces(sent, bits, level.beat_bits or 1, level)
-            if level.in_flight is not None and moved is _loading:
-                requests += times * _requests(sent, bits, level)
+            own = _beats_and_requests(sent, bits, level, loads=moved is _loading)
+            beats, requests = beats + times * own[0], requests + times * own[1]
         found[level.name] = BusUse(level.name, beats, requests)
     return tuple(found.values())
 
@@ -362,6 +361,20 @@ def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
         return []
     merge = alone if rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.PLAIN else as_added
     return _sent(stream, advance, merge, leaving=True)
+
+
+def _beats_and_requests(sent: Sent, bits: int, level: MemoryLevel, *, loads: bool) -> tuple[int, int]:
+    """Return the beats of messages, and the requests of loads, where they take time."""
+    beat, asked = level.beat_bits or 1, level.request_bits
+    size = level.command_bits if loads else level.write_command_bits
+    if size is None:
+        asks = loads and level.in_flight is not None
+        return _pieces(sent, bits, beat, level), _requests(sent, bits, level) if asks else 0
+    unit = gcd(bits, beat, asked or 0)
+    doublings = (asked or 0) // beat
+    in_powers = loads and bool(doublings) and asked == beat * doublings and doublings & (doublings - 1) == 0
+    commands = Commands(bits // unit, beat // unit, asked and asked // unit, size // unit, in_powers)
+    return sent.commanded(commands, level.base_offset_bits // unit)
 
 
 def _pieces(sent: Sent, bits: int, block_bits: int, level: MemoryLevel) -> int:
@@ -466,7 +479,7 @@ def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
         for level in arch.levels:
             if _cuts(level, tensor.bits):
                 elements = f"{tensor.name}'s elements of {tensor.bits} bits"
-                return f"beats, requests or the offset of '{level.name}' cut {elements}"
+                return f"beats, requests, commands or the offset of '{level.name}' cut {elements}"
     if any(len(index.coefficients()) > 1 for index in statement.target.index):
         return f"tiles of {statement.target.tensor} overlap"
     return ""
@@ -483,7 +496,10 @@ def _cuts(level: MemoryLevel, bits: int) -> bool:
     told = [each for each in (level.beat_bits, level.request_bits) if each is not None]
     if level.line_bits and (level.miss_cycles or level.write_miss_cycles) and level.line_bits % bits:
         return True
-    return any(each % bits and bits % each for each in told) or bool(told and level.base_offset_bits % bits)
+    commands = [each for each in (level.command_bits, level.write_command_bits) if each is not None]
+    if any(each % bits for each in commands) or any(each % bits and bits % each for each in told):
+        return True
+    return bool(told or commands) and level.base_offset_bits % bits > 0
 
 
 def _is_timed(sender: MemoryLevel) -> bool:

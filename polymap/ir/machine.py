@@ -98,8 +98,9 @@ class MemoryLevel(Brief):
     aligned pieces of runs that are asked for (None: whole runs); base_offset_bits: where tensors begin;
     row_requests: whether runs end with their rows, along the last axis, even where the next row lies right behind;
     request_latency_cycles: from a request to its data; in_flight: requests that may wait at once (None: all).
-    one_bus: whether its loads and stores take turns, not two buses side by side. keeps:
-    False where every step loads its tiles of tensors that are only read, changed or not.
+    command_bits, write_command_bits: what one command loads or stores of a row (None: no commands). one_bus: whether
+    its loads and stores take turns, not two buses side by side. keeps: False where every step loads its tiles of
+    tensors that are only read, changed or not.
 
     Of machines that bound others (costmodel.step_bounds), never in documents: grains, of the outermost level; in_turn:
     its transfers and compute wait for each other.
@@ -131,6 +132,8 @@ class MemoryLevel(Brief):
     request_bits: int | None = None
     base_offset_bits: int = 0
     row_requests: bool = False
+    command_bits: int | None = None
+    write_command_bits: int | None = None
     request_latency_cycles: Fraction = Fraction(0)
     in_flight: int | None = None
     one_bus: bool = False
@@ -148,6 +151,8 @@ class MemoryLevel(Brief):
         check.integer("buffering")
         check.amount("beat_bits", null=True)
         check.amount("request_bits", null=True)
+        check.amount("command_bits", null=True)
+        check.amount("write_command_bits", null=True)
         check.integer("base_offset_bits", least=0)
         check.integer("ways", null=True)
         check.integer("banks", null=True)
@@ -175,7 +180,7 @@ class MemoryLevel(Brief):
     @property
     def is_timed_by_step(self) -> bool:
         """Whether it says anything of what single steps take."""
-        told = self.beat_bits, self.request_bits, self.in_flight
+        told = self.beat_bits, self.request_bits, self.command_bits, self.write_command_bits, self.in_flight
         return any(each is not None for each in told) or bool(
             self.step_cycles or self.request_latency_cycles or self.one_bus or not self.keeps
         )
@@ -189,6 +194,8 @@ class MemoryLevel(Brief):
             request_bits=None,
             base_offset_bits=0,
             row_requests=False,
+            command_bits=None,
+            write_command_bits=None,
             request_latency_cycles=Fraction(0),
             in_flight=None,
             one_bus=False,

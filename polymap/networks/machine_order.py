@@ -118,8 +118,15 @@ def _step_fields(node: Node) -> tuple[object, ...]:
         case MemoryLevel():
             told = node.step_cycles, node.beat_bits, node.request_bits, node.base_offset_bits, node.row_requests
             waits = node.request_latency_cycles, node.in_flight, node.one_bus, node.keeps, node.buffering
+            commands = node.command_bits, node.write_command_bits
             misses = node.line_bits, node.ways, node.miss_cycles, node.write_miss_cycles
-            return *told, *waits, *(misses if node.implicit else ()), node.capacity_bits if node.implicit else None
+            return (
+                *told,
+                *commands,
+                *waits,
+                *(misses if node.implicit else ()),
+                node.capacity_bits if node.implicit else None,
+            )
         case ComputeUnit():
             return node.pass_least_cycles, node.fill_cycles, node.preload_cycles
         case Fanout():

@@ -276,14 +276,17 @@ _BINDINGS = {
     "store": "sums leave too often, or lie in too short runs",
     "bus": "loads and stores take turns on it",
     "slots": "loads, work and stores take turns",
-    "work": "what is inside decides",
+    "work": "{} decides",
 }
 
 
 def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
-    """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first."""
+    """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first;
+    where it is work, what inside of it."""
     if cost.steps is None:
         return
+    stages = list(dict.fromkeys(each.level for each in cost.steps.classes))
+    within = dict(zip(stages, [*stages[1:], arch.compute.name], strict=True)) if stages else {}
     for level in arch.levels:
         classes = [each for each in cost.steps.classes if each.level == level.name]
         total = sum(each.steps for each in classes)
@@ -293,7 +296,8 @@ def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
             if own:
                 cycles = sum((each.steps * each.period_cycles for each in own), Fraction(0))
                 steps = f"{exact(sum(each.steps for each in own))} of {exact(total)} steps"
-                parts.append((cycles, f"{binds} binds in {steps} ({short(float(cycles))} cycles): {reason}"))
+                why = reason.format(within[level.name])
+                parts.append((cycles, f"{binds} binds in {steps} ({short(float(cycles))} cycles): {why}"))
         if parts:
             parts.sort(key=lambda part: -part[0])
             yield f"Steps of {level.name}: {'; '.join(text for _, text in parts)}."

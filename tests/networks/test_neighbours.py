@@ -95,7 +95,12 @@ def test_the_front_of_dismissing_sweeps_has_the_same_points() -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [{"row_requests": True}, {"one_bus": True}, {"miss_cycles": Fraction(9), "implicit": True, "line_bits": 512}],
+    [
+        {"row_requests": True},
+        {"one_bus": True},
+        {"command_bits": 512},
+        {"miss_cycles": Fraction(9), "implicit": True, "line_bits": 512},
+    ],
 )
 def test_machines_that_differ_in_what_steps_take_are_not_compared(told: dict[str, Any]) -> None:
     plain = pm.load_arch("gemmini_like")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -20,6 +21,8 @@ FIELDS = {
     "beat_bits": 32,
     "request_bits": 128,
     "base_offset_bits": 16,
+    "command_bits": 64,
+    "write_command_bits": 32,
     "request_latency_cycles": Fraction(5, 2),
     "in_flight": 2,
     "one_bus": True,
@@ -115,7 +118,7 @@ def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
     level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(8), beat_bits=64, row_requests=True)
     arch = pm.Architecture("rows", (level, pm.MemoryLevel("BUF"), pm.ComputeUnit("MAC")))
     nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
-    with pytest.raises(pm.errors.BudgetError, match="PM472 row_requests are not counted: .* shares a dim with others"):
+    with pytest.raises(pm.errors.BudgetError, match="PM472 rows are not counted: .* shares a dim with others"):
         pm.evaluate(diagonal, arch, pm.Mapping(nodes))
 
 
@@ -167,6 +170,26 @@ def test_explanations_name_what_binds() -> None:
     assert "issue binds in 8 of 8 steps" in " ".join(text.split())
     assert "tiles are too small" in text
     assert cost.bottleneck == inner.name
+
+
+@pytest.mark.parametrize("name", ["timed", "gemmini_like"])
+def test_sentences_on_steps_say_the_classes(name: str) -> None:
+    arch = ARCH if name == "timed" else pm.load_arch(name)
+    for mapping in pm.sample_mappings(GEMM, arch, 4, seed=5).mappings:
+        cost = pm.evaluate(GEMM, arch, mapping)
+        assert cost.steps is not None, "these machines are timed by step"
+        said = re.findall(r"(\w+) binds in ([\d,]+) of ([\d,]+) steps", " ".join(cost.explain().split()))
+        told = [(binds, int(own.replace(",", "")), int(every.replace(",", ""))) for binds, own, every in said]
+        classes = cost.steps.classes
+        expected = {
+            (one.binds, sum(each.steps for each in classes if (each.level, each.binds) == (one.level, one.binds)))
+            for one in classes
+        }
+        assert {each[:2] for each in told} == expected, "which resource binds in how many steps"
+        assert sum(own for _, own, _ in told) == sum(each.steps for each in classes), "every step is of one class"
+        innermost = [each for each in classes if each.level == classes[-1].level]
+        if any(each.binds == "work" for each in innermost):
+            assert f": {arch.compute.name} decides" in " ".join(cost.explain().split()), "inside of which are the units"
 
 
 def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
