@@ -171,6 +171,8 @@ def test_a_sweep_of_few_machines_shows_layers_beside_machines() -> None:
     half = len(found.rows) // 2
     for one, other in zip(found.rows[:half], found.rows[half:], strict=True):
         assert one.workload == other.workload, "all layers of a machine come before the next machine"
+        assert one.value is not None, "these tiles fit"
+        assert other.value is not None, "these tiles fit"
         values.append((one.value * one.multiplicity, other.value * one.multiplicity))
     values.sort(key=lambda each: -max(each))
     for line, expected in zip(matrix[3:-1], values, strict=False):
