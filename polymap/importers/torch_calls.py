@@ -16,7 +16,7 @@ _VIEWS = (
     *("split_with_sizes", "slice", "select", "unsqueeze", "squeeze", "expand", "contiguous", "getitem"),
     *("dropout", "alias", "detach", "unbind", "repeat", "pad", "constant_pad_nd", "arange", "zeros", "ones"),
     *("full", "empty", "zeros_like", "ones_like", "full_like", "lift_fresh_copy", "narrow", "movedim"),
-    *("swapaxes", "unflatten", "pixel_shuffle", "pixel_unshuffle", "sym_size", "expand_as", "view_as"),
+    *("swapaxes", "unflatten", "pixel_shuffle", "pixel_unshuffle", "sym_size", "expand_as", "view_as", "reshape_as"),
     *("type_as", "_assert_tensor_metadata", "scalar_tensor", "numpy_T", "adjoint", "mT", "concat"),
     *("concatenate", "tensor_split", "identity", "slice_scatter", "select_scatter", "feature_dropout"),
     *("alpha_dropout", "_unsafe_view", "new_zeros", "new_ones", "new_full", "roll", "flip"),
