@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,16 +74,22 @@ def scale_sim(table: dict[str, Any]) -> Iterator[Exhibit]:
         workload, arch, mapping = systolic(**{name: entry[name] for name in ("m", "n", "k", "rows", "columns", "kept")})
         cost = pm.evaluate(workload, arch, mapping)
         rows = {row.tensor: row for row in cost.traffic if row.level == "SRAM"}
-        own = (cost.latency_cycles, rows["A"].reads, rows["B"].reads, rows["C"].writes)
+        own = (int(cost.latency_cycles), rows["A"].reads, rows["B"].reads, rows["C"].writes)
         there = tuple(entry[name] for name in ("cycles", "A", "B", "C"))
+        folds = math.ceil(entry["m"] / entry["rows"]) * math.ceil(entry["n"] / entry["columns"])
+        more = folds * (entry["rows"] + entry["columns"]) if entry["kept"] == "C" else 0
         best = pm.explore(workload, arch, "traffic:SRAM", tiles="divide", time_limit_s=60)
         words = sum(row.reads + row.writes for row in rows.values())
         far = distance(words * 8, best)
-        kept = "outputs" if entry["kept"] == "C" else "weights"
+        kept = {"A": "inputs", "B": "weights", "C": "outputs"}[entry["kept"]]
         what = (
             f"{entry['m']} x {entry['n']} x {entry['k']}, {entry['rows']} x {entry['columns']} units that keep {kept}"
         )
         verdict = "exact" if own == there else "differs"
+        if there == (own[0] - 1, *own[1:3], own[3] + more):  # as its reports have them
+            verdict = "exact with cycles numbered from 0" + (
+                f" and {more:,} writes that are no outputs" if more else ""
+            )
         yield Exhibit(f"{what}: cycles; A, B, C", told(there), told(own), verdict, far)
 
 
@@ -93,16 +99,16 @@ def told(numbers: tuple[int, ...]) -> str:
 
 
 def systolic(m: int, n: int, k: int, rows: int, columns: int, kept: str) -> tuple[Any, Any, Any]:
-    """Return a product on an array whose units keep C or B: as docs/howto/coming_from.md."""
+    """Return a product on an array whose units keep A, B or C: as docs/howto/coming_from.md."""
     arch = pm.io.arch_from_document({"name": "systolic", "nodes": [
         {"level": "SRAM"}, {"fanout": "rows", "size": rows}, {"fanout": "columns", "size": columns},
         {"level": "PE", "capacity_words": 1},
-        {"compute": "mac", "fill_cycles": rows + columns - 2, "preload_cycles": rows if kept == "B" else 0},
+        {"compute": "mac", "fill_cycles": rows + columns - 2, "preload_cycles": 0 if kept == "C" else rows},
     ]})  # fmt: skip
-    down, stream = ("m", "k") if kept == "C" else ("k", "m")
+    down, across, stream = {"A": "kmn", "B": "knm", "C": "mnk"}[kept]
     mapping = pm.io.mapping_from_document({"nodes": [
-        {"store": "SRAM", "tensors": ["A", "B", "C"]}, {"for": "n", "tile": columns}, {"for": down, "tile": rows},
-        {"par": down, "tile": 1, "over": "rows"}, {"par": "n", "tile": 1, "over": "columns"},
+        {"store": "SRAM", "tensors": ["A", "B", "C"]}, {"for": across, "tile": columns}, {"for": down, "tile": rows},
+        {"par": down, "tile": 1, "over": "rows"}, {"par": across, "tile": 1, "over": "columns"},
         {"store": "PE", "tensors": [kept]}, {"for": stream, "tile": 1}, {"compute": "S"},
     ]})  # fmt: skip
     return pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k), arch, mapping
@@ -199,8 +205,213 @@ def peers(table: dict[str, Any]) -> Iterator[Exhibit]:
             )
 
 
+def machine(*nodes: dict[str, Any]) -> Any:
+    """Return a machine of nodes as machine files have them."""
+    return pm.io.arch_from_document({"name": "museum", "nodes": list(nodes)})
+
+
+def written(text: str) -> list[dict[str, Any]]:
+    """Return nodes of a mapping: `Buf=AB` stores A and B, `m/16` is a loop of tile 16, `m@rows` a spatial one."""
+    nodes: list[dict[str, Any]] = []
+    for word in text.split():
+        name, sign, rest = next(word.partition(each) for each in "=/@" if each in word)
+        nodes.append(
+            {"store": name, "tensors": list(rest)} if sign == "="
+            else {"for": name, "tile": int(rest)} if sign == "/" else {"par": name, "tile": 1, "over": rest}
+        )  # fmt: skip
+    return nodes
+
+
+def counted(workload: Any, arch: Any, nodes: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
+    """Return the traffic of a mapping by level and tensor; the mapping must be legal."""
+    mapping = pm.io.mapping_from_document({"nodes": nodes})
+    assert not pm.violations(workload, arch, mapping), "a published mapping is written here as an illegal one"
+    return {(row.level, row.tensor): row for row in pm.evaluate(workload, arch, mapping).traffic}
+
+
+def branches(*legs: str) -> dict[str, Any]:
+    """Return the node below which statements run one after the other, each with its own loops."""
+    return {"branch": [[*written(leg), {"compute": f"S{place}"}] for place, leg in enumerate(legs)]}
+
+
+def two_levels(words: int, bits: int = 16) -> Any:
+    """Return DRAM above one buffer of some words."""
+    return machine({"level": "DRAM"}, {"level": "buffer", "capacity_bits": words * bits}, {"compute": "mac"})
+
+
+def least(workload: Any, words: int) -> Any:
+    """Return the answer about the least that DRAM moves."""
+    return pm.explore(workload, two_levels(words), "traffic:DRAM", tiles="divide", time_limit_s=300)
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Return numbers with separators."""
+    return ", ".join(f"{each:,}" for each in numbers)
+
+
+def moved(rows: dict[tuple[str, str], Any], level: str, word: str) -> int:
+    """Return what a level moves for the levels below it (word: reads or writes)."""
+    beside = {"reads": "drains", "writes": "fills"}[word]
+    return sum(getattr(row, word) - getattr(row, beside) for (name, _), row in rows.items() if name == level)
+
+
+def tileflow(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield the counters of an accelerator that runs two products and a function between them in one go."""
+    arch = machine(
+        {"level": "DRAM"}, {"level": "buffer"}, {"fanout": "rows", "size": 16}, {"fanout": "columns", "size": 16},
+        {"level": "register"}, {"compute": "mac"},
+    )  # fmt: skip
+    best: dict[tuple[int, ...], Any] = {}
+    for *sizes, tile, mappings, counters in table["rows"]:
+        m, j, k, n = sizes
+        work = pm.program(
+            ["S[m,j] += A[m,k] * B[k,j]", "X[m,j] = S[m,j] * 2", "E[m,n] += X[m,j] * D[j,n]"],
+            sizes={"m": m, "j": j, "k": k, "n": n}, temporary=["S", "X"], bits=16,
+        )  # fmt: skip
+        legs = branches(
+            "buffer=AB m/16 k/16 m@rows k@columns register=A j/1", "m/16 m@rows j/1",
+            "buffer=D m/16 j/16 m@rows j@columns register=X n/1",
+        )  # fmt: skip
+        rows = counted(work, arch, [*written(f"DRAM=ABDE m/{tile} buffer=SXE"), legs])
+        own = [16 * moved(rows, level, word) for level in ("DRAM", "buffer") for word in ("reads", "writes")]
+        first = 16 * m * (j + n)
+        verdict = "exact" if own == counters else "differs"
+        if counters == [own[0], own[1], own[2] + first, own[3]]:
+            verdict = f"exact with the first sums read, too ({first:,})"
+        if tuple(sizes) not in best:
+            best[tuple(sizes)] = least(work, table["buffer_words"])
+        what = f"{mappings} mappings of {m} x {k} x {j} x {n} in strips of {tile} rows"
+        far = distance(own[0] + own[1], best[tuple(sizes)])
+        yield Exhibit(what, listed(counters), listed(own), verdict, far)
+
+
+def attention(length: int, width: int) -> Any:
+    """Return scores and context of one head; the scores stay on the chip."""
+    return pm.program(
+        ["S[p,n] += Q[p,e] * K[n,e]", "O[p,f] += S[p,n] * V[n,f]"],
+        sizes={"p": length, "n": length, "e": width, "f": width}, temporary=["S"], bits=16,
+    )  # fmt: skip
+
+
+def fusemax(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield bytes that DRAM moves for attention, fused and nest after nest, and Timeloop's counters of a product."""
+    for heads, length, width, tile, published in table["fused"]:
+        work, words = attention(length, width), table["fused_words"]
+        text = f"DRAM=QKVO p/{tile} buffer=QO n/256 buffer=KV p/256 buffer=S"
+        legs = branches("p/1 n/1 e/1", "p/1 n/1 f/1")
+        rows = counted(work, two_levels(words), [*written(text), legs])
+        own = 16 * (moved(rows, "DRAM", "reads") + moved(rows, "DRAM", "writes"))
+        what = f"FuseMax: {heads} heads of {length:,} x {width}"
+        yield bytes_of(what, published, heads * own // 8, distance(own, least(work, words)))
+    for heads, length, width, published in table["unfused"]:
+        sizes = {"p": length, "n": length, "e": width}
+        products = ("S[p,n] += Q[p,e] * K[n,e]", "O[p,e] += S[p,n] * V[n,e]")
+        answers = [least(pm.einsum(each, sizes=sizes, bits=16), table["unfused_words"]) for each in products]
+        softmax = 2 * 16 * length**2  # a row fits the buffer: scores are read once, weights written once
+        own = sum(int(each.value) for each in answers) + softmax
+        proven = "0.00%" if all(each.status == "OPTIMAL" for each in answers) else ""
+        yield bytes_of(f"nest after nest: {heads} heads of {length:,} x {width}", published, heads * own // 8, proven)
+    yield from scores(table)
+
+
+def bytes_of(what: str, published: int, own: int, far: str) -> Exhibit:
+    verdict = "exact" if own == published else f"differs by {(own - published) / published:+.2%}"
+    return Exhibit(what, f"{published:,}", f"{own:,}", verdict, far)
+
+
+def scores(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield reads and fills of queries and keys, at each level of FuseMax's array."""
+    sizes = {"b": 64, "h": 16, "m": 16, "n": 256, "p": 4096, "e": 256}
+    work = pm.einsum("S[b,h,m,n,p] += Q[b,h,p,e] * K[b,h,m,n,e]", sizes=sizes, bits=16)
+    arch = machine(
+        {"level": "DRAM"}, {"level": "L3"}, {"fanout": "columns", "size": 256}, {"fanout": "rows", "size": 256},
+        {"level": "register"}, {"compute": "mac"},
+    )  # fmt: skip
+    text = "DRAM=QKS b/1 h/1 m/1 L3=QK p/256 e/1 p@columns n@rows register=QK"
+    rows = counted(work, arch, [*written(text), {"compute": "S"}])
+    for level, published in table["scores"].items():
+        own = [getattr(rows[level, tensor], word) for tensor in "QK" for word in ("reads", "fills")]
+        verdict = "exact" if own == published else "differs"
+        yield Exhibit(f"queries and keys at {level}", listed(published), listed(own), verdict)
+
+
+def flat(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield bytes that DRAM moves for attention of which the scores of a head stay on the chip."""
+    arch = machine(
+        {"level": "DRAM"}, {"level": "L3", "capacity_bits": 16 * table["words"]}, {"fanout": "columns", "size": 256},
+        {"fanout": "rows", "size": 256}, {"level": "register"}, {"compute": "mac"},
+    )  # fmt: skip
+    for heads, length, width, its_own, modelled in table["rows"]:
+        work = attention(length, width)
+        legs = branches(
+            "p/256 n/256 p@columns n@rows register=S e/1 register=QK",
+            "p/256 p@columns f@rows register=O n/1 register=VS",
+        )
+        rows = counted(work, arch, [*written("DRAM=QKVO L3=S"), legs])
+        bits = 16 * (moved(rows, "DRAM", "reads") + moved(rows, "DRAM", "writes"))
+        far, own = distance(bits, least(work, table["words"])), heads * bits // 8
+        yield bytes_of(f"FLAT's simulator: {heads} heads of {length:,} x {width}", its_own, own, far)
+        yield bytes_of(f"FuseMax's model of FLAT: {heads} heads of {length:,} x {width}", modelled, own, far)
+
+
+def interstellar(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield accesses of inputs, sums and weights at each level; three rules tell its counts from these."""
+    layer = pm.einsum("O[k,x,y] += I[c,x+r,y+s] * W[k,c,r,s]", sizes=table["sizes"], bits=16)
+    nodes: list[dict[str, Any]] = [{"compute": "mac"}]
+    for level, (pj, capacity) in table["levels"].items():
+        limit = {} if capacity is None else {"capacity_bits": 8 * capacity}
+        fanout = [{"fanout": f"f{level}", "size": table["fanouts"][level]}] if level in table["fanouts"] else []
+        nodes = [*fanout, {"level": f"L{level}", "read_pj": pj, "write_pj": pj, "word_bits": 16, **limit}, *nodes]
+    arch = machine(*nodes)
+    mapping = pm.io.mapping_from_document({"nodes": [*written(table["mapping"]), {"compute": "S"}]})
+    cost = pm.evaluate(layer, arch, mapping)
+    rows = {(row.level, row.tensor): row for row in cost.traffic}
+    best = pm.explore(layer, arch, "energy", tiles="divide", time_limit_s=300)
+    stay, runs = table["sizes"]["r"] * table["sizes"]["s"], math.prod(layer.extents().values())
+    for level, published in table["accesses"].items():
+        inputs, sums, weights = (rows[level, tensor] for tensor in "IOW")
+        own = [inputs.reads, sums.reads - sums.drains + sums.writes - sums.fills, weights.reads]
+        verdict: list[str] = []
+        known = [own[0], 2 * (sums.writes - sums.fills), own[2]]
+        if level in ("L0", "L1"):
+            verdict.append("inputs that windows share are not read again")
+            known[0] = math.prod(layer.tensor("I").shape) * table["sizes"]["k"]
+        if level == "L0":
+            verdict.append("sums stay at the operation for a window")
+            known[1] = 2 * runs // stay
+        verdict.append("first sums are read, too")
+        far = distance(Fraction(cost.energy_pj), best) if level == "L3" else ""
+        told = f"exact but that {'; '.join(verdict)}" if known == published else "differs"
+        yield Exhibit(level, listed(published), listed(own), told, far)
+
+
+def orojenesis(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield the smallest buffer at which everything moves once, and measured traffic beside what no loop tree beats."""
+    arch = two_levels(1)
+    for entry in table["effectual"]:
+        work = pm.einsum(entry["einsum"], sizes=entry["sizes"], bits=1)
+        every = sum(math.prod(tensor.shape) for tensor in work.tensors)
+        sizes = [entry["least"] - 1, entry["least"]] if entry["least"] > 1 else [1]
+        *below, there = pm.study.buffer_curve(work, arch, "buffer", sizes).points
+        assert there.best_bits == every, "that buffer is too small"
+        assert all(point.bound_bits > every for point in below), "a smaller buffer is not excluded"
+        what = f"{entry['what']}: least buffer, % of operands"
+        yield rounded(what, entry["percent"], Fraction(100 * entry["least"], every))
+    product = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=4096, n=4096, k=4096, bits=32)
+    points = pm.study.buffer_curve(product, arch, "buffer", [mib * 2**23 for mib in table["mib"]]).points
+    for kind, measured in table["measured"].items():
+        for mib, published, point in zip(table["mib"], measured, points, strict=True):
+            own = Fraction(point.bound_bits, 2**23)
+            above = f"{float(Fraction(published) / own - 1):.0%}"
+            far = above if point.best_bits == point.bound_bits else f"at most {above}"
+            what = f"{kind} product of 4,096 cubed, {mib} MiB of L2: MiB of DRAM"
+            yield Exhibit(what, published, f"{float(own):,.0f} at least", "measured", far)
+
+
 ROOMS = (
-    ("Eyeriss", eyeriss), ("TPU v1", tpu), ("SCALE-Sim", scale_sim), ("Timeloop", timeloop), ("Other mappers", peers),
+    ("Eyeriss", eyeriss), ("TPU v1", tpu), ("SCALE-Sim", scale_sim), ("Interstellar", interstellar),
+    ("Timeloop", timeloop), ("TileFlow", tileflow), ("FLAT", flat), ("FuseMax", fusemax), ("Orojenesis", orojenesis),
+    ("Other mappers", peers),
 )  # fmt: skip
 
 

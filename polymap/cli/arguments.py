@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
+from polymap.arch import preset_names
 from polymap.codegen.source import ORDERS
 from polymap.formatting import listing
 from polymap.inputs import LIMITS, as_fraction, is_long_integer, is_name, parse_integer, shown
@@ -639,7 +640,8 @@ class _Reader:
         if strange:
             like = "length=128, x[0]=1 or x=1x3x224x224" if is_model else "m=512"
             told = f"{listing(strange)} {'is no size' if len(strange) == 1 else 'are no sizes'}"
-            self.mistakes.append(Mistake("PM557", told, f"Sizes are written like {like}."))
+            machine = next((f" A machine is given as --arch {each}." for each in words if each in preset_names()), "")
+            self.mistakes.append(Mistake("PM557", told, f"Sizes are written like {like}.{machine}"))
         return tuple(sizes.items())
 
     def _refuse(self, option: str, value: str, hint: str) -> None:

@@ -138,9 +138,8 @@ class _Machine:
 
     def read(self, arch: Value) -> Architecture:
         """Return the machine."""
-        fields = arch.fields("arch", ("nodes", "extra_attributes_for_all_component_models"), self._told)
-        if "nodes" not in fields:
-            raise arch.refuse("arch has no nodes")
+        known = ("nodes", "extra_attributes_for_all_component_models")
+        fields = arch.fields("arch", known, self._told, known[:1])
         values = fields["nodes"].items("arch.nodes")
         computes = [each for each in values if each.tag == "!Compute"]
         if len(computes) != 1 or values[-1] is not computes[0]:
@@ -178,9 +177,7 @@ class _Machine:
             fields = value.fields("a container", ("name", "spatial", "enabled"), self._told)
         found: list[MemoryLevel | Fanout | ComputeUnit] = []
         for each in fields["spatial"].items("spatial") if "spatial" in fields else []:
-            own = each.fields("spatial", _SPATIAL, self._told)
-            if "name" not in own or "fanout" not in own:
-                raise each.refuse("a spatial fanout needs name and fanout")
+            own = each.fields("spatial", _SPATIAL, self._told, _SPATIAL[:2])
             if "min_usage" in own or "reuse" in own:
                 what = "min_usage and reuse limit AccelForge's search, not this one: constraints do that here"
                 self._told.note(each.place, what)
@@ -196,11 +193,11 @@ class _Machine:
         actions = self._actions(fields, ("compute",), value)
         energy, rate, _ = actions.get("compute", (Fraction(0), None, 1))
         self._clock = rate
-        return ComputeUnit(_name(fields, value), pj=energy * _PJ_PER_J)
+        return ComputeUnit(fields["name"].text("name"), pj=energy * _PJ_PER_J)
 
     def _component(self, what: str, value: Value) -> dict[str, Value]:
         """Return the fields of a component."""
-        fields = value.fields(what, _COMPONENT, self._told)
+        fields = value.fields(what, _COMPONENT, self._told, ("name",))
         leak = fields.get("leak_power")
         if leak is not None and leak.plain not in (None, 0):
             self._told.no_equal(leak.place, f"leak_power is {leak.told()}", "No energy of leakage is counted here.")
@@ -216,7 +213,7 @@ class _Machine:
 
     def _memory(self, value: Value) -> MemoryLevel:
         fields = self._component("a memory", value)
-        name = _name(fields, value)
+        name = fields["name"].text("name")
         actions = self._actions(fields, ("read", "write"), value)
         bits = {width for _, _, width in actions.values()} or {1}
         if len(bits) > 1:
@@ -379,19 +376,11 @@ def _evaluated(words: list[str], known: Mapping[str, frozenset[str]]) -> frozens
     return found if at == len(words) else None
 
 
-def _name(fields: dict[str, Value], value: Value) -> str:
-    if "name" not in fields:
-        raise value.refuse("a component has no name")
-    return fields["name"].text("name")
-
-
 def _layers(
     file: Value, layers: list[AccelforgeLayer], edges: dict[str, tuple[str, tuple[str, ...]]], told: Findings
 ) -> None:
     """Add the layers of a workload, and to `edges` the output and inputs of each."""
-    fields = file.fields("the workload", _WORKLOAD, told)
-    if "einsums" not in fields:
-        raise file.refuse("the workload has no einsums")
+    fields = file.fields("the workload", _WORKLOAD, told, ("einsums",))
     common = _sizes(fields)
     _tell_scales(fields, told)
     if "persistent_tensors" in fields and fields["persistent_tensors"].plain is not None:
@@ -492,10 +481,8 @@ def _accesses(
     found: list[tuple[bool, str, list[str]]] = []
     bits: dict[str, int] = {}
     for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
-        fields = each.fields("an access", _ACCESS_FIELDS, told)
+        fields = each.fields("an access", _ACCESS_FIELDS, told, _ACCESS_FIELDS[:2])
         _tell_scales(fields, told)
-        if "name" not in fields or "projection" not in fields:
-            raise each.refuse("an access needs name and projection")
         given = fields["projection"]
         axes = given.items("projection") if given.is_list else list(given.table("projection").values())
         is_output = "output" in fields and fields["output"].flag("output")
@@ -598,10 +585,7 @@ def _node(value: Value, layers: list[AccelforgeLayer], machine: Architecture | N
     """Return a node of a mapping as a document has it."""
     if value.tag not in _NODES:
         raise value.refuse(f"{value.tag or 'a node without a tag'} is not read in the mapping of one einsum")
-    own = value.fields(f"a node {value.tag}", _NODES[value.tag])
-    for name in _NODES[value.tag]:
-        if name not in own:
-            raise value.refuse(f"a node {value.tag} has no {name}")
+    own = value.fields(f"a node {value.tag}", _NODES[value.tag], needed=_NODES[value.tag])
     if value.tag == "!Storage":
         tensors = [tensor.text("a tensor") for tensor in own["tensors"].items("tensors")]
         return {"store": own["component"].text("component"), "tensors": tensors}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from polymap.inputs import is_list
 from polymap.ir import Apply, Expression, Number, Workload
@@ -11,6 +12,19 @@ from polymap.networks import Part
 from polymap.workload import Step, einsum, sizes_within
 
 Shape = tuple[int, ...]
+
+
+class Why(StrEnum):
+    """Why an operator has no loop nest."""
+
+    READ = "which elements are read depends on values"
+    WRITTEN = "which elements are written depends on values"
+    ROUNDING = "which elements are read follows from rounding"
+    PLACE = "the place of an element is no sum, maximum or minimum of elements"
+    SIZE = "the size of the result depends on values"
+    BEFORE = "each element of the result is made of the one before"
+    BRANCH = "which branch runs depends on values"
+    ALL_MULTIPLIED = "loop nests add, or take the maximum or minimum; this multiplies all elements"
 
 
 class NotMapped(Exception):

@@ -1,4 +1,4 @@
-"""Named operations of linalg that xdsl has no parser for, written as `linalg.generic` as MLIR defines them."""
+"""Named operations of linalg written as `linalg.generic` as MLIR defines them."""
 
 from __future__ import annotations
 
@@ -25,40 +25,15 @@ _PRODUCTS = {
     "conv_1d": "p+r, r -> p",
     "conv_2d": "p+r q+s, r s -> p q",
     "conv_3d": "p+r q+s o+t, r s t -> p q o",
-    "conv_1d_nwc_wcf": "n p*S0+r*D0 c, r c k -> n p k",
-    "conv_1d_ncw_fcw": "n c p*S0+r*D0, k c r -> n k p",
-    "conv_2d_nhwc_hwcf": "n p*S0+r*D0 q*S1+s*D1 c, r s c k -> n p q k",
-    "conv_2d_nhwc_fhwc": "n p*S0+r*D0 q*S1+s*D1 c, k r s c -> n p q k",
-    "conv_2d_nchw_fchw": "n c p*S0+r*D0 q*S1+s*D1, k c r s -> n k p q",
-    "conv_2d_ngchw_fgchw": "n g c p*S0+r*D0 q*S1+s*D1, k g c r s -> n g k p q",
-    "conv_2d_ngchw_gfchw": "n g c p*S0+r*D0 q*S1+s*D1, g k c r s -> n g k p q",
-    "conv_3d_ndhwc_dhwcf": "n p*S0+r*D0 q*S1+s*D1 o*S2+t*D2 c, r s t c k -> n p q o k",
-    "conv_3d_ncdhw_fcdhw": "n c p*S0+r*D0 q*S1+s*D1 o*S2+t*D2, k c r s t -> n k p q o",
-    "depthwise_conv_1d_nwc_wc": "n p*S0+r*D0 c, r c -> n p c",
-    "depthwise_conv_1d_ncw_cw": "n c p*S0+r*D0, c r -> n c p",
-    "depthwise_conv_1d_nwc_wcm": "n p*S0+r*D0 c, r c m -> n p c m",
-    "depthwise_conv_2d_nhwc_hwc": "n p*S0+r*D0 q*S1+s*D1 c, r s c -> n p q c",
-    "depthwise_conv_2d_nchw_chw": "n c p*S0+r*D0 q*S1+s*D1, c r s -> n c p q",
-    "depthwise_conv_2d_nhwc_hwcm": "n p*S0+r*D0 q*S1+s*D1 c, r s c m -> n p q c m",
-    "depthwise_conv_3d_ndhwc_dhwc": "n p*S0+r*D0 q*S1+s*D1 o*S2+t*D2 c, r s t c -> n p q o c",
-    "depthwise_conv_3d_ncdhw_cdhw": "n c p*S0+r*D0 q*S1+s*D1 o*S2+t*D2, c r s t -> n c p q o",
-    "depthwise_conv_3d_ndhwc_dhwcm": "n p*S0+r*D0 q*S1+s*D1 o*S2+t*D2 c, r s t c m -> n p q o c m",
 }
-_POOLS = {
-    "nwc": "n p*S0+r*D0 c, r -> n p c",
-    "ncw": "n c p*S0+r*D0, r -> n c p",
-    "nhwc": "n p*S0+r*D0 q*S1+s*D1 c, r s -> n p q c",
-    "nchw": "n c p*S0+r*D0 q*S1+s*D1, r s -> n c p q",
-    "ndhwc": "n p*S0+r*D0 q*S1+s*D1 o*S2+t*D2 c, r s t -> n p q o c",
-}
+_WINDOWED = re.compile(
+    r"(?:(depthwise_)?conv_[123]d_([ngcdhw]+)_([gfcdhwm]+)|pooling_([ncdhw]+)_(?:sum|max|min)(?:_unsigned)?)"
+)
 _UNARY = {"abs": "math.absf", "ceil": "math.ceil", "floor": "math.floor", "negf": "arith.negf", "tanh": "math.tanh",
           "erf": "math.erf", "rsqrt": "math.rsqrt", "round": "math.round", "reciprocal": "1/", "square": "^2",
           "exp": "math.exp", "log": "math.log", "sqrt": "math.sqrt"}  # fmt: skip
 _BINARY = {"div": "div", "div_unsigned": "div", "powf": "math.powf", "add": "add", "sub": "sub", "mul": "mul",
            "max": "max", "min": "min", "max_signed": "max", "min_signed": "min"}  # fmt: skip
-_READ_BY_XDSL = ("matmul", "conv_2d_nhwc_hwcf", "conv_2d_nhwc_fhwc", "conv_2d_nchw_fchw", "conv_2d_ngchw_fgchw",
-                 "conv_2d_ngchw_gfchw", "pooling_nchw_max", "exp", "log", "sqrt", "add", "sub", "mul", "max",
-                 "min")  # fmt: skip
 
 # Values of bodies are named so that they are none of the text's own: `%$x`.
 _HIDDEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
@@ -91,8 +66,8 @@ class _Operation(NamedTuple):
 
 
 def generalized(text: str) -> str:
-    """Return the text of a module in which named operations of linalg that xdsl has no parser for are written as
-    `linalg.generic`, with their names as `library_call`; line numbers stay. What is not known stays as it is."""
+    """Return the text of a module in which named operations of linalg are written as `linalg.generic`, with their names
+    as `library_call`; line numbers stay. What is not known stays as it is."""
     seen = _HIDDEN.sub(lambda found: " " * len(found[0]), text)  # texts and comments have no operations
     pieces, place = list[str](), 0
     for start in _START.finditer(seen):
@@ -184,12 +159,10 @@ def _written(operation: _Operation) -> str | None:
         return _reduce_or_map(operation)
     if (kind := _KIND.search(operation.attributes)) is not None and name == "elementwise":
         name = kind[1]
-    elif name in _READ_BY_XDSL and not _MAPS.search(operation.attributes):
-        return None
     if name in _UNARY or name in _BINARY:
         return _elementwise(operation, name)
-    pool = re.fullmatch(r"pooling_(n\w+?)_(sum|max|min)(?:_unsigned)?", name)
-    spec = _POOLS.get(pool[1]) if pool is not None else _PRODUCTS.get(name)
+    pool = re.fullmatch(r"pooling_\w+?_(sum|max|min)(?:_unsigned)?", name)
+    spec = _PRODUCTS.get(name) or _windowed(name)
     if (given := _given_maps(operation.attributes)) is None and spec is not None:
         given = _maps(spec, operation.attributes)
     if given is None or (spec is None and name not in ("contract",)):
@@ -197,7 +170,28 @@ def _written(operation: _Operation) -> str | None:
     elements = _elements(operation)
     if elements is None or len(elements) != 3 or len(given[1]) != 3:
         return None
-    return _generic(operation, *given, accumulation(elements, pool[2] if pool is not None else "product"))
+    return _generic(operation, *given, accumulation(elements, pool[1] if pool is not None else "product"))
+
+
+def _windowed(name: str) -> str | None:
+    """Return the indices of a convolution or pooling, whose name says the axes of its operands; None for others."""
+    found = _WINDOWED.fullmatch(name)
+    if found is None:
+        return None
+    depthwise, image, taps, pooled = found.groups()
+    image = image or pooled
+    axes = [letter for letter in image if letter in "dhw"]
+    taps = taps or "".join(axes)
+    if sorted(axes) != sorted(letter for letter in taps if letter in "dhw"):
+        return None
+
+    def indices(letters: str, spatial: Iterable[str], channels: dict[str, str]) -> str:
+        of = channels | dict(zip(axes, spatial, strict=False))
+        return " ".join(of.get(letter, letter) for letter in letters)
+
+    windows = [f"{place}*S{axis}+{tap}*D{axis}" for axis, (place, tap) in enumerate(zip("pqo", "rst", strict=True))]
+    result = indices(image, "pqo", {} if depthwise or pooled else {"c": "k"}) + (" m" if "m" in taps else "")
+    return f"{indices(image, windows, {})}, {indices(taps, 'rst', {'f': 'k'})} -> {result}"
 
 
 def _maps(spec: str, attributes: str) -> tuple[str, list[str]] | None:

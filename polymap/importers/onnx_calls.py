@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from polymap.importers.calls import Call, NotMapped, Operand, Shape
+from polymap.importers.calls import Call, NotMapped, Operand, Shape, Why
 from polymap.importers.contractions import is_permutation
 from polymap.importers.onnx_foreign import (
     FOREIGN_CALLS,
@@ -78,22 +78,14 @@ _KINDS: dict[str, type] = {
     **dict.fromkeys(("group", "axis", "num_groups", "q_num_heads", "kv_num_heads", "transA", "transB"), int),
     **dict.fromkeys(("equation", "auto_pad"), bytes),
 }
-_BY_VALUES = "which elements are read depends on values"
-_TO_VALUES = "which elements are written depends on values"
-_PLACE = "the place of an element is no sum, maximum or minimum of elements"
 _REASONS = {
-    **dict.fromkeys(("NonZero", "Compress", "Unique", "NonMaxSuppression"), "the size of the result depends on values"),
-    **dict.fromkeys(("TopK", "GatherElements", "GatherND", "GridSample", "RoiAlign", "MaxRoiPool"), _BY_VALUES),
-    **dict.fromkeys(
-        ("ScatterElements", "ScatterND", "Scatter", "OneHot", "TensorScatter"),
-        "which elements are written depends on values",
-    ),
-    **dict.fromkeys(
-        ("ArgMax", "ArgMin", "Hardmax"), "the place of an element is no sum, maximum or minimum of elements"
-    ),
-    **dict.fromkeys(("CumSum", "CumProd"), "each element of the result is made of the one before"),
-    "ReduceProd": "loop nests add, or take the maximum or minimum; this multiplies all elements",
-    "If": "which branch runs depends on values",
+    **dict.fromkeys(("NonZero", "Compress", "Unique", "NonMaxSuppression"), Why.SIZE),
+    **dict.fromkeys(("TopK", "GatherElements", "GatherND", "GridSample", "RoiAlign", "MaxRoiPool"), Why.READ),
+    **dict.fromkeys(("ScatterElements", "ScatterND", "Scatter", "OneHot", "TensorScatter"), Why.WRITTEN),
+    **dict.fromkeys(("ArgMax", "ArgMin", "Hardmax"), Why.PLACE),
+    **dict.fromkeys(("CumSum", "CumProd"), Why.BEFORE),
+    "ReduceProd": Why.ALL_MULTIPLIED,
+    "If": Why.BRANCH,
     "Loop": "how often its body runs depends on values",
     "Scan": "how often its body runs depends on values",
 }
@@ -199,7 +191,7 @@ class NodeCall:
         data, weights = (self._input(place) for place in places)
         if self.operator == "DeformConv":
             macs = prod(self.output.known_shape()) * prod(weights.known_shape()[1:])
-            raise NotMapped("which elements are read depends on values", macs)
+            raise NotMapped(Why.READ, macs)
         is_transposed = self.operator == "ConvTranspose"
         options = {"strides": self.given.get("strides"), "dilations": self.given.get("dilations")}
         options |= {"groups": self.given.get("group", 1), "kernel": self.given.get("kernel_shape")}
@@ -275,7 +267,7 @@ class NodeCall:
             return None
         if self.given.get("axis", 0) == 0 and len(data.known_shape()) == 2:
             return self._of("embedding", (data,))
-        raise NotMapped("which elements are read depends on values", 0)
+        raise NotMapped(Why.READ, 0)
 
     def _attention(self) -> Call:
         """Return the call with queries [batch, heads, length, width]; in three axes all heads stand beside each other.
@@ -350,11 +342,11 @@ class NodeCall:
         is_middle = place in (b"half_pixel", b"half_pixel_symmetric", b"pytorch_half_pixel") and rounded[:5] == b"round"
         is_shaped = given.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
         if mode != b"nearest" or not (is_floor or is_middle) or not is_shaped or len(shape) != len(made):
-            raise NotMapped("which elements are read follows from rounding", 0)
+            raise NotMapped(Why.ROUNDING, 0)
         scales = self._scales()
         ratios = [after / before for before, after in zip(shape, made, strict=True)]
         if scales is not None and scales != ratios:
-            raise NotMapped("which elements are read follows from rounding", 0)
+            raise NotMapped(Why.ROUNDING, 0)
         return self._of("enlarged", (data,))
 
     def _scales(self) -> list[float] | None:

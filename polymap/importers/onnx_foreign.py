@@ -28,38 +28,13 @@ FOREIGN_CALLS = {
     "DequantizeLinear": ("copy", (0,)), "QLinearSoftmax": ("softmax", (0,)),
 }  # fmt: skip
 FOREIGN_VIEWS = ("QLinearConcat", "ExpandDims", "Pad")
-FOREIGN_WITHOUT_MACS = frozenset(
-    (
-        *FOREIGN_CALLS,
-        *_LIKE_FIRST,
-        *(
-            "RotaryEmbedding",
-            "EmbedLayerNormalization",
-            "QEmbedLayerNormalization",
-            "GatherBlockQuantized",
-            "BiasSoftmax",
-        ),
-        *(
-            "QLinearGlobalAveragePool",
-            "QLinearAveragePool",
-            "QLinearReduceMean",
-            "QLinearWhere",
-            "GroupNorm",
-            "SkipGroupNorm",
-        ),
-        *(
-            "BiasSplitGelu",
-            "BiasDropout",
-            "Trilu",
-            "NhwcMaxPool",
-            "GatherND",
-            "Unique",
-            "RemovePadding",
-            "RestorePadding",
-        ),
-        *("IsAllFinite", "Tokenizer", "MaxpoolWithMask", "GemmaRotaryEmbedding", "MRotaryEmbedding"),
-    )
-)
+FOREIGN_WITHOUT_MACS = frozenset((
+    *FOREIGN_CALLS, *_LIKE_FIRST, "RotaryEmbedding", "EmbedLayerNormalization", "QEmbedLayerNormalization",
+    "GatherBlockQuantized", "BiasSoftmax", "QLinearGlobalAveragePool", "QLinearAveragePool", "QLinearReduceMean",
+    "QLinearWhere", "GroupNorm", "SkipGroupNorm", "BiasSplitGelu", "BiasDropout", "Trilu", "NhwcMaxPool", "GatherND",
+    "Unique", "RemovePadding", "RestorePadding", "IsAllFinite", "Tokenizer", "MaxpoolWithMask", "GemmaRotaryEmbedding",
+    "MRotaryEmbedding",
+))  # fmt: skip
 UNTOLD = ("SimplifiedLayerNormalization",)  # onnxruntime's own operators in the domain of ONNX
 _BROADCAST = {"QLinearAdd": (0, 3), "QLinearMul": (0, 3)}
 _OF_NEW_TYPE = {"QuantizeLinear": 2, "DequantizeLinear": 1}  # the input whose type the result has

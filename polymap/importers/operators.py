@@ -16,6 +16,7 @@ from polymap.importers.calls import (
     Call,
     NotMapped,
     Shape,
+    Why,
     broadcast,
     divided,
     indices,
@@ -412,7 +413,7 @@ def enlarged(call: Call) -> tuple[Part, ...]:
     """O[i,p,a] += I[i,p]: output position times*p+a of an axis repeats element p (nearest, by whole numbers)."""
     shape = call.inputs[0]
     if len(shape) != len(call.output) or any(made % size for made, size in zip(call.output, shape, strict=True)):
-        what = "which elements are read follows from rounding: an axis does not become a whole number of times as long"
+        what = f"{Why.ROUNDING}: an axis does not become a whole number of times as long"
         raise NotMapped(what, 0)
     letters, written, sizes = _letters(shape), list[str](), sized(_letters(shape), shape)
     for letter, size, made in zip(letters, shape, call.output, strict=True):

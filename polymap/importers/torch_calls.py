@@ -7,7 +7,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from polymap.importers.calls import NotMapped, Shape
+from polymap.importers.calls import NotMapped, Shape, Why
 from polymap.importers.contractions import is_permutation
 from polymap.inputs import is_list, is_table
 
@@ -16,7 +16,7 @@ _VIEWS = (
     *("split_with_sizes", "slice", "select", "unsqueeze", "squeeze", "expand", "contiguous", "getitem"),
     *("dropout", "alias", "detach", "unbind", "repeat", "pad", "constant_pad_nd", "arange", "zeros", "ones"),
     *("full", "empty", "zeros_like", "ones_like", "full_like", "lift_fresh_copy", "narrow", "movedim"),
-    *("swapaxes", "unflatten", "pixel_shuffle", "pixel_unshuffle", "sym_size", "expand_as", "view_as"),
+    *("swapaxes", "unflatten", "pixel_shuffle", "pixel_unshuffle", "sym_size", "expand_as", "view_as", "reshape_as"),
     *("type_as", "_assert_tensor_metadata", "scalar_tensor", "numpy_T", "adjoint", "mT", "concat"),
     *("concatenate", "tensor_split", "identity", "slice_scatter", "select_scatter", "feature_dropout"),
     *("alpha_dropout", "_unsafe_view", "new_zeros", "new_ones", "new_full", "roll", "flip"),
@@ -64,22 +64,18 @@ _CONVOLUTIONS = tuple(f"{kind}{rank}d" for kind in ("conv", "conv_transpose") fo
 _POOLS = tuple(f"{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
 _ENLARGINGS = tuple(f"{kind}{rank}d" for kind in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3))
 _RECURRENCES = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn", "rnn_relu": "rnn"}
-_READ, _WRITTEN = "which elements are read depends on values", "which elements are written depends on values"
-_PLACE = "the place of an element is no sum, maximum or minimum of elements"
-_ROUNDING = "which elements are read follows from rounding"
-_SIZE, _BEFORE = "the size of the result depends on values", "each element of the result is made of the one before"
 # Why operators that multiply and accumulate nothing have no loop nest.
 _REASONS = {
-    **dict.fromkeys(("nonzero", "masked_select", "unique", "_unique2", "unique_consecutive"), _SIZE),
-    **dict.fromkeys(("cond", "index", "index_select", "gather", "take", "topk", "sort", "embedding_bag"), _READ),
-    **dict.fromkeys(("index_put", "scatter", "scatter_add", "index_add", "index_copy", "one_hot"), _WRITTEN),
-    **dict.fromkeys(("argmax", "argmin", "max", "min", "argsort"), _PLACE),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), _BEFORE),
-    **dict.fromkeys(("upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d", "grid_sampler"), _ROUNDING),
-    **dict.fromkeys(("upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), _ROUNDING),
-    "cond": "which branch runs depends on values",
+    **dict.fromkeys(("nonzero", "masked_select", "unique", "_unique2", "unique_consecutive"), Why.SIZE),
+    **dict.fromkeys(("cond", "index", "index_select", "gather", "take", "topk", "sort", "embedding_bag"), Why.READ),
+    **dict.fromkeys(("index_put", "scatter", "scatter_add", "index_add", "index_copy", "one_hot"), Why.WRITTEN),
+    **dict.fromkeys(("argmax", "argmin", "max", "min", "argsort"), Why.PLACE),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), Why.BEFORE),
+    **dict.fromkeys(("upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d", "grid_sampler"), Why.ROUNDING),
+    **dict.fromkeys(("upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"), Why.ROUNDING),
+    "cond": Why.BRANCH,
     "while_loop": "how often it runs depends on values",
-    "prod": "loop nests add, or take the maximum or minimum; this multiplies all elements",
+    "prod": Why.ALL_MULTIPLIED,
 }
 _UNKNOWN = "no affine loop nest is known for this operator"
 _WITHOUT_MACS = (
@@ -217,7 +213,7 @@ def _enlarged(given: Mapping[str, Any], source: Any, output: Shape) -> Asked:
     factors = given.get("scale_factors") or [given.get(key) for key in ("scales", "scales_d", "scales_h", "scales_w")]
     told = [each for each in factors if each is not None]
     if told and told != ratios:
-        raise NotMapped(_ROUNDING, 0)
+        raise NotMapped(Why.ROUNDING, 0)
     return Asked("enlarged", (source,))
 
 

@@ -17,6 +17,7 @@ from polymap.workload import einsum
 _LAYER = ("id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes",
           "operand_precision", "operand_source", "constant_operands", "pr_loop_dims", "pr_loop_sizes",
           "padding")  # fmt: skip
+_NEEDED = ("id", "operator_type", "equation", "loop_dims", "loop_sizes", "operand_precision")
 _MAPPING = ("name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering")
 _EQUATION = re.compile(r"(\w+)((?:\[\w*\])+)(\+?=)(\w+)((?:\[\w*\])*)(?:([*+])(\w+)((?:\[\w*\])*))?")
 _RELATION = re.compile(r"(\w+)=(?:(\d+)\*)?(\w+)\+(?:(\d+)\*)?(\w+)")
@@ -53,10 +54,7 @@ class _Access(NamedTuple):
 
 def layer_of(value: Value, mappings: list[dict[str, Value]], told: Findings) -> tuple[Layer, dict[str, Value]]:
     """Return a layer, and the mapping of the file that is its own: by its name, else its operator, else the default."""
-    fields = value.fields("a layer", _LAYER, told)
-    for needed in ("id", "operator_type", "equation", "loop_dims", "loop_sizes", "operand_precision"):
-        if needed not in fields:
-            raise value.refuse(f"a layer has no {needed}")
+    fields = value.fields("a layer", _LAYER, told, _NEEDED)
     number = fields["id"].integer("id", 0)
     has_name = "name" in fields and fields["name"].plain is not None
     name = fields["name"].text("name") if has_name else f"Layer{number}"
@@ -91,10 +89,7 @@ def mappings_of(file: Value, told: Findings) -> list[dict[str, Value]]:
     found: list[dict[str, Value]] = []
     for each in file.items("the mappings"):
         with told.collecting():
-            fields = each.fields("a mapping", _MAPPING, told)
-            if "name" not in fields:
-                raise each.refuse("a mapping has no name", "Expected the name of a layer, an operator, or default.")
-            found.append(fields)
+            found.append(each.fields("a mapping", _MAPPING, told, ("name",)))
     return found
 
 

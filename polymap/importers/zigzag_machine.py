@@ -61,9 +61,7 @@ def machine_of(file: Value, told: Findings) -> Machine | None:
     if file.is_table and "cores" in file.plain:
         hint = "Give the file of one core to from_zigzag(accelerator=...)."
         raise file.plain["cores"].refuse("several cores (Stream) have no equal here", hint)
-    fields = file.fields("the accelerator", _FILE, told)
-    if "memories" not in fields:
-        raise file.refuse("the accelerator has no memories", f"Found: {', '.join(fields)[:200] or 'nothing'}.")
+    fields = file.fields("the accelerator", _FILE, told, ("memories",))
     given = [name for name in ("operational_array", "multipliers") if name in fields]
     if len(given) != 1:
         raise file.refuse("the accelerator has no operational_array, or two", "Expected operational_array: {...}.")
@@ -87,12 +85,9 @@ def machine_of(file: Value, told: Findings) -> Machine | None:
 
 
 def _array(value: Value, told: Findings) -> Array:
-    fields = value.fields("operational_array", _ARRAY, told)
+    fields = value.fields("operational_array", _ARRAY, told, ("dimensions", "sizes"))
     if "is_imc" in fields and fields["is_imc"].flag("is_imc"):
         raise fields["is_imc"].refuse("arrays that compute in memory (is_imc) are not modelled")
-    for name in ("dimensions", "sizes"):
-        if name not in fields:
-            raise value.refuse(f"operational_array has no {name}", "Expected dimensions: [D1, D2], sizes: [32, 32].")
     dims = [each.text("a dimension") for each in fields["dimensions"].items("dimensions")]
     sizes = [each.integer("a size") for each in fields["sizes"].items("sizes")]
     if len(dims) != len(sizes) or len({*dims}) != len(dims):
@@ -105,12 +100,7 @@ def _array(value: Value, told: Findings) -> Array:
 
 
 def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Memory:
-    fields = value.fields(f"memory {name}", _MEMORY, told)
-    for needed in ("size", "operands", "ports", "served_dimensions"):
-        if needed not in fields:
-            raise value.refuse(
-                f"memory {name} has no {needed}", "A memory needs size, operands, ports, served_dimensions."
-            )
+    fields = value.fields(f"memory {name}", _MEMORY, told, ("size", "operands", "ports", "served_dimensions"))
     if "auto_cost_extraction" in fields and fields["auto_cost_extraction"].flag("auto_cost_extraction"):
         hint = "Write CACTI's r_cost and w_cost into the file."
         told.no_equal(
@@ -172,10 +162,8 @@ def _ports(name: str, fields: dict[str, Value]) -> list[_Port]:
     if any(word in fields for word in ("r_bw", "w_bw")):
         return _numbered_ports(name, fields)
     for port in fields["ports"].items("ports"):
-        one = port.fields(f"a port of {name}", ("name", "type", "bandwidth_min", "bandwidth_max", "allocation"))
-        for needed in ("name", "type", "bandwidth_max", "allocation"):
-            if needed not in one:
-                raise port.refuse(f"a port of {name} has no {needed}")
+        needed = ("name", "type", "bandwidth_max", "allocation")
+        one = port.fields(f"a port of {name}", ("bandwidth_min", *needed), needed=needed)
         kind = one["type"].text("type")
         if kind not in ("read", "write", "read_write"):
             raise one["type"].refuse(f"type is {kind[:60]!r}", "Expected read, write or read_write.")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from fractions import Fraction
+from math import prod
 
-from polymap.costmodel import evaluate
+from polymap.costmodel import Cost, evaluate
 from polymap.formatting import exact, listing, percent, plural, short, size, table
 from polymap.inputs import is_table
+from polymap.ir import Workload
 from polymap.networks import (
     LayerAnswer,
     Network,
@@ -50,7 +52,8 @@ def answer_text(answer: NetworkAnswer) -> str:
     are_open = any(each.result.status == "FEASIBLE" for each in answer.layers)
     rows = [_row(answer, each, are_open=are_open) for each in answer.layers]
     each_of = f"each,{unit}" if unit else "each"
-    head = ("layer", "nodes", each_of, *(("not below",) if are_open else ()), "all", "share", "", "", "")
+    most = _takes_most(answer.objective)
+    head = ("layer", "nodes", each_of, *(("not below",) if are_open else ()), "all", "share", "", "", most)
     totals = f"{net.name} on {answer.arch.name}: {_totals(net)}"
     if answer.status == "UNMAPPED":
         return f"{answer.headline}\n{totals}{_footnote(net)}"
@@ -116,6 +119,7 @@ def sweep_text(found: SweepTable, *, rows: bool = False) -> str:
     if rows or len(found.rows) <= TUNING.most_rows:
         parts.append(_rows_text(found))
     else:
+        parts += [*_sweep_reasons(found), *_matrix_text(found)]
         parts.append(f"{len(found.rows):,} rows: --rows prints them, --json FILE keeps them; in Python table.rows")
     return "\n\n".join(parts)
 
@@ -145,8 +149,48 @@ def _front_text(found: SweepTable) -> str:
         most = (f"{name} {percent(share)}" if name else "-",) if has_mappings else ()
         rows.append((machine_label(each.machine), *map(exact, each.values), memory, *most, each.status))
     units = (f"{each},{unit_of(each)} of all" for each in found.objectives)
-    most = ("decides" if found.objectives[0] == "latency" else "takes most",) if has_mappings else ()
+    most = (_takes_most(found.objectives[0]),) if has_mappings else ()
     return table(("machine", *units, "on chip", *most, ""), rows, prose=1 + len(most))
+
+
+def _sweep_reasons(found: SweepTable) -> list[str]:
+    """Return a sentence for each of the layers that cost most on the first machine of the front."""
+    front = found.front()
+    best = machine_label(front[0].machine) if front else ""
+    rows = [row for row in found.rows if row.objective == found.objectives[0] and machine_label(row.machine) == best]
+    if not rows or any(row.mapping is None for row in rows):
+        return []
+    totals = [(row.value or Fraction(0)) * row.multiplicity for row in rows]
+    every = sum(totals)
+    ordered = sorted(zip(totals, rows, strict=True), key=lambda each: -each[0])[: TUNING.costliest_layers]
+    told = [
+        f"  {_named(row.workload, row.multiplicity, total / every if every else None)}: "
+        f"{_made_of(evaluate(row.layer, row.arch, row.mapping), row.layer, row.objective)}"
+        for total, row in ordered
+    ]
+    return [f"costliest on {best}:\n" + "\n".join(told)]
+
+
+def _matrix_text(found: SweepTable) -> list[str]:
+    """Return the costliest layers on every machine, the values of all their nodes; [] where machines are too many."""
+    columns: dict[str, list[SweepRow]] = {}
+    for row in found.rows:
+        if row.objective == found.objectives[0]:
+            columns.setdefault(machine_label(row.machine), []).append(row)
+    if not 1 < len(columns) <= TUNING.most_machines or len({*map(len, columns.values())}) > 1:
+        return []
+
+    def told(row: SweepRow) -> str:
+        mark = "" if row.status == "OPTIMAL" else "*"
+        return "-" if row.value is None else f"{short(row.value * row.multiplicity)}{mark}"
+
+    layers = [*zip(*columns.values(), strict=True)]
+    layers.sort(key=lambda rows: -max((row.value or Fraction(0)) * row.multiplicity for row in rows))
+    lines = [(rows[0].workload, f"{rows[0].multiplicity:,}", *map(told, rows)) for rows in layers[: TUNING.most_rows]]
+    notes = [] if found.is_proven else ["*: not proven"]
+    notes += [f"and {len(layers) - len(lines):,} more"] if len(layers) > len(lines) else []
+    title = f"{found.objectives[0]},{unit_of(found.objectives[0])} of all nodes:"
+    return ["\n".join((title, table(("layer", "nodes", *columns), lines), *notes))]
 
 
 def _rows_text(found: SweepTable) -> str:
@@ -175,7 +219,7 @@ def binding(rows: Sequence[SweepRow]) -> tuple[str, Fraction, bool]:
     for row in rows:
         cost = evaluate(row.layer, row.arch, row.mapping)
         is_time = row.objective == "latency"
-        parts = [(cost.bottleneck, Fraction(cost.latency_cycles))] if is_time else cost.energy_by_level_pj_exact
+        parts = [_most(cost, row.objective)] if is_time else cost.energy_by_level_pj_exact
         for name, amount in parts:
             sums[name] = sums.get(name, Fraction(0)) + row.multiplicity * amount
     name = max(sums, key=lambda one: sums[one])
@@ -221,10 +265,7 @@ def _totals(net: Network) -> str:
     return f"{nodes_told}, {len(net.layers):,} of them distinct, {exact(net.macs)} MACs"
 
 
-def _sizes(workload: object) -> str:
-    from polymap.ir import Workload
-
-    assert isinstance(workload, Workload)
+def _sizes(workload: Workload) -> str:
     if len(workload.statements) > 1:
         return plural(len(workload.statements), "statement")
     return " ".join(f"{dim.name}={dim.extent}" for dim in workload.dims)
@@ -235,9 +276,27 @@ def _row(answer: NetworkAnswer, each: LayerAnswer, *, are_open: bool) -> tuple[s
     least = (short(each.exact_bound) if each.result.status == "FEASIBLE" else "",) if are_open else ()
     one, every = ("-", "-") if each.exact is None else (short(each.exact), short(each.total))
     bar = "" if share is None else "#" * round(TUNING.bar_letters * share)
-    binds = "" if each.result.cost is None else each.result.cost.bottleneck
+    binds = "" if each.result.cost is None else _told_most(each.result.cost, answer.objective)
     told = "-" if share is None else percent(share)
     return (each.layer.name, f"{each.layer.multiplicity:,}", one, *least, every, told, bar, each.result.status, binds)
+
+
+def _takes_most(objective: str) -> str:
+    """Return the heading above what `_most` finds."""
+    return "decides" if objective == "latency" else "takes most"
+
+
+def _most(cost: Cost, objective: str) -> tuple[str, Fraction]:
+    """Return what takes most of a cost, and how much: all cycles of what decides the latency, else pJ."""
+    if objective == "latency":
+        return cost.bottleneck, Fraction(cost.latency_cycles)
+    return max(cost.energy_by_level_pj_exact, key=lambda item: item[1])
+
+
+def _told_most(cost: Cost, objective: str) -> str:
+    name, amount = _most(cost, objective)
+    total = cost.energy_pj_exact
+    return name if objective == "latency" or not total else f"{name} {percent(amount / total)}"
 
 
 def _reasons(answer: NetworkAnswer) -> list[str]:
@@ -248,31 +307,34 @@ def _reasons(answer: NetworkAnswer) -> list[str]:
 
 
 def _reason(answer: NetworkAnswer, each: LayerAnswer) -> str:
-    """Return what a layer's value is made of: its largest energy and the tensor behind it, or what bounds its time."""
-    cost, share, layer = each.result.cost, share_of(answer, each), each.layer
-    told = f"{layer.name} ({plural(layer.multiplicity, 'node')}" + (f", {percent(share)}): " if share else "): ")
-    if answer.objective == "latency":
-        return told + f"{cost.bottleneck} decides; {percent(Fraction(cost.utilization))} of the compute units are busy"
-    level, energy = max(cost.energy_by_level_pj_exact, key=lambda item: item[1])
+    """Return what a layer's value is made of."""
+    share, layer = share_of(answer, each), each.layer
+    told = _named(layer.name, layer.multiplicity, share)
+    return f"{told}: {_made_of(each.result.cost, layer.workload, answer.objective, layer.macs)}"
+
+
+def _named(name: str, multiplicity: int, share: Fraction | float | None) -> str:
+    return f"{name} ({plural(multiplicity, 'node')}" + (f", {percent(share)})" if share else ")")
+
+
+def _made_of(cost: Cost, workload: Workload, objective: str, macs: int = 0) -> str:
+    """Return the largest energy of a cost and the tensor behind it, or what bounds its time. macs: 0 where they are not
+    known."""
+    level, energy = _most(cost, objective)
+    if objective == "latency":
+        return f"{level} decides; {percent(Fraction(cost.utilization))} of the compute units are busy"
     total = cost.energy_pj_exact
     rows = [row for row in cost.traffic if row.level == level]
-    parts = [f"{level} takes {percent(energy / total)} of the energy" if total else f"{level} is busiest"]
-    if rows:
-        bits = {row.tensor: (row.reads + row.writes) * layer.workload.tensor(row.tensor).bits for row in rows}
-        most = max(bits, key=lambda name: bits[name])
-        row = next(row for row in rows if row.tensor == most)
-        words = [f"{short(count)} {verb}" for count, verb in ((row.reads, "read"), (row.writes, "written")) if count]
-        uses = round(layer.macs / _elements(each, most)) if layer.macs else 0
-        serves = "1 MAC" if uses == 1 else f"{short(uses)} MACs"
-        parts.append(f"mostly {most} ({listing(words)} elements; each of its elements serves {serves})")
-    return told + ", ".join(parts)
-
-
-def _elements(each: LayerAnswer, tensor: str) -> int:
-    count = 1
-    for extent in each.layer.workload.tensor(tensor).shape:
-        count *= extent
-    return count
+    told = f"{level} takes {percent(energy / total)} of the energy" if total else f"{level} is busiest"
+    if not rows:
+        return told
+    bits = {row.tensor: (row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows}
+    most = max(bits, key=lambda name: bits[name])
+    row = next(row for row in rows if row.tensor == most)
+    words = [f"{short(count)} {verb}" for count, verb in ((row.reads, "read"), (row.writes, "written")) if count]
+    uses = round(macs / prod(workload.tensor(most).shape))
+    serves = f"; each of its elements serves {'1 MAC' if uses == 1 else f'{short(uses)} MACs'}" if macs else ""
+    return f"{told}, mostly {most} ({listing(words)} elements{serves})"
 
 
 def _footnote(net: Network) -> str:

@@ -12,6 +12,8 @@ class Tuning(NamedTuple):
     """Layers of a network whose cost is explained."""
     most_rows: int = 12
     """Rows of a sweep that are printed without being asked for."""
+    most_machines: int = 5
+    """Machines of a sweep that stand beside each other."""
     bar_letters: int = 20
     """A layer's bar if it were the whole network."""
     most_sentences: int = 12

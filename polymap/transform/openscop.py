@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from polymap.inputs import answers_in_words
+from polymap.inputs import answers_in_words, expected_kind
 from polymap.ir import (
     Access,
     Affine,
@@ -46,12 +46,14 @@ Equality = tuple[int, Affine]  # output dim number ... is the expression; 0 for 
 
 
 @answers_in_words
-def to_openscop(schedule: Schedule) -> str:
-    """Return an OpenScop file of a program with the times of its schedule as scatterings.
+def to_openscop(schedule: Schedule | Workload) -> str:
+    """Return an OpenScop file of a program with the times of its schedule (its own, for a workload) as scatterings.
 
     Sizes are numbers (there are no parameters), and every iterator has the values of the loop variable.
     """
-    workload = schedule.workload
+    if isinstance(schedule, Workload):
+        schedule = Schedule.original(schedule)
+    workload = expected_kind(schedule, Schedule, "the schedule", ScheduleError).workload
     numbers = {tensor.name: number for number, tensor in enumerate(workload.tensors, 1)}
     parts = ["<OpenScop>", "# Language", "C", "# Context", "CONTEXT", "0 2 0 0 0 0", "# No parameters", "0"]
     parts += ["# Number of statements", str(len(workload.statements)), ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import polymap as pm
-from polymap.importers import linalg_named
+from polymap.importers import linalg
 
 # Name, attributes, operand shapes with the result last, multiply-accumulates by hand, the nest by hand.
 PRODUCTS = [
@@ -101,9 +101,9 @@ def test_what_xdsl_reads_is_what_the_table_says(name: str, monkeypatch: pytest.M
         "conv_2d_nhwc_fhwc": "1x9x11x3 5x3x3x3 1x4x9x5",
     }[name]
     text = module(name, "{dilations = dense<1> : tensor<2xi64>, strides = dense<[2, 1]> : tensor<2xi64>}", shapes)
-    of_xdsl = pm.from_linalg(text)
-    monkeypatch.setattr(linalg_named, "_READ_BY_XDSL", ())
     of_table = pm.from_linalg(text)
+    monkeypatch.setattr(linalg, "generalized", str)
+    of_xdsl = pm.from_linalg(text)
     assert of_xdsl.macs == of_table.macs == 4 * 9 * 5 * 3 * 9
     values = [pm.explore(each.layers[0].workload, "flat3", tiles="divide").value for each in (of_xdsl, of_table)]
     assert values[0] == values[1]
@@ -248,3 +248,9 @@ def test_operands_that_disagree_are_told() -> None:
 def test_sizes_that_the_module_does_not_have_are_refused(sizes: object, told: str) -> None:
     with pytest.raises(pm.errors.InputError, match=f"PM641 (?s:.*){told}" if "Expected" in told else f"PM641 {told}"):
         pm.from_linalg(DYNAMIC, sizes=sizes)  # type: ignore[arg-type]
+
+
+def test_layouts_are_read_from_the_names_of_convolutions() -> None:
+    """Groups in front of the channels of an image whose channels stand last: no other operation has this layout."""
+    text = module("conv_2d_nhwgc_gfhwc", "", "1x9x11x2x3 2x5x3x3x3 1x7x9x2x5")
+    assert pm.from_linalg(text).macs == 7 * 9 * 2 * 5 * 3 * 9

@@ -24,6 +24,8 @@ TEXT: dict[str, tuple[dict[str, int], list[str]]] = {
     "Bloom": ({"n_layer": 2, "hidden_size": 64}, []),
     "FNet": (TWO, ["fft_fftn"]),
     "Mamba": (TWO, []),
+    "Ernie": (TWO, []),
+    "MobileBert": (TWO, []),
 }
 IMAGES: dict[str, tuple[dict[str, int], list[str]]] = {
     "ViT": (TWO, []),
@@ -40,6 +42,19 @@ IMAGES: dict[str, tuple[dict[str, int], list[str]]] = {
     "Beit": (TWO, []),
     "Dinov2": (TWO, []),
     "PoolFormer": ({}, []),
+    "Cvt": ({}, []),
+    "Segformer": ({}, []),
+    "Pvt": ({}, ["upsample_bilinear2d"]),
+    "PvtV2": ({}, []),
+    "Levit": ({}, []),
+    "ViTMSN": (TWO, []),
+    "Data2VecVision": (TWO, []),
+    "IJepa": (TWO, []),
+    "Bit": ({}, []),
+    "FocalNet": ({}, []),
+    "Hiera": ({}, ["max"]),
+    "VitDet": (TWO, []),
+    "Dinov2WithRegisters": (TWO, []),
 }
 
 

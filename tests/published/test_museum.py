@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -37,3 +39,30 @@ def test_a_number_that_is_not_ours_is_called_different() -> None:
     assert {each.verdict for each in script.eyeriss(json.loads(json.dumps(tables))["eyeriss"])} > {
         "exact to its digits"
     }
+
+
+@pytest.mark.parametrize("room", ["scale_sim", "interstellar", "flat"])
+def test_each_number_of_a_room_that_is_not_ours_is_called_different(room: str) -> None:
+    script = museum()
+    table = json.loads((ROOT / "benchmarks" / "published" / "tables.json").read_text(encoding="utf-8"))[room]
+    match room:
+        case "scale_sim":
+            table["products"] = table["products"][-1:]
+            table["products"][0]["B"] += 1
+        case "interstellar":
+            table["accesses"] = {"L1": [204_800, 262_144, 18_433], "L0": [204_800, 262_145, 1_179_648]}
+        case _:
+            table["rows"] = [[768, 1024, 64, 1_308_786_689, 1_308_622_847]]
+    assert {each.verdict[:7] for each in getattr(script, room)(table)} == {"differs"}
+
+
+def test_tileflows_counters_are_sums_of_whole_operands() -> None:
+    """By hand: a strip of rows reads A once, B and D again; each block of 16 x 16 passes sums once each way."""
+    table = json.loads((ROOT / "benchmarks" / "published" / "tables.json").read_text(encoding="utf-8"))["tileflow"]
+    for m, j, k, n, tile, _, counters in table["rows"]:
+        blocks = m // 16
+        passed = m * j * (k // 16) + m * n * (j // 16) + m * j
+        loaded = m * k + (k * j + j * n) * blocks + m * j + passed
+        words = [m * k + (k * j + j * n) * (m // tile), m * n, loaded, passed]
+        assert counters == [16 * each for each in words]
+    assert sum(row[5] for row in table["rows"]) == 131

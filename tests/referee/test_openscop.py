@@ -147,6 +147,7 @@ def test_random_programs_come_back(first: int) -> None:
             continue  # the file has no types: a remainder would be of fractions
         steps, original = run_workload(work), pm.Schedule.original(work)
         text = pm.io.to_openscop(original)
+        assert text == pm.io.to_openscop(work), "a program stands for its own order"
         assert run_workload(pm.io.workload_from_openscop(text)) == steps, seed
         if len(steps) < 60:
             assert run_file(text) == steps, seed

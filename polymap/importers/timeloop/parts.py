@@ -168,10 +168,7 @@ def _local(
 ) -> Part | None:
     """Return a component of a tree, None where it is told that it is left out. has_variables: Accelergy wrote it, with
     the variables and what it computed among the attributes."""
-    component = value.fields("a component", _LOCAL_FIELDS, told)
-    for needed in ("name", "class"):
-        if needed not in component:
-            raise value.refuse(f"a component has no {needed}")
+    component = value.fields("a component", _LOCAL_FIELDS, told, ("name", "class"))
     name, count = name_and_copies(component["name"])
     if not _is_enabled(component):
         what = f"enabled of {name} is false"

@@ -78,10 +78,7 @@ def problem_of(
     if not fields:
         raise problem.refuse("the problem has no instance")
     whole = _shape(shape_given, problem, find_shape)
-    shape = whole.fields("shape", _SHAPE, told)
-    for name in ("dimensions", "data_spaces"):
-        if name not in shape:
-            raise whole.refuse(f"the shape has no {name}")
+    shape = whole.fields("shape", _SHAPE, told, ("dimensions", "data_spaces"))
     dims = _once(shape["dimensions"].items("dimensions"), "a dimension")
     given = Value(resolved(instance.table("instance"), dict(variables)), instance.place)
     sizes = _sizes(dims, shape.get("coefficients"), given, told)

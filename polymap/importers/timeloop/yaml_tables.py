@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from polymap.formatting import listing
 from polymap.importers.nodes import extra
 from polymap.importers.timeloop.findings import Findings, Place
 from polymap.importers.timeloop.libconfig import read_libconfig
@@ -40,9 +41,11 @@ class Value:
             raise self.refuse(f"{what} is {self.told()}", "Expected a table of fields.")
         return self.plain  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-    def fields(self, what: str, known: Iterable[str], told: Findings | None = None) -> dict[str, Value]:
+    def fields(
+        self, what: str, known: Iterable[str], told: Findings | None = None, needed: Sequence[str] = ()
+    ) -> dict[str, Value]:
         """Return its fields, with - in names as _. Raises InputError with every field that is not among the known ones
-        (with `told`: tells it there, and leaves it out), or given in both spellings."""
+        (with `told`: tells it there, and leaves it out), or given in both spellings, and with needed ones that lack."""
         found: dict[str, Value] = {}
         mistakes: list[Mistake] = []
         names = tuple(known)
@@ -58,6 +61,8 @@ class Value:
                     continue
                 mistakes.extend(value.refuse(unread, did_you_mean(name[:64], names)).mistakes)
             found[name] = value
+        if missing := [name for name in needed if name not in found]:
+            mistakes.extend(self.refuse(f"{what} has no {listing(missing)}", f"Needed: {listing(needed)}.").mistakes)
         if mistakes:
             raise InputError(mistakes)
         return found

@@ -78,6 +78,10 @@ def problems_of(*words: str) -> list[str]:
         (("codegen", "g", "--arch", "a", "-o", "x", "--json", "x"), "PM556 -o and --json both write to 'x'"),
         (("explore", "g", "m", "--arch", "a"), "PM557 'm' is no size\n      Sizes are written like m=512."),
         (("explore", "g", "m=", "--arch", "a"), "PM557 'm=' is no size"),
+        (
+            ("explore", "g", "flat3", "--arch", "a"),
+            "PM557 'flat3' is no size\n      Sizes are written like m=512. A machine is given as --arch flat3.",
+        ),
         (("explore", "g", "m=3.5", "--arch", "a"), "PM558 the size of m is '3.5'\n      Expected an integer >= 1"),
         (("explore", "g", "m=0", "--arch", "a"), "PM558 the size of m is '0'"),
         (("explore", "g", "m=-2", "--arch", "a"), "PM558 the size of m is '-2'"),
