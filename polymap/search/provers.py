@@ -417,7 +417,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple
     from polymap.search.dividing import best_product_tiles, mappings_of_padded
 
     answer = best_product_tiles(search.problem, measure, search.limits)
-    if answer is None or answer.found is None:
+    if answer is None or answer.found is None or not answer.is_proven:
         return None, evidence
     value, leaf = answer.found
     best = leaf.mapping, measure.unscaled(value)

@@ -28,6 +28,7 @@ from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, gr
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.product_search import best_product_tiles
 from polymap.search.dividing.progress import (
     Count,
     Entry,
@@ -125,6 +126,8 @@ def solve(
         if turn == TUNING.steps_alone and processes.count > 1:
             context = _StepContext(problem, measure, keep, incumbent.out_of_time)
             return _parallel_outcome(context, state, report, processes)
+        if turn == TUNING.steps_before_products and looks_first:
+            _take_product(problem, measure, state)
         _probe(problem, measure, state, turn)
         if not _has_entry(problem, measure, state):
             break
@@ -162,6 +165,17 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
     chosen = dict.fromkeys((own, *(one for _, one in sorted(beside)[: len(known)])))
     with suppress(OutOfTime):  # the next step sees that, too
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
+
+
+def _take_product(problem: Problem, measure: Measure, state: _State) -> None:
+    """Take the best tiles of a product, which need no tables, and what bounds all others."""
+    incumbent = state.incumbent
+    answer = None if incumbent.keep > 1 or not state.known else best_product_tiles(problem, measure, incumbent.out_of_time)
+    if answer is None or answer.found is None or answer.bound is None:
+        return
+    if incumbent.beats(answer.found[0]):
+        incumbent.add(*answer.found)
+    state.raise_to(answer.bound)
 
 
 def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
@@ -311,6 +325,14 @@ class _State:
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
         self.queue.add(entry[0], entry)
+
+    def raise_to(self, bound: int) -> None:
+        """Raise the bounds of all entries to at least this one."""
+        entries = [entry for _, entry in self.queue]
+        raised = [(max(entry[0], bound), *entry[1:]) for entry in entries]
+        self.queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in raised))
+        known = {own: self.stop_points[entry] for entry, own in zip(entries, raised, strict=True) if entry in self.stop_points}
+        self.stop_points.update(known)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
