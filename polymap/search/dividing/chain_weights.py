@@ -6,14 +6,17 @@ times its weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
+from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.product_spread import Spread
+from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
 
 
@@ -54,24 +57,15 @@ class Weights:
         """Return every choice of levels that hold a tensor."""
         return tuple(self._chain(term, chain) for chain in holder_graph(term, self.problem.level_count).chains())
 
-    def uncovered(self) -> Weights:
-        """Return the weights of some structures, among them the best one, whatever the tiles.
-
-        Structures that spread the dims alike between the same levels have equal tiles, which take equal room. One of
-        which no weight is larger costs no more than another: the others are left out. Nearly always one is left.
-        """
-        levels = {one.below for one in self.problem.classes}
-        if len(levels) == len(self.problem.classes):
-            return self
+    def rows(self) -> IntArray:
+        """Return all that structures which spread the dims alike differ in, [row, structure]: what first updates save
+        is equal in them."""
         for term in self.problem.terms:
-            self.chains(term)
-        kind = np.zeros(len(self._ones), dtype=np.int64)
-        for row in (row for rows in self.below for row in rows):
-            factors, own = np.unique(row, return_inverse=True)
-            kind = np.unique(kind * len(factors) + own, return_inverse=True)[1]
-        each = [*self._ends.values(), *(own for own, _ in self._nodes.values()), *(-c for _, c in self._nodes.values())]
-        numbers = _uncovered(kind, np.concatenate(each))
-        return Weights(self.problem, self.components, replace(self.spread, classes=self.spread.classes[numbers]))
+            for chain in holder_graph(term, self.problem.level_count).chains():
+                self._end(term, chain[-1].level if chain else 0)
+                for edge in chain:
+                    self._node(term, edge)
+        return np.concatenate([*self._ends.values(), *(own for own, _ in self._nodes.values())])
 
     def _chain(self, term: TensorTerm, chain: tuple[HolderEdge, ...]) -> ChainWeights:
         levels, nodes = (0, *(edge.level for edge in chain)), list[IntArray]()
@@ -121,13 +115,40 @@ class Weights:
         return (weights.filled + weights.read) * self.steps
 
 
+def weights_of_best(
+    problem: Problem, components: Sequence[Component], spread: Spread, stop: Callable[[], bool]
+) -> Weights | None:
+    """Return the weights of some structures, the best one among them whatever the tiles (None: time is up).
+
+    Structures that spread the dims alike between the same levels have equal tiles, which take equal room. One of which
+    no weight is larger than another's costs no more: the other is left out. Nearly always one of a kind is left.
+    """
+    classes = spread.classes
+    if len({one.below for one in problem.classes}) < len(problem.classes):
+        kind = kinds_of(problem, classes, problem.dims)
+        order, kept = np.argsort(kind, kind="stable"), list[IntArray]()
+        while len(order):
+            if stop():
+                return None
+            last = kind[order[min(TUNING.weighed_together, len(order)) - 1]]
+            count = int(np.searchsorted(kind[order], last, side="right"))
+            some, order = order[:count], order[count:]
+            rows = Weights(problem, components, replace(spread, classes=classes[some])).rows()
+            kept.append(some[_uncovered(kind[some], rows)])
+        spread = replace(spread, classes=classes[np.sort(np.concatenate(kept))])
+    return Weights(problem, components, spread)
+
+
 def _uncovered(kind: IntArray, rows: IntArray) -> IntArray:
     """Return the numbers of columns of `rows`, of each kind those that no other one covers; of equal ones one."""
     left = np.lexsort((np.sum(rows, axis=0, dtype=np.float64), kind))
     kept: list[IntArray] = []
     while len(left):
         is_first = np.diff(kind[left], prepend=-1) > 0
-        least = left[is_first]
+        least, place = left[is_first], np.cumsum(is_first) - 1
         kept.append(least)
-        left = left[~(rows[:, least[np.cumsum(is_first) - 1]] <= rows[:, left]).all(axis=0)]
-    return np.sort(np.concatenate(kept)) if kept else left
+        is_covered: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
+        for row in rows:
+            is_covered &= row[least][place] <= row[left]
+        left = left[~is_covered]
+    return np.concatenate(kept) if kept else left

@@ -28,7 +28,7 @@ from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, gr
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
-from polymap.search.dividing.product_search import best_product_tiles
+from polymap.search.dividing.product_search import Answer
 from polymap.search.dividing.progress import (
     Count,
     Entry,
@@ -102,6 +102,7 @@ def solve(
     work: Work | None = None,
     polish: Polish | None = None,
     caches: SearchCaches | None = None,
+    product: Callable[[], Answer | None] | None = None,
     *,
     looks_first: bool = True,
     others_wait: Stop = never,
@@ -111,8 +112,9 @@ def solve(
 
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts and limits steps.
     polish: looks for better trees, and for a first one where no chain of least cost fits.
-    looks_first: whether a tree is looked for before all structures are bounded. others_wait: ends it too, once a
-    structure was searched. lists_until: what alone ends a list of structures that was cut short before.
+    product: the best tiles of a product without tables, asked for where the search takes long. looks_first: whether a
+    tree is looked for before all structures are bounded. others_wait: ends it too, once a structure was searched.
+    lists_until: what alone ends a list of structures that was cut short before.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
@@ -126,8 +128,8 @@ def solve(
         if turn == TUNING.steps_alone and processes.count > 1:
             context = _StepContext(problem, measure, keep, incumbent.out_of_time)
             return _parallel_outcome(context, state, report, processes)
-        if turn == TUNING.steps_before_products and looks_first:
-            _take_product(problem, measure, state)
+        if turn == TUNING.steps_before_products and product is not None:
+            _take_product(state, product())
         _probe(problem, measure, state, turn)
         if not _has_entry(problem, measure, state):
             break
@@ -167,14 +169,12 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
 
 
-def _take_product(problem: Problem, measure: Measure, state: _State) -> None:
-    """Take the best tiles of a product, which need no tables, and what bounds all others."""
-    incumbent = state.incumbent
-    answer = None if incumbent.keep > 1 or not state.known else best_product_tiles(problem, measure, incumbent.out_of_time)
-    if answer is None or answer.found is None or answer.bound is None:
+def _take_product(state: _State, answer: Answer | None) -> None:
+    """Take the best tiles of a product, and what bounds all others."""
+    if answer is None or answer.found is None or answer.bound is None or not state.known or state.incumbent.keep > 1:
         return
-    if incumbent.beats(answer.found[0]):
-        incumbent.add(*answer.found)
+    if state.incumbent.beats(answer.found[0]):
+        state.incumbent.add(*answer.found)
     state.raise_to(answer.bound)
 
 
@@ -329,10 +329,12 @@ class _State:
     def raise_to(self, bound: int) -> None:
         """Raise the bounds of all entries to at least this one."""
         entries = [entry for _, entry in self.queue]
-        raised = [(max(entry[0], bound), *entry[1:]) for entry in entries]
-        self.queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in raised))
-        known = {own: self.stop_points[entry] for entry, own in zip(entries, raised, strict=True) if entry in self.stop_points}
-        self.stop_points.update(known)
+        self.queue = BestFirst[int, Entry](_rank)
+        for entry in entries:
+            own = max(entry[0], bound), *entry[1:]
+            self.add(own)
+            if own != entry and entry in self.stop_points:
+                self.stop_points[own] = self.stop_points.pop(entry)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""

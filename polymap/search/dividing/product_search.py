@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polymap.poly import Kind
 from polymap.search.dividing.chain import ChainNode
-from polymap.search.dividing.chain_weights import ChainWeights, Weights
+from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights_of_best
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Side, least_excess
@@ -22,6 +22,8 @@ from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.dividing.product_values import Number, PartValues
 from polymap.search.problem import IntArray, Measure, Problem
+
+_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,10 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
     is none that this search covers, or nothing is found in time."""
     if not _is_covered(problem, measure):
         return None
-    weights = Weights(problem, measure.components, spread_of(problem)).uncovered()
-    plans = _Plans(weights, measure)
-    if plans.count * weights.steps.size * len(measure.components) > TUNING.most_bounds:
+    spread = spread_of(problem)
+    weights = None if spread is None else weights_of_best(problem, measure.components, spread, stop)
+    plans = None if weights is None else _Plans(weights, measure)
+    if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
         return None
     best, bound = _search(plans, stop)
     if bound is None:
@@ -65,8 +68,9 @@ def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeig
     problem is none that this search covers."""
     if problem.classes or not measure.is_linear or not _is_covered(problem, measure):
         return None
-    weights = Weights(problem, measure.components, spread_of(problem))
-    return tuple(weights.chains(term) for term in problem.terms)
+    spread = spread_of(problem)
+    weights = None if spread is None else Weights(problem, measure.components, spread)
+    return None if weights is None else tuple(weights.chains(term) for term in problem.terms)
 
 
 def _is_covered(problem: Problem, measure: Measure) -> bool:
@@ -115,15 +119,26 @@ class _Plans:
         )
         self._none = np.zeros_like(weights.steps)
 
-    def once(self) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Return the parts [component, plan, structure] of the cost where every node is filled once, and where the
-        smallest tiles fit."""
-        parts = self._summed([[chain.total for chain in own] for own in self.chains])
-        fits: NDArray[np.bool_] = np.ones(parts.shape[1:], dtype=np.bool_)
-        for level, usable in self.usable.items():
-            bits = [[_at(chain, chain.bits, level, self._none) for chain in own] for own in self.chains]
-            fits &= self._summed(bits) <= usable
-        return parts, fits
+    def bounds(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
+        tiles do not fit."""
+        count, found = len(self._none), list[NDArray[np.int64] | NDArray[np.float64]]()
+        step = max(1, TUNING.bounded_together // self.count)
+        for block in (slice(first, first + step) for first in range(0, count, step)):
+            totals = [[chain.total[:, block] for chain in own] for own in self.chains]
+            bounds = self.values.least(self._summed(totals), self.weights.cycles[block])
+            for level, usable in self.usable.items():
+                own = [[_at(chain, chain.bits, level, self._none)[block] for chain in own] for own in self.chains]
+                bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
+            found.append(bounds)
+        return np.concatenate(found, axis=1)
+
+    def raised(self, plan: IntArray, structure: IntArray) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Return lower bounds of the value, per pair, with what limited room costs beyond one visit per node."""
+        chosen = np.unravel_index(plan, self.shape)
+        totals = (np.stack([c.total for c in own])[n, :, structure] for own, n in zip(self.chains, chosen, strict=True))
+        parts = sum(totals, start=np.zeros((len(plan), len(self.weights.components)), dtype=np.int64)).T
+        return self.values.least(parts + self.excess(plan, structure), self.weights.cycles[structure])
 
     def excess(self, plan: IntArray, structure: IntArray) -> IntArray:
         """Return at least what limited room costs beyond one visit per node, [component, pair]: the larger of what
@@ -211,23 +226,20 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
 def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found, or a weight is below 0)."""
-    (parts, fits), best, values = plans.once(), _Best(), plans.values
-    bounds, cycles = values.least(parts, plans.weights.cycles), plans.weights.cycles
-    if not fits.any():
+    bounds, best, values = plans.bounds(), _Best(), plans.values
+    first = int(np.argmin(bounds))
+    if bounds.flat[first] >= _NEVER:
         return best, inf
-    first = int(np.argmin(np.where(fits, bounds, bounds.max())))
-    first = first if fits.flat[first] else int(np.argmax(fits))
     if not _has_tried(plans, *divmod(first, bounds.shape[1]), best):
         return best, None
-    fits.flat[first] = False
-    plan, structure = np.nonzero(fits & values.may_win(bounds, best.value))
-    more = parts[:, plan, structure] + plans.excess(plan, structure)
-    left = values.least(more, cycles[structure])
+    bounds.flat[first] = _NEVER
+    plan, structure = np.nonzero((bounds < _NEVER) & values.may_win(bounds, best.value))
+    left = plans.raised(plan, structure)
     for pair in np.argsort(left, kind="stable").tolist():
         if not values.may_win(left[pair], best.value):
             break
         if stop():
-            return best, float(left[pair]) if not isinstance(left[pair], np.int64) else int(left[pair])
+            return best, left[pair].item()
         if not _has_tried(plans, int(plan[pair]), int(structure[pair]), best):
             return best, None
     return best, best.value
