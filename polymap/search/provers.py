@@ -35,8 +35,6 @@ from polymap.search.dividing import (
     Count,
     Found,
     Outcome,
-    best_product_tiles,
-    mappings_of_padded,
     outcome_to_resume,
     solve,
 )
@@ -425,6 +423,8 @@ def _known_product(search: Search, measure: Measure) -> Answer | None:
     what is claimed, or steps are limited, which are not counted here."""
     if search.limits.work.left is not None:
         return None
+    from polymap.search.dividing import best_product_tiles
+
     answer = best_product_tiles(search.problem, measure, search.limits)
     if answer is None or answer.found is None:
         return None
@@ -435,6 +435,8 @@ def _known_product(search: Search, measure: Measure) -> Answer | None:
 def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple[Outcome | None, Evidence]:
     """Return the best dividing mapping of a product, and the evidence with the best padded one; None where there is
     none, or time ends."""
+    from polymap.search.dividing import mappings_of_padded
+
     answer = _known_product(search, measure)
     if answer is None or answer.found is None or not answer.is_proven:
         return None, evidence
@@ -565,10 +567,6 @@ def _by_sums(search: Search, evidence: Evidence, stop: Stop) -> list[tuple[Fract
 def _is_one_value(search: Search) -> bool:
     is_nest = beyond_sums(search.arch, search.rules, search.objective) and len(search.workload.statements) == 1
     return bool(is_nest) and len(search.objective.singles) == 1
-
-
-def _offered(search: Search, evidence: Evidence, best: tuple[Mapping, Fraction] | None) -> Evidence:
-    return evidence if best is None else evidence.with_incumbents((search.incumbent(best[0]),))
 
 
 def climb_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:

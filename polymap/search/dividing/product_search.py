@@ -15,12 +15,11 @@ from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights_of_best
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
-from polymap.search.dividing.product_bounds import Side, least_excess
+from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import WHOLE, Order, orders_of
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.dividing.product_values import Number, PartValues
 from polymap.search.problem import IntArray, Measure, Problem
 
 _NEVER = 1 << 62
@@ -119,10 +118,10 @@ class _Plans:
         )
         self._none = np.zeros_like(weights.steps)
 
-    def bounds(self) -> NDArray[np.int64] | NDArray[np.float64]:
+    def bounds(self) -> Bounds:
         """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
         tiles do not fit."""
-        count, found = len(self._none), list[NDArray[np.int64] | NDArray[np.float64]]()
+        count, found = len(self._none), list[Bounds]()
         step = max(1, TUNING.bounded_together // self.count)
         for block in (slice(first, first + step) for first in range(0, count, step)):
             totals = [[chain.total[:, block] for chain in own] for own in self.chains]
@@ -133,7 +132,7 @@ class _Plans:
             found.append(bounds)
         return np.concatenate(found, axis=1)
 
-    def raised(self, plan: IntArray, structure: IntArray) -> NDArray[np.int64] | NDArray[np.float64]:
+    def raised(self, plan: IntArray, structure: IntArray) -> Bounds:
         """Return lower bounds of the value, per pair, with what limited room costs beyond one visit per node."""
         chosen = np.unravel_index(plan, self.shape)
         totals = (np.stack([c.total for c in own])[n, :, structure] for own, n in zip(self.chains, chosen, strict=True))
@@ -201,7 +200,7 @@ class _Plans:
         return Place(
             tuple(int(own[structure]) for own in self.weights.whole),
             [[own[part] for own in weights] for part in range(len(self.weights.components))],
-            sum(chain.total[:, structure] for chain in chains).tolist(),
+            np.sum([chain.total[:, structure] for chain in chains], axis=0).tolist(),
             int(self.weights.cycles[structure]),
             [int(own[structure]) for chain in chains for own in chain.bits],
             usable,

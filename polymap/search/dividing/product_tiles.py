@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.search.dividing.product_bounds import Number, PartValues
 from polymap.search.dividing.product_plans import Order
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.dividing.product_values import Number, PartValues
 from polymap.search.problem import divisors
 
 
