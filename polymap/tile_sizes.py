@@ -60,7 +60,7 @@ def choose_tiles(
     measure = measure_of(goal, workload, arch)
     end = clock() + time_limit_s
     answer = best_product_tiles(problem, measure, lambda: clock() > end)
-    if answer is not None:
+    if answer is not None and answer.is_proven:
         if answer.found is None:
             return TileChoice(None, None, is_proven=True)
         value, completed = measure.unscaled(answer.found[0]), answer.found[1]

@@ -29,7 +29,15 @@ from polymap.ir import (
 from polymap.resources import Limits, Memory, Processes, Stop, never
 from polymap.schedules import SpaceSize, any_order_is_legal
 from polymap.search.answer import Question, Values, believed
-from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
+from polymap.search.dividing import (
+    Answer,
+    CompletedMapping,
+    Count,
+    Found,
+    Outcome,
+    outcome_to_resume,
+    solve,
+)
 from polymap.search.driver import Engines, Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
 from polymap.search.enumeration import ExhaustiveResult, Walking
 from polymap.search.evidence import Evidence, Known
@@ -384,6 +392,7 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         work=search.limits.work,
         polish=polish,
         caches=search.caches,
+        product=partial(_known_product, search, measure) if search.divides else None,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
         lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
@@ -409,20 +418,30 @@ def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[in
     return math.ceil(found.values[0] / measure.unscaled(1)), CompletedMapping((), mapping)
 
 
-def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple[Outcome | None, Evidence]:
-    """Return the best dividing mapping of a product, which needs no tables, and the evidence with the best padded one;
-    None where there is none, time ends, or steps are limited, which are not counted here."""
+def _known_product(search: Search, measure: Measure) -> Answer | None:
+    """Return the best dividing mapping of a product, which needs no tables; None where there is none, it does not cost
+    what is claimed, or steps are limited, which are not counted here."""
     if search.limits.work.left is not None:
-        return None, evidence
-    from polymap.search.dividing import best_product_tiles, mappings_of_padded
+        return None
+    from polymap.search.dividing import best_product_tiles
 
     answer = best_product_tiles(search.problem, measure, search.limits)
     if answer is None or answer.found is None:
+        return None
+    mapping, value = answer.found[1].mapping, measure.unscaled(answer.found[0])
+    return answer if is_confirmed(search.workload, search.arch, search.objective, mapping, (value,)) else None
+
+
+def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple[Outcome | None, Evidence]:
+    """Return the best dividing mapping of a product, and the evidence with the best padded one; None where there is
+    none, or time ends."""
+    from polymap.search.dividing import mappings_of_padded
+
+    answer = _known_product(search, measure)
+    if answer is None or answer.found is None or not answer.is_proven:
         return None, evidence
     value, leaf = answer.found
     best = leaf.mapping, measure.unscaled(value)
-    if not is_confirmed(search.workload, search.arch, search.objective, leaf.mapping, (best[1],)):
-        return None, evidence
     search.report(*best, evidence.floors[0])
     stop = further(TUNING.padding_share)(search.limits)
     for mapping in mappings_of_padded(search.problem, search.objective, stop):

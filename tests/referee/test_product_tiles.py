@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from itertools import count
 
+import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.search.dividing import best_product_tiles, solve
+from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
+from polymap.search.dividing import best_product_tiles, chain_weights, solve
+from polymap.search.dividing.product_bounds import PartValues
+from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse, exact_score, is_confirmed, measure_of, parse_objective
 from tests.case_machines import with_open_levels, with_wires
 from tests.times import few
@@ -105,3 +111,122 @@ def test_large_products_are_those_of_the_tables(machine: str) -> None:
         assert answer.found is not None
         assert other.left == ()
         assert other.found[0][0] == answer.found[0], sizes
+
+
+OBJECTIVES = ("latency", "edp", "ed2p", "energy")
+
+
+def timed(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return a machine with bandwidths and leaks, where two unlike fan-outs stand for some of them."""
+    nodes = list(arch.nodes)
+    for place, node in reversed(list(enumerate(nodes))):
+        if isinstance(node, MemoryLevel):
+            band = Fraction(rng.choice((8, 16, 64, 100, 256)), rng.choice((1, 3))) if rng.random() < 0.6 else None
+            leak = Fraction(rng.choice((0, 0, 0, 1, 5)), 3)
+            nodes[place] = replace(node, bandwidth_bits_per_cycle=band, leak_pj_per_cycle=leak)
+        elif isinstance(node, Fanout):
+            nodes[place] = replace(node, size=min(node.size, 4))
+            if rng.random() < 0.4:
+                other = Multicast.NONE if node.multicast is Multicast.IDENTICAL else Multicast.IDENTICAL
+                extra = replace(node, name=f"{node.name}2", size=rng.choice((2, 3, 4)), multicast=other)
+                nodes.insert(place, replace(extra, reduction=not node.reduction))
+    return replace(arch, nodes=tuple(nodes), overlap=rng.random() < 0.7)
+
+
+def question(
+    rng: random.Random, sizes: tuple[int, ...], objective: str | None = None
+) -> tuple[Workload, Architecture, str]:
+    """Return a product, a machine that is timed, and an objective."""
+    einsum = rng.choice((EINSUMS[0], *EINSUMS))
+    each = {dim: rng.choice(sizes) for dim in "bmnk" if dim in einsum}
+    workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": each})
+    arch = timed(rng, random_machine(rng))
+    arch = with_wires(rng, with_open_levels(rng, arch)) if rng.random() < 0.4 else arch
+    return workload, arch, objective or rng.choice(OBJECTIVES)
+
+
+def difference(asked: tuple[Workload, Architecture, str]) -> str | None:
+    """Return how the search without tables differs from that with them, or its mapping's cost from its claim (None: it
+    does not; "": one of them does not answer)."""
+    workload, arch, objective = asked
+    goal = parse_objective(objective, arch)
+    problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
+    answer = best_product_tiles(problem, measure, lambda: False)
+    steps = count()
+    other = solve(problem, measure, lambda: next(steps) > 400, lambda found, bound: None, looks_first=False)
+    if answer is None or other.left != ():
+        return ""
+    if answer.found is None or not other.found:
+        return None if answer.found is None and not other.found else f"{asked}: {answer.found}, {other.found}"
+    if (answer.found[0], answer.bound) != (other.found[0][0], answer.found[0]):
+        return f"{asked}: {answer.found[0]}, {answer.bound}, tables {other.found[0][0]}"
+    score = exact_score(workload, arch, goal, answer.found[1].mapping)
+    true = score is not None and (score.value, score.excess) == (measure.unscaled(answer.found[0]), 0)
+    return None if true else f"{asked}: claims {measure.unscaled(answer.found[0])}, costs {score}"
+
+
+@pytest.mark.parametrize("seed", few(range(10), 4))
+def test_products_of_several_costs_on_unlike_fan_outs_are_those_of_the_tables(seed: int) -> None:
+    rng = random.Random(f"timed products {seed}")
+    told = [difference(question(rng, SIZES[:9], OBJECTIVES[seed % 4])) for _ in range(4)]
+    assert [fault for fault in told if fault] == []
+    assert None in told
+
+
+@pytest.mark.parametrize("seed", few(range(7), 4))
+def test_products_are_the_best_of_all_trees(seed: int) -> None:
+    rng, compared = random.Random(f"tiny products {seed}"), 0
+    while compared < 3:
+        workload, arch, objective = question(rng, (1, 2, 2, 3, 4))
+        goal = parse_objective(objective, arch)
+        measure = measure_of(goal, workload, arch)
+        answer = best_product_tiles(analyse(workload, arch), measure, lambda: False)
+        true = None if answer is None else exhaustive(workload, arch, objective, "divide", most_trees=3000)
+        if answer is None or true is None:
+            continue
+        compared += 1
+        assert true.value == (None if answer.found is None else measure.unscaled(answer.found[0])), (workload, arch)
+
+
+@pytest.mark.parametrize("seed", few(range(4), 2))
+def test_what_is_not_looked_at_in_time_is_bounded(seed: int) -> None:
+    rng = random.Random(f"products in time {seed}")
+    for _ in range(4):
+        workload, arch, objective = question(rng, SIZES)
+        problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
+        whole = best_product_tiles(problem, measure, lambda: False)
+        if whole is None or whole.found is None:
+            continue
+        for least in (1, 3, 9):
+            steps = count()
+            answer = best_product_tiles(problem, measure, lambda steps=steps, least=least: next(steps) > least)
+            if answer is not None and answer.found is not None and answer.bound is not None:
+                assert answer.bound <= whole.found[0] <= answer.found[0]
+
+
+def scaled(plain: Callable[..., object], factor: float) -> Callable[..., object]:
+    """Return a function whose arrays, or lists of numbers, are too large or too small."""
+
+    def changed(*given: object) -> object:
+        found = plain(*given)
+        if isinstance(found, np.ndarray):
+            return (found * factor).astype(found.dtype)
+        return None if found is None else [one * factor for one in found]
+
+    return changed
+
+
+MISTAKES = {
+    "caps of parts": lambda: (PartValues, "_most", scaled(PartValues._most, 0.9)),
+    "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
+    "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
+    "kinds": lambda: (chain_weights, "kinds_of", lambda _, classes, __: np.zeros(len(classes), dtype=np.int64)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_seeded_mistakes_of_products_are_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*MISTAKES[mistake]())
+    rng = random.Random("seeded mistakes of products")
+    assert any(difference(question(rng, SIZES[3:9])) for _ in range(30))

@@ -82,10 +82,10 @@ def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
             chain = next((one for one in own if (len(one.levels) > 1) == (term.index in chosen)), None)
             if chain is None:
                 break
-            fixed += int(chain.total[0])
+            fixed += int(chain.total[0, 0])
             if chain.nodes:
                 lacks = next(d for d, dim in enumerate(problem.dims) if dim not in term.dims)
-                weight = int(chain.nodes[0][0])
+                weight = int(chain.nodes[0][0, 0])
                 fixed -= weight
                 held.append(_Held(lacks, term.tensor.bits, weight))
         else:

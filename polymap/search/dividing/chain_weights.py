@@ -6,20 +6,24 @@ times its weight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
+from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.product_spread import Spread
+from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainWeights:
-    """A choice of levels of a tensor, outermost first, per structure: what each node below the first costs at one
-    visit, what all of the tensor costs then, bits that each node takes at least."""
+    """A choice of levels of a tensor, outermost first: what each node below the first costs at one visit, what all of
+    the tensor costs then [component, structure], bits that each node takes at least [structure]."""
 
     levels: tuple[int, ...]
     nodes: tuple[IntArray, ...]
@@ -28,13 +32,14 @@ class ChainWeights:
 
 
 class Weights:
-    """The weights of all structures. whole: the temporal extent of each dim."""
+    """The weights of all structures. whole: the temporal extent of each dim; cycles: of the compute units."""
 
-    def __init__(self, problem: Problem, component: Component, spread: Spread) -> None:
-        self.problem, self.component = problem, component
+    def __init__(self, problem: Problem, components: Sequence[Component], spread: Spread) -> None:
+        self.problem, self.components, self.spread = problem, tuple(components), spread
         columns = np.ascontiguousarray(spread.classes.transpose(1, 2, 0))
-        ones = np.ones(len(spread.classes), dtype=np.int64)
-        self.factors: SpatialFactors[IntArray] = SpatialFactors(problem, tuple(tuple(own) for own in columns), ones)
+        self._ones = np.ones(len(spread.classes), dtype=np.int64)
+        rows = tuple(tuple(own) for own in columns)
+        self.factors: SpatialFactors[IntArray] = SpatialFactors(problem, rows, self._ones)
         last = problem.level_count
         self.below = [[self.factors.factor(dim, level, last) for dim in problem.dims] for level in range(last)]
         self.above = [
@@ -43,16 +48,28 @@ class Weights:
         ]
         self.whole = self.above[last]
         self.steps: IntArray = prod(problem.extents) // self.factors.instances(last)
-        self._nodes: dict[tuple[int, int, tuple[int, ...]], tuple[IntArray, IntArray | int]] = {}
+        self.cycles = -(-self.steps // problem.arch.compute.per_cycle)
+        self._nodes: dict[tuple[int, int, tuple[int, ...]], tuple[IntArray, IntArray]] = {}
+        self._ends: dict[tuple[int, int], IntArray] = {}
         self._bits: dict[tuple[int, int], IntArray] = {}
 
     def chains(self, term: TensorTerm) -> tuple[ChainWeights, ...]:
         """Return every choice of levels that hold a tensor."""
         return tuple(self._chain(term, chain) for chain in holder_graph(term, self.problem.level_count).chains())
 
+    def rows(self) -> IntArray:
+        """Return all that structures which spread the dims alike differ in, [row, structure]: what first updates save
+        is equal in them."""
+        for term in self.problem.terms:
+            for chain in holder_graph(term, self.problem.level_count).chains():
+                self._end(term, chain[-1].level if chain else 0)
+                for edge in chain:
+                    self._node(term, edge)
+        return np.concatenate([*self._ends.values(), *(own for own, _ in self._nodes.values())])
+
     def _chain(self, term: TensorTerm, chain: tuple[HolderEdge, ...]) -> ChainWeights:
         levels, nodes = (0, *(edge.level for edge in chain)), list[IntArray]()
-        total = self._end(term, levels[-1]) + zero_start(term, self.component)
+        total = self._end(term, levels[-1]) + np.array([[zero_start(term, own)] for own in self.components])
         for edge in chain:
             own, credit = self._node(term, edge)
             nodes.append(own)
@@ -65,24 +82,73 @@ class Weights:
             self._bits[term.index, level] = self.factors.product(own) * term.tensor.bits
         return self._bits[term.index, level]
 
-    def _node(self, term: TensorTerm, edge: HolderEdge) -> tuple[IntArray, IntArray | int]:
+    def _node(self, term: TensorTerm, edge: HolderEdge) -> tuple[IntArray, IntArray]:
         """Return what one visit of a node costs, and what an output's first updates save."""
-        key, parent, level = (term.index, edge.parent, edge.levels), edge.parent, edge.level
+        key = term.index, edge.parent, edge.levels
         if key not in self._nodes:
-            own = (self.above[level][d] for d, dim in enumerate(self.problem.dims) if dim in term.dims)
+            own = (self.above[edge.level][d] for d, dim in enumerate(self.problem.dims) if dim in term.dims)
             loads = self.factors.product(own)
-            if term.is_output:
-                weight, credit = update_weight(self.factors, term, self.component, (parent, level), edge.levels)
-                self._nodes[key] = loads * weight, credit
-            else:
-                weights = read_weights(self.factors, term, self.component, parent, level)
-                self._nodes[key] = loads * (weights.filled + weights.read), 0
+            pairs = [self._visit(term, component, edge) for component in self.components]
+            costs = np.stack([loads * weight for weight, _ in pairs])
+            self._nodes[key] = costs, np.stack([self._ones * credit for _, credit in pairs])
         return self._nodes[key]
+
+    def _visit(self, term: TensorTerm, component: Component, edge: HolderEdge) -> tuple[IntArray, IntArray | int]:
+        levels = edge.parent, edge.level
+        if term.is_output:
+            return update_weight(self.factors, term, component, levels, edge.levels)
+        weights = read_weights(self.factors, term, component, *levels)
+        return weights.filled + weights.read, 0
 
     def _end(self, term: TensorTerm, holder: int) -> IntArray:
         """Return what the statement instances cost at the level that holds the tensor."""
+        if (term.index, holder) not in self._ends:
+            costs = [self._end_of(term, component, holder) for component in self.components]
+            self._ends[term.index, holder] = np.stack([self._ones * cost for cost in costs])
+        return self._ends[term.index, holder]
+
+    def _end_of(self, term: TensorTerm, component: Component, holder: int) -> IntArray:
         last = self.problem.level_count
         if term.is_output:
-            return update_end(self.factors, term, self.component, holder, self.steps)
-        weights = read_weights(self.factors, term, self.component, holder, last)
+            return update_end(self.factors, term, component, holder, self.steps)
+        weights = read_weights(self.factors, term, component, holder, last)
         return (weights.filled + weights.read) * self.steps
+
+
+def weights_of_best(
+    problem: Problem, components: Sequence[Component], spread: Spread, stop: Callable[[], bool]
+) -> Weights | None:
+    """Return the weights of some structures, the best one among them whatever the tiles (None: time is up).
+
+    Structures that spread the dims alike between the same levels have equal tiles, which take equal room. One of which
+    no weight is larger than another's costs no more: the other is left out. Nearly always one of a kind is left.
+    """
+    classes = spread.classes
+    if len({one.below for one in problem.classes}) < len(problem.classes):
+        kind = kinds_of(problem, classes, problem.dims)
+        order, kept = np.argsort(kind, kind="stable"), list[IntArray]()
+        while len(order):
+            if stop():
+                return None
+            last = kind[order[min(TUNING.weighed_together, len(order)) - 1]]
+            count = int(np.searchsorted(kind[order], last, side="right"))
+            some, order = order[:count], order[count:]
+            rows = Weights(problem, components, replace(spread, classes=classes[some])).rows()
+            kept.append(some[_uncovered(kind[some], rows)])
+        spread = replace(spread, classes=classes[np.sort(np.concatenate(kept))])
+    return Weights(problem, components, spread)
+
+
+def _uncovered(kind: IntArray, rows: IntArray) -> IntArray:
+    """Return the numbers of columns of `rows`, of each kind those that no other one covers; of equal ones one."""
+    left = np.lexsort((np.sum(rows, axis=0, dtype=np.float64), kind))
+    kept: list[IntArray] = []
+    while len(left):
+        is_first = np.diff(kind[left], prepend=-1) > 0
+        least, place = left[is_first], np.cumsum(is_first) - 1
+        kept.append(least)
+        is_covered: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
+        for row in rows:
+            is_covered &= row[least][place] <= row[left]
+        left = left[~is_covered]
+    return np.concatenate(kept) if kept else left

@@ -28,6 +28,7 @@ from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, gr
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.product_search import Answer
 from polymap.search.dividing.progress import (
     Count,
     Entry,
@@ -101,6 +102,7 @@ def solve(
     work: Work | None = None,
     polish: Polish | None = None,
     caches: SearchCaches | None = None,
+    product: Callable[[], Answer | None] | None = None,
     *,
     looks_first: bool = True,
     others_wait: Stop = never,
@@ -109,9 +111,9 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts and limits steps.
-    polish: looks for better trees, and for a first one where no chain of least cost fits.
-    looks_first: whether a tree is looked for before all structures are bounded. others_wait: ends it too, once a
-    structure was searched. lists_until: what alone ends a list of structures that was cut short before.
+    polish: looks for better trees, and for a first one where no chain of least cost fits. product: asks for the best
+    tiles without tables. looks_first: whether a tree is looked for before all structures are bounded. others_wait: ends
+    it too, once a structure was searched. lists_until: what alone ends a list of structures that was cut short before.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
@@ -120,24 +122,23 @@ def solve(
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
     state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
-    first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
+    context = _StepContext(problem, measure, keep, incumbent.out_of_time)
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
-            context = _StepContext(problem, measure, keep, incumbent.out_of_time)
             return _parallel_outcome(context, state, report, processes)
-        _probe(problem, measure, state, turn)
+        _look_ahead(problem, measure, state, turn, product)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number = entry = state.queue.take()
+        if not incumbent.beats(bound) and state.is_partly_bounded:
+            state.add(entry)
+            return state.ended()
         if not incumbent.beats(bound):
-            if state.is_partly_bounded:
-                state.add(entry)
-                return state.ended()
             state.cut(number)
             continue
         report(tuple(incumbent.found), least := state.bound_of_all(bound))
         _bound_beside(problem, measure, state, entry)
-        if not _has_stepped(problem, measure, state, entry, incumbent, may_end=turn >= first):
+        if not _has_stepped(problem, measure, state, entry, may_end=turn > 0 or before is None or before.rest is None):
             return state.ended()
     return state.ended() if state.is_partly_bounded else state.outcome(())
 
@@ -164,12 +165,30 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
 
 
-def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
+def _take_product(state: _State, answer: Answer | None) -> None:
+    """Take the best tiles of a product, and what bounds all others."""
+    if answer is None or answer.found is None or answer.bound is None:
+        return
+    if state.incumbent.beats(answer.found[0]):
+        state.incumbent.add(*answer.found)
+    state.raise_to(answer.bound)
+
+
+def _look_ahead(
+    problem: Problem, measure: Measure, state: _State, turn: int, product: Callable[[], Answer | None] | None
+) -> None:
+    """Take the best tiles of a product once the search takes long, and now and then a probe."""
+    if product is not None and turn == TUNING.steps_before_products and state.known and state.incumbent.keep == 1:
+        _take_product(state, product())
+    if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
+        _probe(problem, measure, state)
+
+
+def _probe(problem: Problem, measure: Measure, state: _State) -> None:
     """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
-    multipliers that suit: the best of all, and the best of those whose spatial loops have one place. At turns that are
-    powers of two."""
-    incumbent, is_time = state.incumbent, turn >= TUNING.first_probe and turn & (turn - 1) == 0
-    if not is_time or incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
+    multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
+    incumbent = state.incumbent
+    if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
         return
     for place, (_, _, number) in enumerate(state.queue.least(TUNING.probed_entries)):
         structure = state.structures[number]
@@ -182,11 +201,10 @@ def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None
             break
 
 
-def _has_stepped(
-    problem: Problem, measure: Measure, state: _State, entry: Entry, incumbent: Incumbent, *, may_end: bool
-) -> bool:
+def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry, *, may_end: bool) -> bool:
     """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
     (then the entry is back). may_end: whether a limit may end the search now."""
+    incumbent = state.incumbent
     known = incumbent.groups.get(state.group_of(entry[2]).number)
     is_told = known is not None and known.is_current(incumbent.multipliers)
     incumbent.count(0, polishes=not is_told or -entry[1] > Stage.SINGLE_TENSORS)
@@ -311,6 +329,16 @@ class _State:
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
         self.queue.add(entry[0], entry)
+
+    def raise_to(self, bound: int) -> None:
+        """Raise the bounds of all entries to at least this one."""
+        entries = [entry for _, entry in self.queue]
+        self.queue = BestFirst[int, Entry](_rank)
+        for entry in entries:
+            own = max(entry[0], bound), *entry[1:]
+            self.add(own)
+            if own != entry and entry in self.stop_points:
+                self.stop_points[own] = self.stop_points.pop(entry)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""

@@ -7,7 +7,7 @@ bounds a whole group: each of its costs is the least over the members (cost_tabl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import overload
@@ -75,22 +75,26 @@ def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, .
 
     Structures of one group have in common, per level below fan-outs, the product of each dim's factors right above it.
     """
-    levels = sorted({one.below for one in problem.classes})
-    if len(levels) == len(problem.classes):
+    if len({one.below for one in problem.classes}) == len(problem.classes):
         return ()
-    read_through = {dim for term in problem.terms for dim in term.window_dims}
-    windows: IntArray = np.zeros(len(structures), dtype=np.int64)
-    group = windows
-    for level in levels:
-        own = [number for number, one in enumerate(problem.classes) if one.below == level]
-        for dim, column in zip(problem.dims, np.prod(structures.classes[:, own, :], axis=1).T, strict=True):
-            kinds, kind = np.unique(column, return_inverse=True)
-            group = np.unique(group * len(kinds) + kind, return_inverse=True)[1]
-            if dim in read_through:
-                windows = np.unique(windows * len(kinds) + kind, return_inverse=True)[1]
+    group = kinds_of(problem, structures.classes, problem.dims)
+    windows = kinds_of(problem, structures.classes, {dim for term in problem.terms for dim in term.window_dims})
     order = np.argsort(group, kind="stable")
     first: IntArray = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
     return Groups(order, first, group, windows[order[first[:-1]]])
+
+
+def kinds_of(problem: Problem, classes: IntArray, dims: Container[str]) -> IntArray:
+    """Return a number per structure [structure, class, dim], equal where the products of these dims' factors right
+    above every level are."""
+    kind: IntArray = np.zeros(len(classes), dtype=np.int64)
+    for level in sorted({one.below for one in problem.classes}):
+        own = [number for number, one in enumerate(problem.classes) if one.below == level]
+        for dim, column in zip(problem.dims, np.prod(classes[:, own, :], axis=1).T, strict=True):
+            if dim in dims:
+                factors, factor = np.unique(column, return_inverse=True)
+                kind = np.unique(kind * len(factors) + factor, return_inverse=True)[1]
+    return kind
 
 
 def least_value(bounds: BoundTables) -> int | None:

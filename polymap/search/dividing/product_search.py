@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
+from math import ceil, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.poly import Kind
 from polymap.search.dividing.chain import ChainNode
-from polymap.search.dividing.chain_weights import ChainWeights, Weights
+from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights_of_best
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
-from polymap.search.dividing.product_bounds import Side, least_excess
+from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import WHOLE, Order, orders_of
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import Place, best_tiles
@@ -27,45 +27,53 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The best mapping with its scaled value (None: nothing fits)."""
+    """The best mapping with its scaled value (None: nothing fits), and what bounds all mappings: that value where the
+    search came to its end."""
 
     found: tuple[int, CompletedMapping] | None
+    bound: int | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Return whether nothing is better."""
+        return self.bound == (None if self.found is None else self.found[0])
 
 
 def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bool]) -> Answer | None:
-    """Return the best mapping over tiles that divide; None where the problem is none that this search covers, or time
-    is up."""
+    """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
+    is none that this search covers, or nothing is found in time."""
     if not _is_covered(problem, measure):
         return None
     spread = spread_of(problem)
-    weights = Weights(problem, measure.components[0], spread)
-    plans = _Plans(weights)
-    if plans.count * len(spread.classes) > TUNING.most_bounds:
+    weights = None if spread is None else weights_of_best(problem, measure.components, spread, stop)
+    plans = None if weights is None else _Plans(weights, measure)
+    if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
         return None
-    best = _search(plans, stop)
-    if best is None:
+    best, bound = _search(plans, stop)
+    if bound is None:
         return None
     if best.order is None:
-        return Answer(None)
-    structure = spread.structure(best.structure)
+        return Answer(None) if bound == inf else None
+    structure = weights.spread.structure(best.structure)
     tables = tree_tables(problem, structure, measure)
-    value = best.value - tables.start[0]
+    parts = tuple(part - start for part, start in zip(best.parts, tables.start, strict=True))
     free = (None,) * problem.level_count
-    (completed,) = next(completed_mappings(tables, (_chain(plans, best),), (value,), free))
-    return Answer((best.value + measure.fixed_energy, completed))
+    (completed,) = next(completed_mappings(tables, (_chain(plans, best),), parts, free))
+    return Answer((int(best.value), completed), min(int(best.value), ceil(bound)))
 
 
 def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:
     """Return what every choice of levels costs each tensor of a product on a machine without fan-outs; None where the
     problem is none that this search covers."""
-    if problem.classes or not _is_covered(problem, measure):
+    if problem.classes or not measure.is_linear or not _is_covered(problem, measure):
         return None
-    weights = Weights(problem, measure.components[0], spread_of(problem))
-    return tuple(weights.chains(term) for term in problem.terms)
+    spread = spread_of(problem)
+    weights = None if spread is None else Weights(problem, measure.components, spread)
+    return None if weights is None else tuple(weights.chains(term) for term in problem.terms)
 
 
 def _is_covered(problem: Problem, measure: Measure) -> bool:
-    """Return whether the problem is a product with an objective that is one sum, in numbers of 64 bits."""
+    """Return whether the problem is a product with an objective of sums, in numbers of 64 bits."""
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
     single = [own[0] for own in lacking if own]
     return (
@@ -74,21 +82,20 @@ def _is_covered(problem: Problem, measure: Measure) -> bool:
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
         and not problem.rules
-        and len(measure.components) == 1
-        and measure.is_linear
         and not measure.limits
-        and not measure.components[0].held
-        and not measure.components[0].busiest
-        and arithmetic_of(problem, measure.components[0]).kind is Kind.NARROW
+        and PartValues(measure).is_estimated(prod(problem.extents))
+        and not any(component.held for component in measure.components)
+        and all(arithmetic_of(problem, component).kind is Kind.NARROW for component in measure.components)
         and sum(len(term.may_hold) for term in problem.terms) <= TUNING.most_nodes
     )
 
 
 @dataclass(slots=True)
 class _Best:
-    """The best so far: its value (without the measure's constant), structure, plan, order and tiles of its cuts."""
+    """The best so far: its value, the parts of it, structure, plan, order and tiles of its cuts."""
 
-    value: int = _NEVER
+    value: Number = inf
+    parts: tuple[int, ...] = ()
     structure: int = 0
     plan: int = 0
     order: Order | None = None
@@ -98,9 +105,9 @@ class _Best:
 class _Plans:
     """Choices of levels for all tensors, and the bound of each with each structure: every node filled once."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, measure: Measure) -> None:
         problem = self.problem = weights.problem
-        self.weights = weights
+        self.weights, self.values = weights, PartValues(measure)
         self.chains = [weights.chains(term) for term in problem.terms]
         self.shape = tuple(len(own) for own in self.chains)
         self.count = prod(self.shape)
@@ -109,58 +116,76 @@ class _Plans:
         self.lacks = tuple(
             next((d for d, dim in enumerate(problem.dims) if dim not in term.dims), None) for term in problem.terms
         )
+        self._none = np.zeros_like(weights.steps)
 
-    def bounds(self) -> IntArray:
-        """Return [plan, structure], _NEVER where the smallest tiles do not fit."""
-        none = np.zeros(len(self.weights.whole[0]), dtype=np.int64)
-        total = self._summed([[chain.total for chain in own] for own in self.chains])
-        for level, usable in self.usable.items():
-            bits = self._summed([[_at(chain, chain.bits, level, none) for chain in own] for own in self.chains])
-            total = np.where(bits <= usable, total, _NEVER)
-        return total.reshape(self.count, -1)
+    def bounds(self) -> Bounds:
+        """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
+        tiles do not fit."""
+        count, found = len(self._none), list[Bounds]()
+        step = max(1, TUNING.bounded_together // self.count)
+        for block in (slice(first, first + step) for first in range(0, count, step)):
+            totals = [[chain.total[:, block] for chain in own] for own in self.chains]
+            bounds = self.values.least(self._summed(totals), self.weights.cycles[block])
+            for level, usable in self.usable.items():
+                own = [[_at(chain, chain.bits, level, self._none)[block] for chain in own] for own in self.chains]
+                bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
+            found.append(bounds)
+        return np.concatenate(found, axis=1)
 
-    def excess(self, plan: NDArray[np.int64], structure: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return at least what limited room costs beyond one visit per node, per pair: the larger of what follows from
-        the outermost of all nodes, and of what each level's own costs together."""
+    def raised(self, plan: IntArray, structure: IntArray) -> Bounds:
+        """Return lower bounds of the value, per pair, with what limited room costs beyond one visit per node."""
+        chosen = np.unravel_index(plan, self.shape)
+        totals = (np.stack([c.total for c in own])[n, :, structure] for own, n in zip(self.chains, chosen, strict=True))
+        parts = sum(totals, start=np.zeros((len(plan), len(self.weights.components)), dtype=np.int64)).T
+        return self.values.least(parts + self.excess(plan, structure), self.weights.cycles[structure])
+
+    def excess(self, plan: IntArray, structure: IntArray) -> IntArray:
+        """Return at least what limited room costs beyond one visit per node, [component, pair]: the larger of what
+        follows from the outermost of all nodes, and of what each level's own costs together."""
+        return np.stack([self._excess(plan, structure, part) for part in range(len(self.weights.components))])
+
+    def _excess(self, plan: IntArray, structure: IntArray, part: int) -> IntArray:
         chosen = np.unravel_index(plan, self.shape)
         lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks is not None]
         levels = np.zeros(len(plan), dtype=np.int64)
         for level in self.usable:
-            sides = [self._side_at(level, tensor, chosen[tensor], structure) for tensor in lacking]
+            sides = [self._side_at(level, tensor, chosen[tensor], structure, part) for tensor in lacking]
             if len(some := [side for side in sides if side is not None]) > 1:
                 levels += least_excess(some)
         if len(lacking) < 2:
             return levels
-        return np.maximum(levels, least_excess([self._side(t, chosen[t], structure) for t in lacking]))
+        return np.maximum(levels, least_excess([self._side(t, chosen[t], structure, part) for t in lacking]))
 
-    def _side_at(self, level: int, tensor: int, chosen: NDArray[np.int64], structure: NDArray[np.int64]) -> Side | None:
+    def _side_at(self, level: int, tensor: int, chosen: IntArray, structure: IntArray, part: int) -> Side | None:
         """Return a tensor's node at a level, per pair (None: no plan has one)."""
-        chains, none = self.chains[tensor], np.zeros(len(self.weights.whole[0]), dtype=np.int64)
+        chains, none = self.chains[tensor], self._none
         if not any(level in chain.levels for chain in chains):
             return None
-        weight = np.array([_at(chain, chain.nodes, level, none) for chain in chains])[chosen, structure]
+        costs = [_at(chain, tuple(own[part] for own in chain.nodes), level, none) for chain in chains]
         bits = np.array([_at(chain, chain.bits, level, none) for chain in chains])[chosen, structure]
         usable = np.full(len(chosen), float(self.usable[level]))
-        return Side(weight.astype(np.float64), bits.astype(np.float64), usable, self._extent(tensor, structure))
+        weight = np.array(costs)[chosen, structure].astype(np.float64)
+        return Side(weight, bits.astype(np.float64), usable, self._extent(tensor, structure))
 
-    def _side(self, tensor: int, chosen: NDArray[np.int64], structure: NDArray[np.int64]) -> Side:
+    def _side(self, tensor: int, chosen: IntArray, structure: IntArray, part: int) -> Side:
         """Return all nodes of a tensor, per pair."""
-        chains, none = self.chains[tensor], np.zeros(len(self.weights.whole[0]), dtype=np.int64)
-        weight = np.array([sum(chain.nodes, start=none) for chain in chains])[chosen, structure]
+        chains, none = self.chains[tensor], self._none
+        weight = np.array([sum((own[part] for own in chain.nodes), start=none) for chain in chains])[chosen, structure]
         bits = np.array([chain.bits[0] if chain.bits else none for chain in chains])[chosen, structure]
         usable = np.array([float(self.usable.get(chain.levels[1], 1 << 60)) if chain.bits else 1.0 for chain in chains])
         extent = self._extent(tensor, structure)
         return Side(weight.astype(np.float64), bits.astype(np.float64), usable[chosen], extent)
 
-    def _extent(self, tensor: int, structure: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _extent(self, tensor: int, structure: IntArray) -> NDArray[np.float64]:
         """Return the temporal extent of the dim that a tensor lacks."""
         return self.weights.whole[self.lacks[tensor] or 0][structure].astype(np.float64)
 
     def _summed(self, parts: list[list[IntArray]]) -> IntArray:
-        """Return the sum of one array per tensor's chain, [*chains, structure]."""
-        total = np.zeros((1,) * (len(parts) + 1), dtype=np.int64)
-        for place, own in enumerate(parts):
-            total = total + np.array(own).reshape([len(own) if d == place else 1 for d in range(len(parts))] + [-1])
+        """Return the sums of one array per tensor's chain, with one more axis [plan] before the last."""
+        total = parts[0][0][..., None, :] * 0
+        for own in parts:
+            each = np.stack(own, axis=-2)
+            total = (total[..., :, None, :] + each[..., None, :, :]).reshape(*each.shape[:-2], -1, each.shape[-1])
         return total
 
     def place(self, plan: int, structure: int) -> Place:
@@ -171,9 +196,12 @@ class _Plans:
             for level, own in zip(chain.levels[1:], chain.bits, strict=True):
                 if level in free:
                     free[level] -= int(own[structure])
+        weights = [own[:, structure].tolist() for chain in chains for own in chain.nodes]
         return Place(
             tuple(int(own[structure]) for own in self.weights.whole),
-            [int(own[structure]) for chain in chains for own in chain.nodes],
+            [[own[part] for own in weights] for part in range(len(self.weights.components))],
+            np.sum([chain.total[:, structure] for chain in chains], axis=0).tolist(),
+            int(self.weights.cycles[structure]),
             [int(own[structure]) for chain in chains for own in chain.bits],
             usable,
             free,
@@ -194,36 +222,37 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
     return values[chain.levels.index(level) - 1] if level in chain.levels else none
 
 
-def _search(plans: _Plans, stop: Callable[[], bool]) -> _Best | None:
-    """Return the best tiles over all plans and structures; None where time ends or a weight is below 0."""
-    bounds, best = plans.bounds(), _Best()
+def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | None]:
+    """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
+    ended before anything was found, or a weight is below 0)."""
+    bounds, best, values = plans.bounds(), _Best(), plans.values
     first = int(np.argmin(bounds))
-    if (bound := int(bounds.flat[first])) == _NEVER:
-        return best
-    if not _has_tried(plans, *divmod(first, bounds.shape[1]), bound, best):
-        return None
+    if bounds.flat[first] >= _NEVER:
+        return best, inf
+    if not _has_tried(plans, *divmod(first, bounds.shape[1]), best):
+        return best, None
     bounds.flat[first] = _NEVER
-    plan, structure = np.nonzero(bounds < best.value)
-    left = bounds[plan, structure] + plans.excess(plan, structure)
+    plan, structure = np.nonzero((bounds < _NEVER) & values.may_win(bounds, best.value))
+    left = plans.raised(plan, structure)
     for pair in np.argsort(left, kind="stable").tolist():
-        if left[pair] >= best.value:
+        if not values.may_win(left[pair], best.value):
             break
-        own = int(plan[pair]), int(structure[pair])
-        if stop() or not _has_tried(plans, *own, int(bounds[own]), best):
-            return None
-    return best
+        if stop():
+            return best, left[pair].item()
+        if not _has_tried(plans, int(plan[pair]), int(structure[pair]), best):
+            return best, None
+    return best, best.value
 
 
-def _has_tried(plans: _Plans, plan: int, structure: int, bound: int, best: _Best) -> bool:
-    """Take the best tiles of a plan in a structure where they are better; return False where a weight is below 0.
-    bound: the cost with every node visited once."""
+def _has_tried(plans: _Plans, plan: int, structure: int, best: _Best) -> bool:
+    """Take the best tiles of a plan in a structure where they are better; return False where a weight is below 0."""
     place = plans.place(plan, structure)
-    if min(place.weights, default=0) < 0:
+    if min((weight for own in place.weights for weight in own), default=0) < 0:
         return False
     for order in plans.orders(plan):
-        found = best_tiles(place, order, bound, best.value)
+        found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
-            best.value, best.tiles = found
+            best.value, best.parts, best.tiles = found.value, found.parts, found.tiles
             best.structure, best.plan, best.order = structure, plan, order
     return True
 
@@ -236,7 +265,7 @@ def _chain(plans: _Plans, best: _Best) -> tuple[ChainNode, ...]:
         for tensor, chain in enumerate(plans.of(best.plan))
         for parent, level in pairwise(chain.levels)
     ]
-    whole = plans.place(best.plan, best.structure).whole
+    whole = [int(own[best.structure]) for own in plans.weights.whole]
     found: list[ChainNode] = []
     for node, own in zip(best.order.nodes, best.order.tiles, strict=True):
         tile = tuple(best.tiles[t] if t >= 0 else whole[d] if t == WHOLE else 1 for d, t in enumerate(own))

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Problem, Structure, divisors
 
 Rows = NDArray[np.int64]
@@ -32,16 +33,20 @@ class Spread:
         return Structure(tuple(factors[f] for f in sorted(factors)), classes)
 
 
-def spread_of(problem: Problem) -> Spread:
-    """Return every structure whose factors divide the extents."""
+def spread_of(problem: Problem) -> Spread | None:
+    """Return every structure whose factors divide the extents (None: they are too many)."""
     extents = np.array(problem.extents, dtype=np.int64)
     found, products = np.zeros((1, 0, len(extents)), dtype=np.int64), np.ones((1, len(extents)), dtype=np.int64)
     for one in problem.classes:
         rows = np.ones((1, len(extents)), dtype=np.int64)
         for f in one.fanouts:
             own = _rows(_choices(problem, f), problem.arch.fanouts[f].size)
+            if len(rows) * len(own) > TUNING.most_spread:
+                return None
             left, right = _pairs(rows, own, extents)
             rows = _distinct(rows[left] * own[right], extents)
+        if len(products) * len(rows) > TUNING.most_spread:
+            return None
         left, right = _pairs(products, rows, extents)
         found = np.concatenate([found[left], rows[right, None, :]], axis=1)
         products = products[left] * rows[right]

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.search.dividing.product_bounds import Number, PartValues
 from polymap.search.dividing.product_plans import Order
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import divisors
@@ -16,39 +17,51 @@ from polymap.search.problem import divisors
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A plan in a structure: temporal extents per dim; per node what one visit costs and the bits that it takes with
-    tiles of one index; usable: bits of each level that has limited room; free: what such tiles leave of them."""
+    """A plan in a structure: temporal extents per dim; per component what one visit of each node costs, and all of the
+    plan where each is visited once; compute cycles; per node the bits that it takes with tiles of one index; usable:
+    bits of each level that has limited room; free: what such tiles leave of them."""
 
     whole: tuple[int, ...]
-    weights: list[int]
+    weights: list[list[int]]
+    once: list[int]
+    cycles: int
     bits: list[int]
     usable: dict[int, int]
     free: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class BestTiles:
+    """The least value, its parts per component, and the tiles of the order's cuts."""
+
+    value: int
+    parts: tuple[int, ...]
+    tiles: tuple[int, ...]
+
+
 divisors_of = lru_cache(maxsize=1 << 14)(divisors)
 
 
-def best_tiles(place: Place, order: Order, base: int, limit: int) -> tuple[int, tuple[int, ...]] | None:
-    """Return the least cost below `limit` of the nodes in this order, and the tiles of its cuts (None: no such).
-
-    base: the cost with every node visited once.
-    """
-    weights, bits, free = place.weights, place.bits, place.free
-    visits: list[int] = []
-    fixed = least = base
+def best_tiles(place: Place, order: Order, values: PartValues, limit: Number) -> BestTiles | None:
+    """Return the least value below `limit` of the nodes in this order, with the tiles of its cuts (None: no such)."""
+    fixed, least = list(place.once), list(place.once)
+    visits: list[tuple[int, ...]] = []
     for cut, visited, crowd in zip(order.cuts, order.visited, order.crowds, strict=True):
         most = extent = place.whole[cut.dim]
         for level, nodes in crowd:
-            most = min(most, 1 + free[level] // sum([bits[node] for node in nodes]))
-        once = sum([weights[node] for node in visited])
-        visits.append(once * extent)
-        fixed -= once
-        least += once * extent // most - once
-    if least >= limit:
+            most = min(most, 1 + place.free[level] // sum([place.bits[node] for node in nodes]))
+        own: list[int] = []
+        for number, weights in enumerate(place.weights):
+            once = sum([weights[node] for node in visited])
+            own.append(once * extent)
+            fixed[number] -= once
+            least[number] += once * extent // most - once
+        visits.append(tuple(own))
+    if values.caps(least, place.cycles, limit) is None:
         return None
+    bits = place.bits
     rooms = [_Room(place.usable[level], tuple((bits[node], cuts) for node, cuts in own)) for level, own in order.rooms]
-    question = _Question(order, rooms, visits, fixed)
+    question = _Question(order, rooms, visits, fixed, place.cycles, values)
     return _best_choice(question, [divisors_of(place.whole[cut.dim]) for cut in order.cuts], limit)
 
 
@@ -62,56 +75,67 @@ class _Room:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked of the tiles t of the cuts: the least of fixed + sum of visits / t where all rooms suffice."""
+    """What is asked of the tiles t of the cuts: the least value of the parts, each fixed + sum of visits / t, where all
+    rooms suffice. visits: [cut][component]."""
 
     order: Order
     rooms: list[_Room]
-    visits: list[int]
-    fixed: int
+    visits: list[tuple[int, ...]]
+    fixed: list[int]
+    cycles: int
+    values: PartValues
 
 
 _Choices = list[tuple[int, ...]]
 
 
-def _best_choice(question: _Question, choices: _Choices, limit: int) -> tuple[int, tuple[int, ...]] | None:
+def _best_choice(question: _Question, choices: _Choices, limit: Number) -> BestTiles | None:
     """Return the best of these choices: trimmed, then all at once, or halves of one cut's tiles where they are many."""
-    left = _trimmed(question, choices, limit)
-    if left is None:
+    trimmed = _trimmed(question, choices, limit)
+    if trimmed is None:
         return None
+    left, caps = trimmed
     if prod(len(own) for own in left) <= TUNING.most_choices:
-        return _best_of_all(question, left, limit)
+        return _best_of_all(question, left, caps, limit)
     longest = max(range(len(left)), key=lambda cut: len(left[cut]))
     half = len(left[longest]) // 2
     best = None
     for own in (left[longest][half:], left[longest][:half]):
         found = _best_choice(question, [*left[:longest], own, *left[longest + 1 :]], limit)
         if found is not None:
-            best, limit = found, found[0]
+            best, limit = found, found.value
     return best
 
 
-def _trimmed(question: _Question, choices: _Choices, limit: int) -> _Choices | None:
-    """Return the tiles that may be part of a choice below the limit (None: there is none)."""
-    left, visits = list(choices), question.visits
+def _trimmed(question: _Question, choices: _Choices, limit: Number) -> tuple[_Choices, list[Number]] | None:
+    """Return the tiles that may be part of a choice below the limit, and what each part may be there (None: there is
+    none)."""
+    left = list(choices)
     while True:
         before = [len(own) for own in left]
         for room in question.rooms:
             if not _is_trimmed_by(room, left):
                 return None
-        slack = limit - question.fixed - sum(v // own[-1] for v, own in zip(visits, left, strict=True))
-        if slack <= 0:
+        least = list(question.fixed)
+        for visits, own in zip(question.visits, left, strict=True):
+            for number, v in enumerate(visits):
+                least[number] += v // own[-1]
+        caps = question.values.caps(least, question.cycles, limit)
+        if caps is None:
             return None
-        for cut, (v, own) in enumerate(zip(visits, left, strict=True)):
-            most = slack + v // own[-1]
-            left[cut] = tuple(t for t in own if v // t < most)
+        for cut, visits in enumerate(question.visits):
+            for v, part, cap in zip(visits, least, caps, strict=True):
+                if v:
+                    most = cap - part + v // left[cut][-1]
+                    left[cut] = tuple(t for t in left[cut] if v // t <= most)
         for outer, inner in question.order.nested:
-            least, most = left[inner][0], left[outer][-1]
-            left[outer] = tuple(t for t in left[outer] if t >= least)
-            left[inner] = tuple(t for t in left[inner] if t <= most)
+            first, last = left[inner][0], left[outer][-1]
+            left[outer] = tuple(t for t in left[outer] if t >= first)
+            left[inner] = tuple(t for t in left[inner] if t <= last)
             if not left[outer] or not left[inner]:
                 return None
         if before == [len(own) for own in left]:
-            return left
+            return left, caps
 
 
 def _is_trimmed_by(room: _Room, left: _Choices) -> bool:
@@ -135,15 +159,18 @@ def _is_trimmed_by(room: _Room, left: _Choices) -> bool:
     return True
 
 
-def _best_of_all(question: _Question, choices: _Choices, limit: int) -> tuple[int, tuple[int, ...]] | None:
+def _best_of_all(question: _Question, choices: _Choices, caps: list[Number], limit: Number) -> BestTiles | None:
     """Return the best of all choices, looked at side by side."""
-    if not choices:
-        return (question.fixed, ()) if question.fixed < limit else None
-    grid = np.ix_(*(np.array(own, dtype=np.int64) for own in choices))
-    total: NDArray[np.int64] = np.full((1,) * len(choices), question.fixed, dtype=np.int64)
-    for v, axis in zip(question.visits, grid, strict=True):
-        total = total + v // axis
-    ok = total < limit
+    grid = np.ix_(*(np.array(own, dtype=np.int64) for own in choices)) if choices else ()
+    parts: list[NDArray[np.int64]] = []
+    ok: NDArray[np.bool_] = np.ones(tuple(map(len, choices)), dtype=np.bool_)
+    for number, (fixed, cap) in enumerate(zip(question.fixed, caps, strict=True)):
+        total: NDArray[np.int64] = np.full(ok.shape, fixed, dtype=np.int64)
+        for visits, axis in zip(question.visits, grid, strict=True):
+            if visits[number]:
+                total += visits[number] // axis
+        parts.append(total)
+        ok &= total <= cap
     for room in question.rooms:
         taken: NDArray[np.int64] | int = 0
         for bits, cuts in room.nodes:
@@ -151,11 +178,15 @@ def _best_of_all(question: _Question, choices: _Choices, limit: int) -> tuple[in
             for cut in cuts:
                 own = own * grid[cut]
             taken = taken + own
-        ok = ok & (taken <= room.usable)
+        ok &= np.asarray(taken <= room.usable)
     for outer, inner in question.order.nested:
-        ok = ok & (grid[outer] % grid[inner] == 0)
-    if not ok.any():
+        ok &= grid[outer] % grid[inner] == 0
+    places = np.flatnonzero(ok)
+    found = question.values.best(np.stack([part.ravel()[places] for part in parts]), question.cycles, limit)
+    if found is None:
         return None
-    place = int(np.argmin(np.where(ok, total, limit)))
-    index = np.unravel_index(place, ok.shape)
-    return int(total[index]), tuple(own[int(i)] for own, i in zip(choices, index, strict=True))
+    value, number = found
+    place = int(places[number])
+    index = np.unravel_index(place, ok.shape) if choices else ()
+    tiles = tuple(own[int(i)] for own, i in zip(choices, index, strict=True))
+    return BestTiles(value, tuple(int(part.ravel()[place]) for part in parts), tiles)

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 class Tuning:
     """Thresholds of one search, chosen by benchmarks/choose_tiles.py (milliseconds a product)."""
 
-    most_nodes: int = 7
+    most_nodes: int = 9
     """Of a plan: all orders of its nodes are looked at."""
     most_bounds: int = 1 << 22
     """Pairs of a structure and a plan."""
+    bounded_together: int = 1 << 18
+    """Of these pairs (memory, not speed)."""
+    most_spread: int = 1 << 24
+    """Pairs of ways to spread the dims over different fan-outs (memory)."""
+    weighed_together: int = 1 << 15
+    """Structures (memory)."""
     most_choices: int = 1 << 14
     """Of tiles that are looked at together."""
 
