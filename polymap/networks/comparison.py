@@ -31,6 +31,7 @@ from polymap.search.problem import (
     Objective,
     analyse,
     dataflow_obstacle,
+    floor_of,
     is_confirmed,
     measure_under,
     objective_values,
@@ -157,7 +158,9 @@ def compare(
         is_own = result.workload in (None, workload)  # not one that computes the same with other loops
         listed += [(result.best, result.cost)] if is_own and result.best and result.cost else []
         listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
-        bound, has_none = Fraction(result.bound or 0), result.status == "INFEASIBLE"
+        over_all = result.bound if result.stated == result.status else None  # a proof over some trees bounds no family
+        bound = floor_of(workload, arch, goal) if over_all is None else Fraction(over_all)
+        has_none = result.status == "INFEASIBLE"
     values = [objective_values(workload, arch, goal, cost)[0] for _, cost in listed]
     floor = values[-1] if is_complete and values else bound
     best: dict[str, Scored] = {}
