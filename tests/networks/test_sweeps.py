@@ -148,7 +148,7 @@ def test_what_is_proven_over_some_trees_is_told_as_that_and_bounds_no_other_mach
         for (int k = 0; k < 2; k++) for (int l = 0; l < 2; l++) C[k] += A[k][l] * B[k];
     }"""
     program, machines = pm.from_c(text), list[pm.Architecture]()
-    for bits in (96, 128):
+    for bits in (64, 96):
         nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": bits}, {"compute": "PE"}]
         machines.append(pm.io.arch_from_document({"name": f"{bits} bits", "nodes": nodes}))
     table = pm.sweep([program], machines, "traffic:DRAM", tiles="divide", time_limit_s=20)
