@@ -188,8 +188,10 @@ def _with_output_kept(search: Search, objective: Objective) -> tuple[list[tuple[
         if lower is not None:
             held = [search.arch.levels[0].name, *(rule.level for rule in rules if isinstance(rule, Held) and rule.must)]
             least.append(max(Fraction(0), lower - _dead(search.arch, prices, held, copies)))
-        for one in () if answer is None else (answer, answer.dividing):
-            found += [] if one is None or one.best is None else _scored(search, one.best)
+        answers = () if answer is None else (answer, answer.dividing)
+        for mapping in dict.fromkeys(one.best for one in answers if one is not None and one.best is not None):
+            cost = search.legal_cost(workload, mapping)
+            found += [] if cost is None else [(mapping, search.incumbent(mapping, cost).values[0])]
     return found, min(least, default=Fraction(0))
 
 
