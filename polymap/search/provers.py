@@ -551,10 +551,6 @@ def _is_one_value(search: Search) -> bool:
     return bool(is_nest) and len(search.objective.singles) == 1
 
 
-def _offered(search: Search, evidence: Evidence, best: tuple[Mapping, Fraction] | None) -> Evidence:
-    return evidence if best is None else evidence.with_incumbents((search.incumbent(best[0]),))
-
-
 def climb_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose mappings near the best one that is known and anywhere, where each tree is counted by itself, until one
     meets the floor."""

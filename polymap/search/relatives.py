@@ -82,14 +82,11 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
         if read_often(search.workload):
             found |= dict(_merged_best(search, one))
             evidence = evidence.with_floor(place, _floor(search, one))
-        elif len(search.workload.statements) > 1:
-            continue
-        elif search.workload.tensor(search.workload.statements[0].target.tensor).temporary:
-            starts, floor = _with_output_kept(search, one)
-            found |= dict(starts)
-            evidence = evidence.with_floor(place, floor)
-        elif is_beside_sums(search, one):
-            starts, floor = _on_a_simpler_machine(search, one)
+        elif len(search.workload.statements) == 1:
+            is_dead = any(search.workload.tensor(name).temporary for name in written_tensors(search.workload))
+            is_beside = is_dead or is_beside_sums(search, one)
+            related = _with_output_kept if is_dead else _on_a_simpler_machine
+            starts, floor = related(search, one) if is_beside else ([], Fraction(0))
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
     return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
