@@ -193,15 +193,15 @@ def attention_on_an_array(heads: int, rows: int, keys: int, width: int) -> tuple
     texts = ["S[h,m,n] += Q[h,m,e] * K[h,n,e]", "M[h,m] max= S[h,m,n]", "P[h,m,n] = S[h,m,n] - M[h,m]"]
     texts += ["L[h,m] += P[h,m,n]", "C[h,m,e] += P[h,m,n] * V[h,n,e]", "Z[h,m,e] = C[h,m,e] * L[h,m]"]
     sizes = {"h": heads, "m": rows, "n": keys, "e": width}
-    nodes = [
-        {"level": "DRAM", "word_bits": 8, "read_pj": 200, "write_pj": 200},
-        {"level": "GLB", "word_bits": 8, "capacity_bits": 16 * rows * width, "read_pj": 6, "write_pj": 6},
+    both, byte = ["@input", "@output"], {"word_bits": 8}
+    nodes: list[dict[str, object]] = [
+        {"level": "DRAM", **byte, "read_pj": 200, "write_pj": 200},
+        {"level": "GLB", **byte, "capacity_bits": 16 * rows * width, "read_pj": 6, "write_pj": 6, "holds": both},
         {"fanout": "PE", "size": 4, "reduction": keys > 4},
-        {"level": "WBUF", "word_bits": 8, "capacity_bits": 4 * keys * width, "read_pj": 2, "write_pj": 2},
-        {"level": "ABUF", "word_bits": 8, "capacity_bits": 8 * keys, "read_pj": 2, "write_pj": 2},
+        {"level": "WBUF", **byte, "capacity_bits": 4 * keys * width, "read_pj": 2, "write_pj": 2, "holds": ["@weight"]},
+        {"level": "ABUF", **byte, "capacity_bits": 8 * keys, "read_pj": 2, "write_pj": 2, "holds": ["@output"]},
         {"compute": "MAC", "pj": 1},
     ]
-    nodes[1]["holds"], nodes[3]["holds"], nodes[4]["holds"] = ["@input", "@output"], ["@weight"], ["@output"]
     work = pm.program(texts, sizes=sizes, temporary=list("SMPLC"), bits=8)
     return work, pm.io.arch_from_document({"name": "array", "nodes": nodes})
 
