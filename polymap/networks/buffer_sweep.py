@@ -177,7 +177,7 @@ def _point(
     bound = known if divides else max(known, _whole(result.bound or 0))
     value = None if own.value is None else int(own.value)
     best = own.best if result.workload in (None, workload) else None
-    return CurvePoint(asked.sizes[number], scheduled, bound, value, best, own.status)
+    return CurvePoint(asked.sizes[number], scheduled, bound, value, best, own.stated)
 
 
 def _whole(bound: int | float) -> int:

@@ -19,7 +19,7 @@ from polymap.ir import Architecture, Mapping, MemoryLevel, Spatial, Workload
 from polymap.networks.machine_order import Good, MachineOrder, machine_order
 from polymap.networks.told import told_cost
 from polymap.schedules import view_of
-from polymap.search import head_document, result_from_document
+from polymap.search import among, head_document, result_from_document
 from polymap.search.problem import objective_values, parse_single
 
 
@@ -38,8 +38,10 @@ class Provenance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer on one machine. value, bound: of the objective; value is None without a mapping. seconds: searched.
-    mapping: one of that value (None also where it is one of a workload that computes the same with other loops)."""
+    """The answer on one machine. status: as of a search; "OPTIMAL among ..." where it is proven over some trees only,
+    which says nothing of other machines. value, bound: of the objective; value is None without a mapping. seconds:
+    searched. mapping: one of that value (None also where it is of a workload that computes the same with other
+    loops)."""
 
     status: str
     value: Fraction | None
@@ -110,7 +112,7 @@ class Column:
     def settle(self, number: int, answer: dict[str, Any], how: Provenance) -> None:
         """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer
         whose mapping does not cost what it says."""
-        status, bound = answer["status"], _number(answer["bound"])
+        status, bound = among(answer["status"], answer["space"].get("name", "")), _number(answer["bound"])
         value = mapping = None
         if answer["mapping"] is not None:
             mapping = mapping_from_document(answer["mapping"])

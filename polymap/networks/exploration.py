@@ -110,9 +110,10 @@ class NetworkAnswer(Paged):
 
     @property
     def space(self) -> str:
-        """The trees over which groups that were asked as one program are proven, where these are not all trees
+        """The trees over which layers, and groups asked as one program, are proven, where these are not all trees
         (docs/program_space.md); "" where proofs are over all."""
-        names = dict.fromkeys(each.result.space.name for each in self.groups if each.result.status == "OPTIMAL")
+        every = (*self.layers, *self.groups)
+        names = dict.fromkeys(each.result.space.name for each in every if each.result.status == "OPTIMAL")
         return ", ".join(name for name in names if name)
 
     @property

@@ -355,7 +355,7 @@ class _Run:
         value = objective_values(self.question.workload, machine, goal, found.cost)[0]
         node = next(node for node in machine.levels if node.name == level)
         need = dict(found.cost.occupancy_bits).get(level, 0) * node.buffering
-        return value, need, found.status == "OPTIMAL"
+        return value, need, found.stated == "OPTIMAL"
 
 
 def _binds(raised: OtherAmount, value: Fraction, status: str) -> bool | None:

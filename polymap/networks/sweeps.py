@@ -41,7 +41,8 @@ _FIELDS = ("workloads", "machines", "objective", "tiles", "time_limit_s", "seed"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SweepRow(Brief):
-    """The answer about one workload on one machine. machine: the grid's values, or the machine's name. value, bound: of
+    """The answer about one workload on one machine. machine: the grid's values, or the machine's name. status: as of
+    `explore`, with the trees that are proven where these are not all ("OPTIMAL among chains"). value, bound: of
     the objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted;
     None where one is unlimited. how: "searched", "known" (from the store), "neighbour" (a proof on a machine that is at
     least as good, and a mapping that attains it here), "dismissed" (such a proof keeps the machine off the front).

@@ -71,7 +71,7 @@ def winners(
                 row.append(Winner(None, 0.0, is_proven=result.status == "INFEASIBLE"))
                 continue
             name = dataflow(result.workload or workload, machine, result.best, result.cost).value
-            row.append(Winner(name, result.cost.energy_pj, is_proven=result.status == "OPTIMAL"))
+            row.append(Winner(name, result.cost.energy_pj, is_proven=result.stated == "OPTIMAL"))
         rows.append(tuple(row))
     title = f"{workload.name} on {arch.name}: the mapping of least energy"
     return WinnerStudy(title, (across[0], axes[0]), (up[0], axes[1]), tuple(rows))

@@ -27,10 +27,10 @@ def network_page(answer: NetworkAnswer) -> str:
         share, found = share_of(answer, each), each.exact is not None
         values = [_cell(each.exact if found else None), _cell(each.exact_bound)]
         totals: list[Cell] = [_cell(each.total if found else None), None if share is None else 100 * share]
-        rows.append([each.layer.name, each.layer.multiplicity, each.layer.macs, *values, *totals, each.result.status])
+        rows.append([each.layer.name, each.layer.multiplicity, each.layer.macs, *values, *totals, each.result.stated])
     layers = table(head, rows, f"Each distinct layer; values in the unit of {answer.objective}.")
     told = "".join(
-        folded(f"{each.layer.name}: {each.result.status}", paragraphs(each.result.explain()))
+        folded(f"{each.layer.name}: {each.result.stated}", paragraphs(each.result.explain()))
         for each in answer.layers
         if each.result.best is not None
     )

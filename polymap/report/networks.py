@@ -21,8 +21,8 @@ from polymap.networks import (
     missing_text,
     share_of,
 )
-from polymap.report.summary import among
 from polymap.report.tuning import TUNING
+from polymap.search import among
 from polymap.search.problem import unit_of
 
 
@@ -93,7 +93,7 @@ def _fusion(answer: NetworkAnswer) -> list[str]:
             f"{each.times:,}",
             *("-" if value is None else short(value) for value in (each.apart, each.exact)),
             percent(each.saved / each.apart) if each.apart else "-",
-            among(each.result.status, each.result.space.name),
+            each.result.stated,
         )
         for each in answer.groups
     ]
@@ -278,7 +278,7 @@ def _row(answer: NetworkAnswer, each: LayerAnswer, *, are_open: bool) -> tuple[s
     bar = "" if share is None else "#" * round(TUNING.bar_letters * share)
     binds = "" if each.result.cost is None else _told_most(each.result.cost, answer.objective)
     told = "-" if share is None else percent(share)
-    return (each.layer.name, f"{each.layer.multiplicity:,}", one, *least, every, told, bar, each.result.status, binds)
+    return (each.layer.name, f"{each.layer.multiplicity:,}", one, *least, every, told, bar, each.result.stated, binds)
 
 
 def _takes_most(objective: str) -> str:

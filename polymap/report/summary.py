@@ -25,14 +25,9 @@ def _exact(value: int | float | None) -> str:
     return "-" if value is None else exact(value)
 
 
-def among(status: str, space: str) -> str:
-    """Return a status with the space that it is about, where that is not all mappings."""
-    return f"{status} among {space}" if space else status
-
-
 def status_text(result: SearchResult) -> str:
     """Return status, value, bound, gap and seconds on one line."""
-    status = among(result.status, result.space.name)
+    status = result.stated
     gap = "-" if result.gap is None else f"{100 * result.gap:.3g} %"
     if result.front:
         return f"{status}: {result.objective}, {plural(len(result.front), 'point')}, {result.seconds:.1f} s"

@@ -56,6 +56,7 @@ with lazy(__name__):
         SpaceSize as SpaceSize,
         TileRule as TileRule,
         any_order_is_legal as any_order_is_legal,
+        few_legal as few_legal,
         space_size as space_size,
     )
     from polymap.schedules.uniform import uniform_trees as uniform_trees

@@ -12,15 +12,15 @@ with another tensor's node in between has a canonical form with that node above 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polymap.formatting import exact
 from polymap.ir import Architecture, Fanout, Operator, Statement, Workload, accesses_of
 from polymap.schedules.chains import TileRule
-from polymap.schedules.placement import free_holdings, groups_of, holdings_of
+from polymap.schedules.placement import Holding, free_holdings, groups_of, holdings_of
 from polymap.schedules.trees import CountedDim, Space, count_trees, never
 
-__all__ = ["SpaceSize", "TileRule", "legal_count", "space_size", "syntactic_count"]
+__all__ = ["SpaceSize", "TileRule", "few_legal", "legal_count", "space_size", "syntactic_count"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,7 +65,37 @@ def legal_count(
     workload: Workload, arch: Architecture, tiles: TileRule | str, stop: Callable[[], bool] = never
 ) -> int | None:
     """Return the number of legal canonical trees; None where it is not known (see space_size)."""
-    if len(workload.statements) != 1 or not any_order_is_legal(workload):
+    space = _legal_space(workload, arch, tiles)
+    return None if space is None else count_trees(space, stop)
+
+
+def few_legal(
+    workload: Workload, arch: Architecture, tiles: TileRule | str, most: int, stop: Callable[[], bool] = never
+) -> int | None:
+    """Return the number of legal canonical trees where it is at most `most`; None where it is more, or not known.
+
+    Parts of the space are counted first, those without spatial loops in which few tensors have nodes of their choice:
+    a large space is known to be one in milliseconds.
+    """
+    space = _legal_space(workload, arch, tiles)
+    if space is None:
+        return None
+    least = tuple(Holding(each.must, each.must) for each in space.holdings)
+    parts = [
+        replace(space, holdings=(*space.holdings[:free], *least[free:]), groups=()) for free in range(len(least) + 1)
+    ]
+    found = 0
+    for part in (*parts, space):
+        count = count_trees(part, stop)
+        if count is None or count > most:
+            return None
+        found = count
+    return found
+
+
+def _legal_space(workload: Workload, arch: Architecture, tiles: TileRule | str) -> Space | None:
+    """Return the space of legal trees; None where dependences restrict the loops."""
+    if not any_order_is_legal(workload):
         return None
     dims = tuple(
         CountedDim(dim.extent, tuple(_most_trips(fanout, dim.name) for fanout in arch.fanouts))
@@ -73,7 +103,7 @@ def legal_count(
         if dim.extent > 1
     )
     sizes = tuple(fanout.size for fanout in arch.fanouts)
-    return count_trees(Space(TileRule(tiles), dims, holdings_of(workload, arch), groups_of(arch), sizes), stop)
+    return Space(TileRule(tiles), dims, holdings_of(workload, arch), groups_of(arch), sizes)
 
 
 def _most_trips(fanout: Fanout, dim: str) -> int:

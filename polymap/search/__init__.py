@@ -67,4 +67,9 @@ with lazy(__name__):
         most_refunded_bits as most_refunded_bits,
         prove_chains as prove_chains,
     )
-    from polymap.search.result import Progress as Progress, SearchResult as SearchResult, Settings as Settings
+    from polymap.search.result import (
+        Progress as Progress,
+        SearchResult as SearchResult,
+        Settings as Settings,
+        among as among,
+    )

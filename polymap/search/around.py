@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from polymap.ir import (
     Architecture,
     Branch,
     MappingNode,
+    MemoryLevel,
     Spatial,
     Statement,
     Storage,
@@ -18,6 +20,7 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.search.legs import Leg, Nodes, elements_of, simple_accesses
+from polymap.search.problem import divisors
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,66 @@ def _dim(node: MappingNode) -> str:
 
 def _holds(node: MappingNode, level: str, tensors: tuple[str, ...]) -> bool:
     return isinstance(node, Storage) and node.level == level and any(name in tensors for name in node.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring statements that share a dim which fan-outs may spread: `begin` to `end` of a program. inner: what
+    stands around them alone, outer: around all statements."""
+
+    begin: int
+    end: int
+    outer: Nodes
+    inner: Nodes
+
+
+def runs_over_fanouts(program: Workload, arch: Architecture, kept: tuple[str, ...]) -> Iterator[Run]:
+    """Yield what may stand around the statements that have a dim spread over a fan-out, so that what siblings hold of
+    other tensors is not loaded again: the dims that all accesses have, what passes on without that dim, the
+    fan-out, what is read again, a loop over another dim with the largest tiles for which there is room, and what passes
+    on with the dim."""
+    accesses, statements = simple_accesses(program), program.statements
+    touched = [{dim for index in each.index for dim in index.dims} for s in statements for each in (s.target, *s.reads)]
+    batch = {dim for dim in program.extents() if all(dim in dims for dims in touched)}
+    outer = tuple(Temporal(dim, 1) for dim, extent in program.extents().items() if dim in batch and extent > 1)
+    dims = [dim for dim, extent in program.extents().items() if extent > 1 and dim not in batch]
+    for fanout, dim, time in product(arch.fanouts, dims, dims):
+        places = [at for at, each in enumerate(statements) if dim in each.dims]
+        begin, end = places[0], places[-1] + 1
+        if dim == time or end - begin < max(2, len(places)) or (fanout.dims is not None and dim not in fanout.dims):
+            continue
+        names = {each.tensor for s in statements[begin:end] for each in (s.target, *s.reads)}
+        inside = [name for name in kept if name in names and dim in accesses[name].dims]
+        again = [
+            name for name, each in accesses.items() if name not in kept and dim in each.dims and time not in each.dims
+        ]
+        if not again or not all(time in accesses[name].dims for name in kept if name in names):
+            continue
+        below = [each for each in arch.levels[1:] if fanout in arch.fanouts_above(each.name)]
+        above = [each for each in arch.levels[1:] if not arch.fanouts_above(each.name)]
+        whole = _stored(program, above, [name for name in kept if name not in inside])
+        held, passed = _stored(program, below, again), _stored(program, below, inside)
+        if whole is None or held is None or passed is None:
+            continue
+        extent = program.extents()[dim]
+        par = Spatial(dim, extent // max(n for n in divisors(extent) if n <= fanout.size), fanout.name)
+        for tile in reversed(divisors(program.extents()[time])):
+            loop = (Temporal(time, tile),) if tile < program.extents()[time] else ()
+            inner = (par, *held, *loop, *passed)
+            if Around.of(program, arch, (*outer, *whole, *inner)) is not None:
+                yield Run(begin, end, (*outer, *whole), inner)
+                break
+
+
+def _stored(program: Workload, levels: list[MemoryLevel], names: list[str]) -> Nodes | None:
+    """Return nodes for some tensors, each in the first of the levels that may hold it; None where one has no level."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        level = next((each.name for each in levels if each.may_hold(program.tensor(name))), None)
+        if level is None:
+            return None
+        found[level] = (*found.get(level, ()), name)
+    return tuple(Storage(level.name, found[level.name]) for level in levels if level.name in found)
 
 
 def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: frozenset[str]) -> Iterator[Nodes]:

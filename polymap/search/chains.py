@@ -199,7 +199,9 @@ class Chains:
             return None
         is_over = limits.until(end_share)
         half = limits.until(_next_share(limits.share(), end_share, 2))
+        spread = self._trees.spread(program, segment.interface, half)
         best = self._trees.read_off(program, segment.interface, half)
+        best = best if spread is None or (best is not None and best.value <= spread.value) else spread
         best = self._best_of_states(segment, best, is_over)
         if best is None:
             return None

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 from polymap.resources import Limits, Processes, SearchCaches, Stop
-from polymap.schedules import SpaceSize, TileRule, space_size
+from polymap.schedules import SpaceSize, TileRule, few_legal, space_size
 from polymap.search.answer import Question, Values, answer, believed, covers, front_answer, gap_of, not_worse, number_of
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.evidence import Evidence, Incumbent
@@ -271,6 +271,11 @@ class Search:
         # Small spaces are counted at once, whatever the clock says.
         wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
         return space_size(self.workload, self.arch, TileRule(self.asked.tiles), wait)
+
+    def few_trees(self, most: int, stop: Stop) -> int | None:
+        """Return how many legal trees a nest has, where they are at most so many: for provers, whatever is told of the
+        space."""
+        return few_legal(self.workload, self.arch, TileRule(self.asked.tiles), most, stop)
 
     def instances(self) -> int:
         return prod(dim.extent for dim in self.workload.dims)

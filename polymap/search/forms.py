@@ -155,14 +155,17 @@ def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str], time
 
 
 def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Architecture | None:
-    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
+    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many, or
+    none is left where a tensor must stand. A level of which none is left holds nothing."""
     fewer = Counter[str]()
     for level, bits in taken:
         fewer[level] += bits
     nodes = list(arch.nodes)
     for number, node in enumerate(nodes):
         if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
-            if fewer[node.name] >= node.usable_bits:
+            left = node.usable_bits - fewer[node.name]
+            if left < 0 or (not left and node.must_hold):
                 return None
-            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
+            holds = node.holds if left else ()
+            nodes[number] = replace(node, capacity_bits=max(1, left) * node.buffering, holds=holds)
     return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch

@@ -22,7 +22,7 @@ from polymap.ir import (
     statements_below,
 )
 from polymap.resources import Stop
-from polymap.search.around import Around, read_off, with_one_more, without_nodes
+from polymap.search.around import Around, read_off, runs_over_fanouts, with_one_more, without_nodes
 from polymap.search.driver import Search
 from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
 from polymap.search.options import TUNING
@@ -87,6 +87,24 @@ class FusedTrees:
             if found is not None:
                 found = self.with_more_held(program, found, is_over)
                 best = found if best is None or found.value < best.value else best
+        return best
+
+    def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
+        """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
+        best: Part | None = None
+        for run in runs_over_fanouts(program, self._search.arch, interface.kept):
+            if is_over():
+                break
+            statements = program.statements
+            inside = self._children(program, (*run.outer, *run.inner), statements[run.begin : run.end])
+            before = self._children(program, run.outer, statements[: run.begin])
+            after = self._children(program, run.outer, statements[run.end :])
+            if inside is None or before is None or after is None:
+                continue
+            own = (*run.inner, Branch(inside))
+            nodes = (*run.outer, Branch((*before, own, *after))) if before or after else (*run.outer, *own)
+            found = self._counted(program, nodes)
+            best = found if best is None or (found is not None and found.value < best.value) else best
         return best
 
     def with_more_held(self, program: Workload, part: Part, is_over: Stop) -> Part:

@@ -17,7 +17,7 @@ from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.in_order import is_covered
 from polymap.search.options import TUNING
 from polymap.search.problem import AtMost, Goal, Rules, beyond_sums, measure_of
-from polymap.search.provers import size_of_few_trees
+from polymap.search.provers import few_timed_trees
 
 
 def search_order(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -90,7 +90,7 @@ class KnownMappings:
         self.search, self.evidence = search, evidence
         self._evaluated = evidence.nodes
         is_beyond = beyond_sums(search.arch, search.rules, search.objective)
-        self._by_tree = bool(is_beyond) and size_of_few_trees(search) is not None
+        self._by_tree = bool(is_beyond) and few_timed_trees(search) is not None
 
     @property
     def incumbents(self) -> tuple[Incumbent, ...]:

@@ -115,8 +115,9 @@ def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int
     scored, complete = (climbed.scored, climbed.complete) if climbed else (0, "")
     if not search.divides or search.rules or search.arch.fanouts or len(search.workload.statements) == 1:
         complete = ""
-    name = complete if tree.value > evidence.floors[0] else ""
-    space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
     found = search.incumbent(tree.mapping, tree.cost, tree.workload)
+    is_proven = bool(complete) and found.values == (tree.value,)
+    name = complete if is_proven and tree.value > evidence.floors[0] else ""
+    space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
     evidence = replace(evidence.with_incumbents((found,)), space=space)
-    return replace(evidence, left=()) if complete and found.values == (tree.value,) else evidence
+    return replace(evidence, left=()) if is_proven else evidence

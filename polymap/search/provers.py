@@ -27,7 +27,7 @@ from polymap.ir import (
     is_box,
 )
 from polymap.resources import Limits, Memory, Processes, Stop, never
-from polymap.schedules import SpaceSize, any_order_is_legal
+from polymap.schedules import any_order_is_legal
 from polymap.search.answer import Question, Values, believed
 from polymap.search.dividing import (
     Answer,
@@ -165,8 +165,9 @@ def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     is_program = search.kind is Kind.PROGRAM
     if is_program and (not _has_one_union(search.workload) or search.limits()):
         return evidence
-    size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
-    done, evidence = _walked(search, size), replace(evidence, size=size)
+    counting = search.limits.until(search.limits.share() + TUNING.counting_share)
+    size = search.space_size(counting)
+    done, evidence = _walked(search, counting), replace(evidence, size=size)
     if done is None or (is_program and search.rules and done.best is None):
         return evidence
     best = done.front_trees or (() if done.best is None else (done.best,))
@@ -489,11 +490,13 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
-def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
+def _walked(search: Search, counting: Stop) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
     suffice, half of it is spent on a part of them, and the bounds have the rest."""
-    trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > TUNING.few_trees or search.limits() or not may_be_walked(search.workload):
+    if not may_be_walked(search.workload) or (trees := search.few_trees(TUNING.few_trees, counting)) is None:
+        return None
+    work = search.limits.work
+    if search.limits():
         return None
     asked = search.workload, search.arch, search.objective, search.rules
     walking = search.engines.made(Walking, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
@@ -514,10 +517,8 @@ def walk_timed_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence
     """Prove the best of all trees where they are few: each that may be better by sums of traffic is counted."""
     if search.kind is not Kind.PROGRAM or search.problem.reason is not None or len(search.objective.singles) > 1:
         return evidence
-    size = size_of_few_trees(search)
-    if size is None or size.legal is None:
-        return evidence
-    best, trees = evidence.best, _by_sums(search, evidence, stop)
+    count, best = few_timed_trees(search), evidence.best
+    trees = None if count is None else _by_sums(search, evidence, stop)
     if trees is None:
         return evidence
     for least, mapping in trees:
@@ -536,18 +537,18 @@ def walk_timed_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence
             search.report(*best, evidence.floors[0])
     if best is None:
         rules = " and meets all rules" if search.rules else ""
-        none = f"none of the {size.legal:,} legal loop trees is within the capacities{rules}"
+        none = f"none of the {count:,} legal loop trees is within the capacities{rules}"
         return replace(evidence, clash=(none,))
-    space = counted_space(size, Count(evaluated=size.legal))
+    space = counted_space(search.space_size(search.limits), Count(evaluated=count or 0))
     return search.proven(evidence, ((best[0], (best[1],)),), space)
 
 
-def size_of_few_trees(search: Search) -> SpaceSize | None:
-    """Return the size of the space of a nest, where its trees are so few that all are walked; else None."""
+def few_timed_trees(search: Search) -> int | None:
+    """Return how many trees a nest has, where they are so few that all are walked; else None."""
     if search.workload.statements[0].operator is Operator.ASSIGN or not may_be_walked(search.workload):
         return None  # what overwrites is not enumerated
-    size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
-    return None if size is None or size.legal is None or size.legal > TUNING.few_timed_trees else size
+    counting = search.limits.until(search.limits.share() + TUNING.counting_share)
+    return search.few_trees(TUNING.few_timed_trees, counting)
 
 
 def _by_sums(search: Search, evidence: Evidence, stop: Stop) -> list[tuple[Fraction, Mapping]] | None:

@@ -8,6 +8,9 @@ through a window over priced fan-outs that unite loads: mappings to begin with, 
   element per step and group of siblings that share a message. So no mapping of the nest costs less than the same tree
   costs with one element in the tensor's place, whatever the measure. (With *one access* in its place it may: what one
   access touches stays where another holds it, `A[i+r] * A[k]` with all of k.)
+- *Output kept*: of a temporary output a tree moves what it moves of one that is not, less what is dead when it leaves:
+  each element once from each copy of each node. How many copies there are depends on which levels hold the output, and
+  on the fan-outs over which what is summed is spread, alone: under rules that fix these it is one number.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import count, islice, product
+from itertools import count, islice, pairwise, product
 from math import ceil, floor, prod
 
 from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
@@ -43,6 +46,7 @@ from polymap.search.problem import (
     PIECES,
     AtLeast,
     AtMost,
+    Factor,
     Goal,
     Held,
     Objective,
@@ -71,15 +75,18 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
     """Return mappings to begin with, and the evidence with the floors that no mapping beats.
 
     No mappings where the lattice search does not cover the related nests, or there are none: no tensor is read through
-    several accesses, and no fan-out that unites loads costs energy.
+    several accesses, no output is temporary, and no fan-out that unites loads costs energy.
     """
     found: dict[Mapping, Fraction] = {}
     for place, one in enumerate(search.objective.singles):
         if read_often(search.workload):
             found |= dict(_merged_best(search, one))
             evidence = evidence.with_floor(place, _floor(search, one))
-        elif is_beside_sums(search, one) and len(search.workload.statements) == 1:
-            starts, floor = _on_a_simpler_machine(search, one)
+        elif len(search.workload.statements) == 1:
+            is_dead = any(search.workload.tensor(name).temporary for name in written_tensors(search.workload))
+            is_beside = is_dead or is_beside_sums(search, one)
+            related = _with_output_kept if is_dead else _on_a_simpler_machine
+            starts, floor = related(search, one) if is_beside else ([], Fraction(0))
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
     return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
@@ -157,6 +164,89 @@ def _with_less_traffic(search: Search, relative: Relative) -> Iterator[SearchRes
         arch = replace(relative.arch, nodes=nodes)
         asked = parse_objective(text, arch)
         yield answer_of(search, replace(relative, arch=arch), asked, TUNING.less_traffic_share, divides=True)
+
+
+def _with_output_kept(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
+    """Return the best mappings of a nest whose output is temporary by the levels that hold it and how it is spread,
+    with their values, and what no mapping beats."""
+    workload, found, least = search.workload, list[tuple[Mapping, Fraction]](), list[Fraction]()
+    (statement,) = workload.statements
+    output, extents = workload.tensor(statement.target.tensor), workload.extents()
+    prices = _prices_of(search.arch, objective, output.bits * prod(extents[dim] for dim in statement.target.dims))
+    parts = _kinds_of_output(workload, search.arch, divides=search.divides)
+    if prices is None or len(parts) > TUNING.most_kinds_of_output or any(isinstance(r, AtMost) for r in search.rules):
+        return [], Fraction(0)
+    kept = tuple(replace(one, temporary=False) if one == output else one for one in workload.tensors)
+    relative = Relative(_with(workload, kept, statement.reads), search.arch, search.rules)
+    for number, (rules, copies) in enumerate(parts):
+        part = replace(relative, rules=(*search.rules, *rules))
+        answer = answer_of(search, part, objective, 1 / (1 + len(parts) - number))
+        lower = at_least(part, answer, objective)
+        if lower is not None:
+            held = [search.arch.levels[0].name, *(rule.level for rule in rules if isinstance(rule, Held) and rule.must)]
+            least.append(max(Fraction(0), lower - _dead(search.arch, prices, held, copies)))
+        answers = () if answer is None else (answer, answer.dividing)
+        for mapping in dict.fromkeys(one.best for one in answers if one is not None and one.best is not None):
+            cost = search.legal_cost(workload, mapping)
+            found += [] if cost is None else [(mapping, search.incumbent(mapping, cost).values[0])]
+    return found, min(least, default=Fraction(0))
+
+
+Prices = dict[str, tuple[Fraction, Fraction]]  # level -> of reading the output once, of writing it once
+
+
+def _prices_of(arch: Architecture, objective: Objective, bits: int) -> Prices | None:
+    """Return what moving so many bits costs per level; None where the objective is no sum over accesses."""
+    if objective.goal is Goal.TRAFFIC:
+        moved = {level.name: Fraction(bits * (level.name == objective.level)) for level in arch.levels}
+        return {name: (each, each) for name, each in moved.items()}
+    if objective.goal is not Goal.ENERGY or not is_plain_energy(arch):
+        return None
+    return {level.name: (level.access_pj(bits, 0), level.access_pj(0, bits)) for level in arch.levels}
+
+
+def _kinds_of_output(workload: Workload, arch: Architecture, *, divides: bool) -> list[tuple[Rules, dict[str, int]]]:
+    """Return every choice of levels that hold the output and of how what it sums is spread: the rules that say so, and
+    the most copies per fan-out."""
+    target = workload.statements[0].target
+    output = workload.tensor(target.tensor)
+    levels = [level for level in arch.levels[1:] if level.may_hold(output)]
+    held = product(*([True] if level.requires(output) else [False, True] for level in levels))
+    stored = [tuple(Held(o.name, output.name, must=m) for o, m in zip(levels, each, strict=True)) for each in held]
+    summed = [dim for dim in workload.dims if dim.name not in target.dims]
+    places = [(one, dim) for one in arch.fanouts for dim in summed if one.dims is None or dim.name in one.dims]
+    trips = [
+        [n for n in range(1, min(fanout.size, dim.extent) + 1) if not (divides and dim.extent % n)]
+        for fanout, dim in places
+    ]
+    if len(stored) * prod(map(len, trips)) > TUNING.most_kinds_of_output:
+        choices = [[(1, 1), (2, each[-1])][: len(each)] for each in trips]
+    else:
+        choices = [[(n, n) for n in each] for each in trips]
+    found: list[tuple[Rules, dict[str, int]]] = []
+    for ranges in product(*choices):
+        copies = {fanout.name: 1 for fanout in arch.fanouts}
+        for (fanout, _), (_, most) in zip(places, ranges, strict=True):
+            copies[fanout.name] = min(fanout.size, copies[fanout.name] * most)
+        spread = tuple(Factor(f.name, d.name, *each) for (f, d), each in zip(places, ranges, strict=True))
+        found += [((*nodes, *spread), copies) for nodes in stored]
+    return found
+
+
+def _dead(arch: Architecture, prices: Prices, held: list[str], copies: dict[str, int]) -> Fraction:
+    """Return what the elements cost that leave a node for the last time, where the output is written back: each copy is
+    read, what siblings do not add on the way is written further out, and read there but for the first.
+
+    held: the levels that hold the output, the outermost first; copies: per fan-out, over what is summed.
+    """
+    total = Fraction(0)
+    for parent, level in pairwise(held):
+        outer, above = arch.fanouts_above(parent), arch.fanouts_above(level)
+        at_parent, here = (prod(copies[each.name] for each in some) for some in (outer, above))
+        arriving = at_parent * prod(copies[each.name] for each in above[len(outer) :] if not each.reduction)
+        read, write = prices[parent]
+        total += here * prices[level][0] + arriving * write + (arriving - at_parent) * read
+    return total
 
 
 def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fraction]]:

@@ -49,6 +49,11 @@ class SpaceCount:
         return f"space{f' of {self.name}' if self.name else ''}: {known or 'not counted before the search ended'}"
 
 
+def among(status: str, space: str) -> str:
+    """Return a status with the space that it is about, where that is not all mappings."""
+    return f"{status} among {space}" if space else status
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a running search: the incumbent, its value, the proven lower bound, and their gap.
@@ -142,6 +147,11 @@ class SearchResult(Reported):
     arch: Architecture | MaybeNone = field(default=None, repr=False)
     settings: Settings = field(default=Settings(), compare=False, repr=False)
     prices: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def stated(self) -> str:
+        """The status with the trees that are proven, where these are not all: "OPTIMAL among chains"."""
+        return among(self.status, self.space.name)
 
     @answers_in_words
     def explain(self, other: Reported | None = None, *, sensitivity: bool = False, time_limit_s: float = 60) -> str:

@@ -18,6 +18,20 @@ from tests.referee.problems import random_problem
 LAYERS = [pm.conv2d(K=16, C=16, E=14, F=14, R=3, S=3, name="window"), pm.matmul(m=96, n=60, k=48, name="product")]
 
 
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize("text", ["T[a,b] += U[b,a] * U[a,b]", "T[a] += U[a,b] * V[b]"])
+def test_a_proof_does_not_depend_on_whether_the_space_is_counted(text: str, tiles: str) -> None:
+    nodes = [{"level": "DRAM"}, {"level": "L1", "capacity_bits": 19}, {"level": "L2", "capacity_bits": 16}]
+    nodes += [{"fanout": "X", "size": 2}, {"compute": "PE"}]
+    asked = {"workload": pm.io.workload_to_document(pm.einsum(text, a=3, b=3, bits=4)), "tiles": tiles}
+    asked |= {"arch": pm.io.arch_to_document(pm.io.arch_from_document({"name": "two", "nodes": nodes}))}
+    asked |= {"objective": "traffic:DRAM", "time_limit_s": 60}
+    told, untold = (run_question(asked | {"counts_space": counted}) for counted in (True, False))
+    for name in ("status", "value", "bound"):
+        assert told[name] == untold[name], name
+    assert told["status"] == "OPTIMAL", "few trees are all looked at"
+
+
 def question_of(seed: str) -> dict[str, Any] | None:
     """Return a random question about dividing tiles with one value; None for others."""
     problem = random_problem(random.Random(seed), most=20_000, tiles="divide")

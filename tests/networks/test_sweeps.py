@@ -136,7 +136,27 @@ def test_programs_that_are_rewritten_have_their_values_in_sweeps() -> None:
     alone = pm.explore(program, arch, "traffic:DRAM", tiles="divide", time_limit_s=20)
     assert alone.workload != program, "the two loops become one"
     (row,) = pm.sweep([program], [arch], "traffic:DRAM", tiles="divide", time_limit_s=20).rows
-    assert (row.status, row.value) == (alone.status, alone.value), "as asked alone"
+    assert (row.status, row.value) == (alone.stated, alone.value), "as asked alone"
     assert row.mapping is None, "no tree of the program as it is moves as little"
     prices = pm.study.sensitivity(program, arch, "traffic:DRAM", tiles="divide", time_limit_s=20)
     assert prices.value == alone.value, "as asked alone"
+
+
+def test_what_is_proven_over_some_trees_is_told_as_that_and_bounds_no_other_machine() -> None:
+    text = """void f(float A[2][2], float B[2], float C[2]) {
+        for (int i = 0; i < 2; i++) for (int j = 0; j < 2; j++) B[i] += A[i][j];
+        for (int k = 0; k < 2; k++) for (int l = 0; l < 2; l++) C[k] += A[k][l] * B[k];
+    }"""
+    program, machines = pm.from_c(text), list[pm.Architecture]()
+    for bits in (64, 96):
+        nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": bits}, {"compute": "PE"}]
+        machines.append(pm.io.arch_from_document({"name": f"{bits} bits", "nodes": nodes}))
+    table = pm.sweep([program], machines, "traffic:DRAM", tiles="divide", time_limit_s=20)
+    alone = [pm.explore(program, each, "traffic:DRAM", tiles="divide", time_limit_s=20) for each in machines]
+    assert [each.space.name for each in alone] == ["rewritten program trees"] * 2, "else it says nothing of this law"
+    assert [(row.status, row.value) for row in table.rows] == [(each.stated, each.value) for each in alone]
+    assert not table.is_proven, "trees of other kinds may move less"
+    assert {row.how for row in table.rows} == {"searched"}, "a proof over some trees says nothing of other machines"
+    prices = pm.study.sensitivity(program, machines[0], "traffic:DRAM", tiles="divide", time_limit_s=20)
+    assert prices.status == alone[0].stated, "the trees are named"
+    assert {price.binds for price in prices.prices} <= {None, True}, "that more is worth nothing is not proven"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from polymap.costmodel import evaluate
 from polymap.explore import explore
-from polymap.ir import Architecture, ComputeUnit, MemoryLevel, Workload
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Workload
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
 
@@ -30,6 +32,22 @@ def test_what_is_dead_is_never_written(text: str, sizes: dict[str, int]) -> None
     assert found.bound is not None, "there are mappings"
     assert found.bound <= least, "what stays on chip is never written"
     assert found.value == least, "so few trees are all seen by the climb"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nests_whose_output_is_dead_are_proven(seed: int) -> None:
+    rng = random.Random(f"dead {seed}")
+    text = rng.choice(["C[m] += A[m,k]", "C[m] += A[m,k] * B[k]", "C[m] += A[m+k] * B[k]", "C[m] max= A[m,k] * B[m]"])
+    initial, tiles = ["C"] if rng.random() < 0.3 else [], ("divide", "any")[seed % 2]
+    work = einsum(text, m=rng.choice([2, 3]), k=rng.choice([2, 3]), bits=8, temporary=["C"], initial=initial)
+    fanout = Fanout("X", rng.choice([2, 4]), reduction=rng.random() < 0.5)
+    buffer = replace(BUFFER, capacity_bits=rng.choice([16, 24, 64]))
+    nodes = [fanout, buffer] if seed % 4 < 2 else [buffer, fanout]
+    arch = Architecture("small", (DRAM, *nodes, ComputeUnit("MAC")))
+    costs = [evaluate(work, arch, tree) for tree in all_trees(work, arch, tiles, legal=True)]
+    found = explore(work, arch, tiles=tiles, time_limit_s=60)
+    least = min(cost.energy_pj_exact for cost in costs if cost.legal)
+    assert (found.status, found.value) == ("OPTIMAL", least), "the least of all trees"
 
 
 @pytest.mark.parametrize("target", ["C[m,m]", "C[2*m]", "C[5-m]"])

@@ -8,8 +8,9 @@ from fractions import Fraction
 from itertools import islice
 from random import Random
 
-from polymap.ir import Architecture
+from polymap.ir import Architecture, is_box
 from polymap.resources import Work
+from polymap.schedules import any_order_is_legal
 from polymap.search.programs.alignments import (
     every_rewriting,
     merged_rewritings,
@@ -79,6 +80,7 @@ class Climber:
         apart: bool = False,
     ) -> None:
         self.apart = apart
+        self.keeps_loops = any_order_is_legal(arrays.workload) and is_box(arrays.workload.statements[0])
         self.names: Rewriting = ()  # gives loops that have a dim of their own here the names that they have outside
         self.nests = nests_of(arrays.workload)
         self.work = Work()
@@ -119,9 +121,10 @@ class Climber:
         return self.programs[rewriting]
 
     def _possible(self, every: tuple[Rewriting, ...]) -> list[Rewriting]:
-        """Return the rewritings under which old counters are affine functions of new ones."""
+        """Return the rewritings under which old counters are affine functions of new ones. A nest over a box whose
+        instances run in any order keeps its loops: its space is that of all nests (docs/counting.md)."""
         found: list[Rewriting] = []
-        for rewriting in every:
+        for rewriting in (each for each in every if not (each and self.keeps_loops)):
             arrays = self.programs.get(rewriting) or rewritten(self.programs[()], rewriting)
             if arrays is not None:
                 self.programs[rewriting] = arrays
@@ -295,7 +298,8 @@ class Climber:
         joined = len(set(self.nests.values())) < len({each.position[0] for each in workload.statements})
         merged = merged_rewritings(workload) if joined or not self.apart else ((),)
         merged = merged if self.apart else tuple(dict.fromkeys((*merged, self.names)))
-        by_isl = () if self.apart else scheduled_rewritings(workload, self.stop, by_work=self.work.limit is not None)
+        is_scheduled, by_work = not (self.apart or self.keeps_loops), self.work.limit is not None
+        by_isl = scheduled_rewritings(workload, self.stop, by_work=by_work) if is_scheduled else ()
         scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
         shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]
         first = [*self._tilings(scheduled, TILES[0], None), *self._tilings(shapes, TILES[0], None)]

@@ -80,7 +80,8 @@ class ProgramSearch:
             floors = _floors(self.workload, weights)
             self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
             self._climber.names = self._names
-        has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
+        has_folded = any(each.temporary and not each.initial for each in self.workload.tensors)
+        has_buffers = has_folded and not self.apart and not self._climber.keeps_loops
         first = stop.part(0.5) if has_buffers else stop
         self._climber.stop, self._climber.work = first, first.work
         if not self.apart and self._is_small(first.work.left):

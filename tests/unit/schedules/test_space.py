@@ -11,7 +11,7 @@ from polymap.arch.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.schedules import orders as space_orders
-from polymap.schedules.size import SpaceSize, legal_count, space_size, syntactic_count
+from polymap.schedules.size import SpaceSize, few_legal, legal_count, space_size, syntactic_count
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from tests.referee.all_trees import all_trees
@@ -59,6 +59,8 @@ def test_counts_equal_the_trees_written_out(seed: int, tiles: str) -> None:
         syntactic, legal = syntactic_count(workload, arch, tiles), legal_count(workload, arch, tiles)
         assert syntactic is not None
         assert legal is not None
+        for most in (0, legal // 2, legal - 1, legal, 2 * legal):
+            assert few_legal(workload, arch, tiles, most) == (legal if legal <= most else None), "counted if few"
         if legal <= _LISTED and syntactic <= 6 * _LISTED:
             assert legal == len(all_trees(workload, arch, tiles, legal=True))
             shown += 1

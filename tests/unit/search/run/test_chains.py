@@ -8,11 +8,14 @@ from time import process_time
 import pytest
 
 import polymap as pm
+from polymap.costmodel.closed_form.counts import count_closed_form
+from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Branch, Spatial, Storage, Workload
+from polymap.ir import Architecture, Branch, Mapping, Spatial, Storage, Workload
 from polymap.resources import never
 from polymap.search.chains import Chains, Segment, begin_chains, begin_dividing_trees, tiles_tried
 from polymap.search.evidence import Evidence
+from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
@@ -183,3 +186,46 @@ def test_nests_of_a_c_text_are_fused_with_the_zeros_that_they_begin_with() -> No
     best = begun(work, "flat3", "energy").incumbents[0]
     assert best.values[0] < 0.4 * begun_apart(work, "flat3", "energy").incumbents[0].values[0]
     assert {dim.name for dim in best.workload.dims} < {dim.name for dim in work.dims}
+
+
+def attention_on_an_array(heads: int, rows: int, keys: int, width: int) -> tuple[Workload, Architecture]:
+    """Return attention with softmax in passes, and a machine of instances that hold weights and results each."""
+    texts = ["S[h,m,n] += Q[h,m,e] * K[h,n,e]", "M[h,m] max= S[h,m,n]", "P[h,m,n] = S[h,m,n] - M[h,m]"]
+    texts += ["L[h,m] += P[h,m,n]", "C[h,m,e] += P[h,m,n] * V[h,n,e]", "Z[h,m,e] = C[h,m,e] * L[h,m]"]
+    sizes = {"h": heads, "m": rows, "n": keys, "e": width}
+    both, byte = ["@input", "@output"], {"word_bits": 8}
+    nodes: list[dict[str, object]] = [
+        {"level": "DRAM", **byte, "read_pj": 200, "write_pj": 200},
+        {"level": "GLB", **byte, "capacity_bits": 16 * rows * width, "read_pj": 6, "write_pj": 6, "holds": both},
+        {"fanout": "PE", "size": 4, "reduction": keys > 4},
+        {"level": "WBUF", **byte, "capacity_bits": 4 * keys * width, "read_pj": 2, "write_pj": 2, "holds": ["@weight"]},
+        {"level": "ABUF", **byte, "capacity_bits": 8 * keys, "read_pj": 2, "write_pj": 2, "holds": ["@output"]},
+        {"compute": "MAC", "pj": 1},
+    ]
+    work = pm.program(texts, sizes=sizes, temporary=list("SMPLC"), bits=8)
+    return work, pm.io.arch_from_document({"name": "array", "nodes": nodes})
+
+
+def test_keys_and_values_spread_over_a_fanout_are_loaded_once() -> None:
+    work, arch = attention_on_an_array(2, 32, 16, 8)
+    best = begun(work, arch, "energy").incumbents[0]
+    read = {row.tensor: row.reads for row in best.cost.traffic if row.level == "DRAM"}
+    assert (read["K"], read["V"]) == (2 * 16 * 8, 2 * 16 * 8), "as often as there are elements"
+    assert all(
+        row.reads + row.writes == 0 for row in best.cost.traffic if row.level == "DRAM" and row.tensor in "SMPLC"
+    )
+
+
+@pytest.mark.parametrize("seed", few(range(12), 4))
+def test_trees_with_a_fanout_above_a_branch_count_as_the_simulator_says(seed: int) -> None:
+    rng = random.Random(f"spread {seed}")
+    work, arch = attention_on_an_array(
+        rng.choice([1, 2]), rng.choice([2, 4, 6]), rng.choice([4, 8]), rng.choice([2, 3])
+    )
+    asked, _ = read_question(work, arch, Options("energy", "divide", clock=process_time), provers)
+    interface = Interface.of(work)
+    assert interface is not None, "all that passes is touched alike"
+    found = FusedTrees(asked, work, asked.objective, divides=True).spread(work, interface, never)
+    assert found is not None, "keys and values have room in the array"
+    tree = Mapping(found.nodes[0])
+    assert count_closed_form(work, arch, tree) == count_by_simulation(work, arch, tree)

@@ -13,7 +13,7 @@ import polymap as pm
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.dividing import solve
-from polymap.search.forms import form_of
+from polymap.search.forms import form_of, with_less_room
 from polymap.search.problem import AtLeast, Held, Objective, Rules, analyse, measure_of, objective_values, parse_single
 from polymap.search.relatives import Relative
 
@@ -93,3 +93,14 @@ def test_nests_that_differ_in_names_and_order_have_one_form() -> None:
     energy = parse_single("energy", arch)
     forms = [form_of(Relative(each, arch, ()), energy, (), divides=True) for each in nests]
     assert len({each.relative for each in forms if each is not None}) == 1, "what differs in names alone is asked once"
+
+
+def test_a_level_that_others_fill_exactly_holds_nothing_else() -> None:
+    arch = pm.load_arch("flat3")
+    level = arch.levels[1]
+    assert level.usable_bits is not None, "the buffer has a size"
+    for fewer, may_hold in ((level.usable_bits - 8, True), (level.usable_bits, False)):
+        left = with_less_room(arch, [(level.name, fewer)])
+        assert left is not None, "a nest may do without a level"
+        assert left.levels[1].may_hold(pm.matmul(m=2, n=2, k=2).tensors[0]) == may_hold, "of what is left"
+    assert with_less_room(arch, [(level.name, level.usable_bits + 1)]) is None, "more than there is"
