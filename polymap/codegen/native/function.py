@@ -31,10 +31,19 @@ from polymap.codegen.native.byte_quads import DOT
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
-from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan, whole_sums
+from polymap.codegen.native.plan import (
+    ELEMENT_BYTES,
+    KernelPlan,
+    NoPlan,
+    dim_names,
+    is_heap,
+    kernel_plan,
+    unpacked,
+    whole_sums,
+)
 from polymap.codegen.native.scalar import scalar_function
 from polymap.codegen.native.tails import Requantize, Tail, in_a_loop, tail_of, vector_helpers
-from polymap.codegen.native.variants import Side, kernels
+from polymap.codegen.native.variants import kernels
 from polymap.ir import Architecture, Mapping, Workload
 
 _HEAD = """#include <math.h>
@@ -170,31 +179,41 @@ def native_function(
     head = (f"/*\n{comment} */\n" if comment else "") + _HEAD + RESTRICT
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
-        numbers = kernels(plan)
+        kernels(plan)
         check_memory(_own_bytes(plan))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
         return NativeFunction(
             name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
         )
-    body, ahead = _body(name, arrays, plan, numbers, threads), _ahead(plan)
+    body, ahead = _body(name, arrays, plan, threads), _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
     whole = head + _types(plan, body) + body
     return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
 
 
-def _body(
-    name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, numbers: dict[tuple[Side, ...], int], threads: int
-) -> str:
-    """Return the functions of the register tiles, and those for callers. numbers: of the tiles."""
-    prefix = f"{name}_tile"
-    parts: list[str] = []
-    for sides, number in numbers.items():
-        kernel = Kernel(plan, f"{prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
-        parts.append(kernel_text(kernel).lines)
-    packings = tuple(each.packing for each in plan.operands)
-    parts += _entries(name, arrays, Nest(plan, numbers, prefix, packings, None, threads))
-    return "\n".join(parts) + "\n"
+def _body(name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, threads: int) -> str:
+    """Return the functions of the register tiles, and those for callers."""
+    direct, packings = unpacked(plan), tuple(each.packing for each in plan.operands)
+    nest = Nest(plan, kernels(plan), f"{name}_tile", packings, None, threads)
+    own = nest
+    if direct is not plan:
+        packings = tuple(each.packing for each in direct.operands)
+        own = replace(nest, plan=direct, prefix=f"{name}_direct", packings=packings)
+    used = [own] if own is nest or _ahead(plan) is None else [nest, own]
+    parts = [text for each in used for text in _tiles(each)]
+    return "\n".join([*parts, *_entries(name, arrays, nest, own)]) + "\n"
+
+
+def _tiles(nest: Nest) -> list[str]:
+    """Return the functions of the register tiles of a nest."""
+    plan = nest.plan
+    return [
+        kernel_text(
+            Kernel(plan, f"{nest.prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
+        ).lines
+        for sides, number in nest.numbers.items()
+    ]
 
 
 def _in_fours(form: ArrayForm, by_fours: Mapping_[str, Quad]) -> ArrayForm:
@@ -305,13 +324,13 @@ def _types(plan: KernelPlan, body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
-    """Return the functions for callers: on weights packed ahead, and on weights as they are."""
+def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) -> list[str]:
+    """Return the functions for callers: on weights packed ahead, and on weights as they are (own)."""
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
-    whole = [each for each in nest.packings if each is not None and is_heap(each)]
-    casts = _casts(nest.plan, arrays)
-    own = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(nest), 1), *_releases(whole)])
-    entry = f"\n{signature(name, arrays)}\n{{\n{own}\n}}"
+    whole = [each for each in own.packings if each is not None and is_heap(each)]
+    casts = _casts(own.plan, arrays)
+    body = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(own), 1), *_releases(whole)])
+    entry = f"\n{signature(name, arrays)}\n{{\n{body}\n}}"
     if ahead is None:
         return [entry]
     tensor = ahead.form.tensor
@@ -319,7 +338,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     given = replace(
         nest, packings=tuple(ahead if each.ahead == ahead else each.packing for each in nest.plan.operands), ahead=ahead
     )
-    rest = [each for each in whole if each.form.tensor != tensor]
+    rest = [each for each in given.packings if each is not None and each != ahead and is_heap(each)]
     casts_given = _casts(nest.plan, arrays, packed=tensor)
     loops = "\n".join([*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(rest)])
     pack = "\n".join([*_casts_of_pack(ahead, caller), *lines_of(copy_loops(ahead, names), 1)])

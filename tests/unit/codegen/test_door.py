@@ -128,7 +128,8 @@ def test_arrays_of_a_layer_are_taken_as_by_the_checks_in_python(name: str) -> No
 
 def test_packed_weights_take_the_door_too() -> None:
     loaded, out = _layer().loaded, _numbers(3, 5)
-    assert isinstance(loaded, NativeCall) and loaded.packed_door is not None, "numpy lays out arrays as C reads them"
+    assert isinstance(loaded, NativeCall), "a layer, no region of C"
+    assert loaded.packed_door is not None, "numpy lays out arrays as C reads them"
     assert loaded.packed_door.code(_numbers(3, 4), _packed().values, out) == 1, "of the size of the packed array"
     assert np.array_equal(out, _numbers(3, 4) @ _numbers(4, 5)), "whole numbers below 2^24"
 
