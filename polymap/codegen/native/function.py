@@ -27,7 +27,7 @@ from polymap.codegen.lower import (
     order_of_sums,
 )
 from polymap.codegen.native.arrays import ArrayForm, Quad, array_forms
-from polymap.codegen.native.byte_quads import DOT
+from polymap.codegen.native.byte_quads import DOT, gathering
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
@@ -230,7 +230,8 @@ def _packed_elements(ahead: Packing) -> int:
 def _own_bytes(plan: KernelPlan) -> int:
     """Return the bytes of the copies that stand beside the caller's arrays at a time."""
     copies = [each for each in (operand.packing for operand in plan.operands) if each is not None]
-    return sum(each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies)
+    whole = [each.elements * ELEMENT_BYTES[each.c_type] for each in _gathered(plan)]
+    return sum((each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies), sum(whole))
 
 
 def _plain_loops(
@@ -329,7 +330,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) ->
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in own.packings if each is not None and is_heap(each)]
     casts = _casts(own.plan, arrays)
-    body = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(own), 1), *_releases(whole)])
+    body = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(own), 1), *_releases(own.plan, whole)])
     entry = f"\n{signature(name, arrays)}\n{{\n{body}\n}}"
     if ahead is None:
         return [entry]
@@ -340,7 +341,9 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) ->
     )
     rest = [each for each in given.packings if each is not None and each != ahead and is_heap(each)]
     casts_given = _casts(nest.plan, arrays, packed=tensor)
-    loops = "\n".join([*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(rest)])
+    loops = "\n".join(
+        [*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(nest.plan, rest)]
+    )
     pack = "\n".join([*_casts_of_pack(ahead, caller), *lines_of(copy_loops(ahead, names), 1)])
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {_packed_elements(ahead)};\n}}",
@@ -351,13 +354,26 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) ->
 
 
 def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") -> list[str]:
-    """Return the declarations of arrays that are read four bytes at a time. packed: the one that the caller packed."""
+    """Return the declarations of arrays that are read four bytes at a time, and the copies of such as are copied first.
+    packed: the one that the caller packed."""
     given = {form.tensor: form.parameter for form in arrays}
     lines: list[str] = []
     for form in (each.form for each in plan.operands if each.form.quad is not None):
+        if form in _gathered(plan):
+            lines += [
+                *_allocated(form.c_type, form.parameter, form.elements),
+                *lines_of(gathering(form, given[form.tensor]), 1),
+            ]
+            continue
         end = "_packed" if form.tensor == packed else ""
         lines.append(f"    const quad *const {form.parameter}{end} = (const quad *){given[form.tensor]}{end};")
     return lines
+
+
+def _gathered(plan: KernelPlan) -> list[ArrayForm]:
+    """Return the arrays whose quads are put together before they are broadcast."""
+    quads = [each.form for each in plan.operands if not each.is_vector and each.form.quad is not None]
+    return [form for form in quads if form.quad is not None and form.quad.axes]
 
 
 def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
@@ -372,13 +388,18 @@ def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
 def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
     lines: list[str] = []
     for packing in packings:
-        kind, to = packing.form.c_type, packing.parameter
-        size = packing.elements * ELEMENT_BYTES[kind]
-        lines.append(f"    {kind} *const {to} = aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});")
-        lines.append(f"    if (!{to})\n        abort(); /* no memory for the packed array */")
+        lines += _allocated(packing.form.c_type, packing.parameter, packing.elements)
         lines += lines_of(copy_loops(packing, names), 1)
     return lines
 
 
-def _releases(packings: list[Packing]) -> list[str]:
-    return [f"    free({packing.parameter});" for packing in packings]
+def _allocated(kind: str, name: str, elements: int) -> list[str]:
+    size = elements * ELEMENT_BYTES[kind]
+    return [
+        f"    {kind} *const {name} = aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});",
+        f"    if (!{name})\n        abort(); /* no memory for the copy */",
+    ]
+
+
+def _releases(plan: KernelPlan, packings: list[Packing]) -> list[str]:
+    return [f"    free({each.parameter});" for each in (*packings, *_gathered(plan))]
