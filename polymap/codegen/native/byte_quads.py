@@ -115,16 +115,18 @@ def gathering(form: ArrayForm, source: str) -> Block:
     quad = form.quad
     assert quad is not None, "an array of quads"
     whole, rest = divmod(quad.length, QUAD)
-    *others, (_, step, from_) = quad.axes
+    *others, (_, own_to, own_from) = quad.axes
+    steps = [*((to, from_) for _, to, from_ in others), (own_to, QUAD * own_from)]
+    names = [Name(f"(long)i{number}") for number in range(len(steps))]
+    to, at = (total([multiply(name, each[way]) for name, each in zip(names, steps, strict=True)]) for way in (0, 1))
     found: list[Stmt] = []
     for first, stop, count in ((0, whole, QUAD), (whole, whole + 1, rest)):
-        loops = [*((Int(0), Int(size), *steps) for size, *steps in others), (Int(first), Int(stop), step, QUAD * from_)]
-        names = [Name(f"(long)i{number}") for number in range(len(loops))]
-        to, at = (total([multiply(name, loop[way]) for name, loop in zip(names, loops, strict=True)]) for way in (2, 3))
+        spans = [*((0, size) for size, _, _ in others), (first, stop)]
         value = Invoke("quad_at", (Name(f"(const quad *){source}"), at, Int(quad.step), Int(count)))
         body: Block = (Copy(Element(form.parameter, (to,)), value),)
-        for number in sorted(range(len(loops)), key=lambda number: loops[number][2]):
-            body = (For(f"i{number}", *loops[number][:2], body),)
+        for number in sorted(range(len(steps)), key=lambda number: steps[number][0]):
+            low, high = spans[number]
+            body = (For(f"i{number}", Int(low), Int(high), body),)
         found += body if count else ()
     return tuple(found)
 

@@ -172,7 +172,8 @@ def door_of(code: Any, read: Sequence[Argument], written: Sequence[Argument]) ->
     method = _Method(b"enter", _address(entry), _FASTCALL, None)
     # The method reads the door as the data of an array, as it reads all others.
     return Door(
-        bound(ctypes.addressof(method), np.frombuffer(door, np.uint8), None), (method, door, forms, dtypes, code)
+        bound(ctypes.addressof(method), np.frombuffer(memoryview(door), np.uint8), None),
+        (method, door, forms, dtypes, code),
     )
 
 

@@ -321,7 +321,7 @@ def _products(
             body.append(Run("APART", (Name(f"{operand.name}_x"),)))
         else:
             body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
-    seen, slots = set[str](), set[int]()
+    seen, counted = set[str](), set[tuple[int | str, ...]]()
     for each in products:
         _, index, slot = each
         names: list[str] = []
@@ -338,8 +338,9 @@ def _products(
                     body.append(Run("HOLD", (Name(name),)))
         if plan.has_quads:
             body.append(_dot(kernel, _accumulator(index, slot), names))
-            if has_excess(kernel) and slot not in slots:
-                slots.add(slot)
+            vectors = [name for each, name in zip(plan.operands, names, strict=True) if each.is_vector]
+            if has_excess(kernel) and (slot, *vectors) not in counted:
+                counted.add((slot, *vectors))
                 body.append(_dot(kernel, f"excess{slot}", names))
             continue
         value = _value(plan.statement.expression, names)
@@ -351,9 +352,11 @@ def _products(
 
 def has_excess(kernel: Kernel) -> bool:
     """Return whether the products of bytes of one sign have 128 more in each of the elements that are broadcast, and
-    what is too much is summed once per vector for all rows: they have the same taps."""
-    kinds = {each.form.quad.kind for each in kernel.plan.operands if each.form.quad is not None}
-    return len(kinds) == 1 and not any(side.groups for side in kernel.sides.values())
+    what is too much is summed once per vector for all rows: they have the same vectors and taps."""
+    plan, sides = kernel.plan, kernel.sides.items()
+    kinds = {each.form.quad.kind for each in plan.operands if each.form.quad is not None}
+    shared = all(each.inside.of(dim) == 0 for dim, _ in sides for each in plan.operands if each.is_vector)
+    return len(kinds) == 1 and shared and not any(side.groups for _, side in sides)
 
 
 def _dot(kernel: Kernel, total: str, names: list[str]) -> Stmt:

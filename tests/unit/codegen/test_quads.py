@@ -106,6 +106,17 @@ def test_convolutions_of_bytes(number: int, layout: str) -> None:
     assert "DOT_" in function.source, "images with channels far apart are copied"
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_tiles_whose_steps_have_several_vectors(groups: int, kind: str) -> None:
+    """Of two groups, or two quads in one step: each vector has its own part in what is too much."""
+    types = {"I": kind, "W": kind, "O": "int32"}
+    work = pm.einsum("O[g,k,p] += I[g,c,p] * W[g,k,c]", g=groups, k=20, p=49, c=8, types=types)
+    x, w = drawn(kind, (groups, 8, 49)), drawn(kind, (groups, 20, 8), 1)
+    found = pm.compile(work, "cpu_avx512")(x.astype(kind), w.astype(kind))
+    np.testing.assert_array_equal(found, (w @ x).astype(np.int32))
+
+
 def test_a_requantised_tail_and_sums_that_begin_with_values() -> None:
     types = {"A": "uint8", "B": "int8", "C": "int32"}
     a, b = drawn("uint8", (5, 12)), drawn("int8", (12, 40), 1)
