@@ -159,10 +159,14 @@ def compile(
         fma=fma,
         time_limit_s=time_limit_s,
     )
+    return CompiledFunction(workload, arch, layout, threads, choice, function, _loaded(workload, function, threads))
+
+
+def _loaded(workload: Workload, function: NativeFunction, threads: int) -> NativeCall | RegionCall:
+    if workload.original is not None:
+        return load_region(function, threads)
     started = frozenset(tensor.name for tensor in workload.tensors if tensor.initial)
-    is_region = workload.original is not None
-    loaded = load_region(function, threads) if is_region else load_function(function, threads, started)
-    return CompiledFunction(workload, arch, layout, threads, choice, function, loaded)
+    return load_function(function, threads, started)
 
 
 def native_code(
