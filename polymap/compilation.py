@@ -46,7 +46,6 @@ from polymap.search import SearchResult
 from polymap.transform import violations
 
 _NAME = "polymap_native"
-_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,7 @@ class CompiledFunction:
         for arrays of another type, shape or order, and for outputs that overlap operands. A region of C leaves the
         arrays it is given as they are, unless they are also given as `out`.
         """
-        if isinstance(self.loaded, RegionCall):
-            return self.loaded.call(arrays, out)
-        if out is not None:
-            return self.loaded.call(arrays, out, _NONE)
-        started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
-        return self.loaded.call(arrays, out, started)
+        return self.loaded.call(arrays, out)
 
     @answers_in_words
     def pack_weights(self, weights: object) -> PackedWeights:
@@ -165,8 +159,14 @@ def compile(
         fma=fma,
         time_limit_s=time_limit_s,
     )
-    load = load_region if workload.original is not None else load_function
-    return CompiledFunction(workload, arch, layout, threads, choice, function, load(function, threads))
+    return CompiledFunction(workload, arch, layout, threads, choice, function, _loaded(workload, function, threads))
+
+
+def _loaded(workload: Workload, function: NativeFunction, threads: int) -> NativeCall | RegionCall:
+    if workload.original is not None:
+        return load_region(function, threads)
+    started = frozenset(tensor.name for tensor in workload.tensors if tensor.initial)
+    return load_function(function, threads, started)
 
 
 def native_code(

@@ -76,6 +76,7 @@ class Options:
     layout: str | None = None
     tail: str | None = None
     threads: int | None = None
+    fma: bool = False
     searches: bool = False
     sensitivity: bool = False
     fuse: bool = False
@@ -127,6 +128,7 @@ _OPTIONS = {
         "with --native: done to each sum, as in bias,add,relu,int8:SCALE:ZERO (no SCALE: an array)",
     ),
     "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
+    "--fma": _Option("", "with --native: floats of programs may round a product and the sum it is added to at once"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
     "--report": _Option("FILE.html", "a page of HTML: of transform both texts side by side, of a sweep its machines"),
@@ -166,7 +168,7 @@ _SEARCH = (
 )
 
 
-_NATIVE = ("--header", "--shared", "--layout", "--tail", "--threads")
+_NATIVE = ("--header", "--shared", "--layout", "--tail", "--threads", "--fma")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +383,7 @@ def _with_function(options: Options, given: dict[str, tuple[str, ...]], reader: 
         layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
         tail=reader.text("--tail"),
         threads=reader.integer("--threads", None, least=1, most=LIMITS.threads),
+        fma="--fma" in given,
         searches=any(option in given for option in _SEARCH if option != "--time-limit"),
     )
 

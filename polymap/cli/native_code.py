@@ -82,7 +82,7 @@ _TAKEN = frozenset(
 def asks_function(options: Options, arch: Architecture) -> bool:
     """Return whether the words ask for a function: with its own options, or for a processor and a mapping of no one's
     choice. Otherwise `--native` is a program of the mapping given or searched for, with main."""
-    own = options.header or options.shared or options.layout or options.tail or options.threads
+    own = options.header or options.shared or options.layout or options.tail or options.threads or options.fma or None
     given = options.mapping or options.run or options.searches
     lanes = any(fanout.kind is FanoutKind.LANE for fanout in arch.fanouts)
     return options.native and (own is not None or (lanes and not given))
@@ -104,6 +104,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         layout=options.layout or "NHWC",
         threads=threads,
         tail=tail,
+        fma=options.fma,
         time_limit_s=min(options.time_limit_s, 15) if options.has_time_limit else None,
     )
     text = function.text if options.header is None else _including(function.text, options.header, options.output)

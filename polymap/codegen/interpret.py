@@ -194,9 +194,11 @@ def _value(expression: Expression, reads: list[Values], points: Points, where: M
 
 
 def _function(operation: str) -> Callable[..., object]:
-    """Return numpy's function for an operation; most have the name of the C function."""
+    """Return numpy's function for an operation; most have the name of the C function. Those of float32 are rounded
+    values of those of float64, as C's functions are nearly always."""
     if operation not in _OPERATIONS and not hasattr(np, operation):
-        operation = operation.removesuffix("f")
+        wide = _function(operation.removesuffix("f"))
+        return lambda *values: np.asarray(wide(*(np.asarray(each, np.float64) for each in values)), np.float32)
     return _OPERATIONS[operation] if operation in _OPERATIONS else getattr(np, operation)
 
 

@@ -26,6 +26,8 @@ from polymap.ir import (
     written_tensors,
 )
 from polymap.workload.c import (
+    EXTREMES,
+    FUNCTIONS,
     Assign,
     Binary,
     Call,
@@ -40,6 +42,7 @@ from polymap.workload.c import (
     Program,
     Refused,
     parts,
+    rebuilt,
     render,
     workload_of_program,
 )
@@ -153,12 +156,31 @@ def _typed_workload(
     associative: bool,
 ) -> Workload:
     """Return the workload as C reads the loops, equal names one dim; data without a type are int."""
+    read = [_in_floats(each, kinds) for each in read]
     ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
     outside = tuple(Declare(n, kinds.get(n, "int32"), (None,) * rank, None, 1) for n, rank in ranks.items())
     code = Program(name, outside, tuple(each.nest(extents) for each in read), wrapped=True)
     workload, _ = workload_of_program(code, {}, frozenset(ranks), complaints, name, associative=associative)
     _check_operators(read, workload, complaints)
     return _with_shared_dims(workload)
+
+
+def _in_floats(each: Einsum, kinds: Mapping[str, str]) -> Einsum:
+    """Return a statement whose tensors are all float32 with its fractions and functions in float32; C has doubles."""
+
+    def single(value: CExpression) -> CExpression:
+        match value:
+            case Item():
+                return value
+            case Literal(text, None) if float(text) == 0 or 2.0**-126 <= abs(float(text)) < 2.0**127:
+                return replace(value, text=f"{text}f", element_type="float32")
+            case Call(function) if f"{function}f" in EXTREMES or (function in FUNCTIONS and function != "abs"):
+                return replace(rebuilt(value, single), function=f"{function}f")
+            case _:
+                return rebuilt(value, single)
+
+    is_single = all(kinds.get(tensor) == "float32" for tensor, _ in _tensors_in(each))
+    return replace(each, value=single(each.value)) if is_single else each
 
 
 def _with_shared_dims(workload: Workload) -> Workload:

@@ -243,3 +243,20 @@ def test_a_temporary_of_one_element_is_accumulated_in_a_variable() -> None:
         expected = function(np.tanh(x)) * z + function(np.tanh(x))
         assert np.allclose(found[0], expected, rtol=1e-9), f"the products, with T {operator}"
         assert np.allclose(found[1], expected.sum(0), rtol=1e-9), f"their sums, with T {operator}"
+
+
+@pytest.mark.parametrize("seed", few(range(9), 3))
+def test_numbers_and_functions_of_float32_programs_are_float32(seed: int) -> None:
+    """In the order of the text each operation is rounded as numpy rounds it; C would compute in doubles."""
+    n = random.Random(seed).choice(SIZES)
+    text = ["T[m,n] = sqrt(fabs(X[m,n] * 0.3 + 0.1)) / 0.7", "Y[m] += T[m,n] * 1.1 - max(X[m,n], 0.25)"]
+    workload = pm.program(text, m=3, n=n, types="float32", temporary=["T"], associative=False)
+    x = np.random.default_rng(seed).standard_normal((3, n), np.float32)
+    a, b, c, d, e = map(np.float32, (0.3, 0.1, 0.7, 1.1, 0.25))
+    terms = np.sqrt(np.abs(x * a + b)) / c * d - np.maximum(x, e)
+    expected = np.zeros(3, np.float32)
+    for column in range(n):
+        expected = expected + terms[:, column]
+    assert np.array_equal(pm.compile(workload)(x), expected)
+    wide = pm.program(text, m=3, n=n, types={"X": "float64", "T": "float64", "Y": "float32"}, associative=False)
+    assert "0.3f" not in str(wide.statements[0]), "of mixed types numbers are doubles, as in C"

@@ -70,11 +70,15 @@ class Linear:
 @dataclass(frozen=True, slots=True)
 class Quad:
     """How four bytes along a reduction are one element. kind: of the bytes; source: the first one's position; step:
-    from one to the next (byte_quads.py)."""
+    from one to the next (byte_quads.py). dim, length: the reduction and its bytes, of which the last quad may have
+    fewer. axes: of an array that is copied before quads are broadcast, elements, their step there, and in bytes."""
 
     kind: str
     source: Linear
     step: int
+    dim: str
+    length: int
+    axes: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

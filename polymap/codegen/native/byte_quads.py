@@ -2,15 +2,16 @@
 
 Four neighbouring bytes along a reduction are one element of 32 bits, a quad: A[m,k] * B[k,n] is A[m,k4] . B[k4,n]
 with a quarter of the steps, where `.` adds four products to a sum of 32 bits. Quads of the operand that is broadcast
-are read where they lie: the reduction is contiguous there. Those of the vectors are put together as panels are packed.
+are read where they lie if the reduction is contiguous there and a multiple of four long; else they are put together in
+a copy, zeros behind the last byte. Those of the vectors are put together as panels are packed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from polymap.codegen.lower import Block, Copy, Element, For, Int, Invoke, Name, Stmt, multiply, total
 from polymap.codegen.native.arrays import ArrayForm, Quad, array_forms
 from polymap.codegen.native.lanes import is_packable, vector_dims
 from polymap.ir import Access, Apply, Dim, Operator, Read, Workload
@@ -35,8 +36,8 @@ class _Read(NamedTuple):
 
 
 def quads(workload: Workload, layout: str, lanes: int) -> Quads | None:
-    """Return the workload over quads; None where it is no sum of products of bytes in 32 bits, or no reduction of a
-    multiple of four indices is contiguous in the operand that would be broadcast. lanes: sums of a vector.
+    """Return the workload over quads, of reductions those that need no copy first; None where it is no sum of products
+    of bytes in 32 bits, or no reduction of four indices is an axis of both operands. lanes: sums of a vector.
 
     Raises WorkloadError where element types have no form in C.
     """
@@ -54,13 +55,13 @@ def quads(workload: Workload, layout: str, lanes: int) -> Quads | None:
     own = {name for index in statement.target.index for name in index.dims}
     if len({access.tensor for access, _ in reads}) < 2 or any(own <= set(access.dims) for access, _ in reads):
         return None
-    for name, extent in workload.extents().items():
-        if name in own or extent % QUAD or any(_axis_of(each, name, extent) is None for each in reads):
-            continue
-        found = _over(workload, layout, reads, name, lanes)
-        if found.dims:
-            return found
-    return None
+    ways = [
+        _over(workload, layout, reads, name, lanes)
+        for name, extent in workload.extents().items()
+        if name not in own and extent >= QUAD and all(_axis_of(each, name, extent) is not None for each in reads)
+    ]
+    usable = [each for each in ways if each.dims]
+    return min(usable, key=lambda each: any(form.axes for form in each.forms.values()), default=None)
 
 
 def _axis_of(read: _Read, name: str, extent: int) -> int | None:
@@ -75,35 +76,65 @@ def _axis_of(read: _Read, name: str, extent: int) -> int | None:
 
 def _over(workload: Workload, layout: str, reads: list[_Read], name: str, lanes: int) -> Quads:
     """Return the workload over quads along one reduction."""
-    extents, (statement,) = workload.extents(), workload.statements
-    made, bare, tensors = dict[str, Quad](), workload.bare, {each.name: each for each in workload.tensors}
-    for read in reads:
-        axis, linear = _axis_of(read, name, extents[name]), read.form.linear(read.access)
+    extents = workload.extents()
+    bare, tensors = workload.bare, {each.name: each for each in workload.tensors}
+    axis_of = {read.access.tensor: _axis_of(read, name, extents[name]) for read in reads}
+    for tensor, axis in ((tensors[read.access.tensor], axis_of[read.access.tensor]) for read in reads):
         assert axis is not None, "every operand has the reduction as an axis"
-        factors = {dim: factor * (QUAD if dim == name else 1) for dim, factor in linear.factors.items()}
-        made[read.access.tensor] = Quad(read.form.kind, replace(linear, factors=factors), linear.of(name))
-        tensor = tensors[read.access.tensor]
         shape = _quarter(tensor.shape, axis)
         tensors[tensor.name] = replace(tensor, shape=shape, bits=8 * QUAD, element_type="quad")
         if bare is not None and bare.tensor == tensor.name:
             bare = replace(bare, shape=_quarter(bare.shape, axis))
-    dims = tuple(Dim(each.name, each.extent // QUAD if each.name == name else each.extent) for each in workload.dims)
+    dims = tuple(
+        Dim(each.name, -(-each.extent // QUAD) if each.name == name else each.extent) for each in workload.dims
+    )
     over = replace(workload, dims=dims, tensors=tuple(tensors.values()), bare=bare)
-    own = [dim for dim in vector_dims(over, layout, lanes) if _is_vector(dim, reads, made, statement.reads)]
+    copies = {form.tensor: form for form in array_forms(over, layout)}
+    made = dict[str, Quad]()
+    for access, form in reads:
+        linear, axis, copy = form.linear(access), axis_of[access.tensor], copies[access.tensor]
+        assert axis is not None, "every operand has the reduction as an axis"
+        factors = {dim: factor * (QUAD if dim == name else 1) for dim, factor in linear.factors.items()}
+        steps = zip(copy.sizes, copy.strides, form.strides, strict=True)
+        others = [each for number, each in enumerate(steps) if number != axis]
+        is_read_directly = linear.of(name) == 1 and extents[name] % QUAD == 0
+        axes = () if is_read_directly else (*others, (copy.sizes[axis], copy.strides[axis], linear.of(name)))
+        source = replace(linear, factors=factors)
+        made[access.tensor] = Quad(form.kind, source, linear.of(name), name, extents[name], axes)
+    reads_over = over.statements[0].reads
+    own = [dim for dim in vector_dims(over, layout, lanes) if _is_vector(dim, reads, reads_over)]
     return Quads(over, made, tuple(own))
 
 
 def _quarter(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return (*shape[:axis], shape[axis] // QUAD, *shape[axis + 1 :])
+    return (*shape[:axis], -(-shape[axis] // QUAD), *shape[axis + 1 :])
 
 
-def _is_vector(dim: str, reads: list[_Read], made: Mapping[str, Quad], accesses: tuple[Access, ...]) -> bool:
-    """Return whether one operand has the dim, and can be packed, and quads of the other lie in one piece."""
+def gathering(form: ArrayForm, source: str) -> Block:
+    """Return the loops that copy an array of bytes, a C text, into the quads that are broadcast."""
+    quad = form.quad
+    assert quad is not None, "an array of quads"
+    whole, rest = divmod(quad.length, QUAD)
+    *others, (_, own_to, own_from) = quad.axes
+    steps = [*((to, from_) for _, to, from_ in others), (own_to, QUAD * own_from)]
+    names = [Name(f"(long)i{number}") for number in range(len(steps))]
+    to, at = (total([multiply(name, each[way]) for name, each in zip(names, steps, strict=True)]) for way in (0, 1))
+    found: list[Stmt] = []
+    for first, stop, count in ((0, whole, QUAD), (whole, whole + 1, rest)):
+        spans = [*((0, size) for size, _, _ in others), (first, stop)]
+        value = Invoke("quad_at", (Name(f"(const quad *){source}"), at, Int(quad.step), Int(count)))
+        body: Block = (Copy(Element(form.parameter, (to,)), value),)
+        for number in sorted(range(len(steps)), key=lambda number: steps[number][0]):
+            low, high = spans[number]
+            body = (For(f"i{number}", Int(low), Int(high), body),)
+        found += body if count else ()
+    return tuple(found)
+
+
+def _is_vector(dim: str, reads: list[_Read], accesses: tuple[Access, ...]) -> bool:
+    """Return whether one operand has the dim, and can be packed."""
     having = [each for each in reads if dim in each.access.dims]
-    others = [each for each in reads if dim not in each.access.dims]
-    if len(having) != 1 or not is_packable(having[0].access, accesses):
-        return False
-    return all(made[each.access.tensor].step == 1 for each in others)
+    return len(having) == 1 and is_packable(having[0].access, accesses)
 
 
 def dot_macro(first: str, second: str) -> str:
@@ -133,10 +164,11 @@ typedef uint32_t quad_bits __attribute__((vector_size(4 * {lanes})));
 #define DOT_IU(s, i, u) DOT_UI(s, u, i)
 #define DOT_II(s, i, j) (DOT_UI(s, WHOLE(i) ^ HIGH, j) - DOT_UI((vec){{0}}, HIGH, j))
 #define DOT_UU(s, u, v) (DOT_UI(s, u, WHOLE(v) ^ HIGH) - DOT_UI((vec){{0}}, u, HIGH))
-static inline quad quad_at(const quad *from, long at, long step)
+static inline quad quad_at(const quad *from, long at, long step, int count)
 {{
     const uint8_t *const bytes = (const uint8_t *)from + at;
-    const uint8_t four[4] = {{bytes[0], bytes[step], bytes[2 * step], bytes[3 * step]}};
+    const uint8_t four[4] = {{bytes[0], count > 1 ? bytes[step] : 0, count > 2 ? bytes[2 * step] : 0,
+                             count > 3 ? bytes[3 * step] : 0}};
     int32_t whole;
     memcpy(&whole, four, sizeof whole);
     return whole;

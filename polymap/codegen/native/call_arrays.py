@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +16,40 @@ from polymap.codegen.native.arrays import ArrayForm
 from polymap.ir import InputError, Mistake, PolymapError
 
 Values = NDArray[Any]
+ALIGNED, WRITEABLE = 0x100, 0x400  # NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
+
+
+class _Fields(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("axes", ctypes.c_int),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("base", ctypes.c_void_p),
+        ("dtype", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    )
+
+
+@cache
+def is_known_layout() -> bool:
+    """Return whether a probe has its fields as numpy's binary interface lays them out (ndarraytypes.h)."""
+    probe = np.empty((3, 5), np.float32)[1:]
+    found = _Fields.from_address(id(probe) + object.__basicsize__)
+    return (
+        found.data == probe.ctypes.data
+        and found.axes == probe.ndim
+        and found.dtype == id(probe.dtype)
+        and found.flags & (ALIGNED | WRITEABLE) == ALIGNED | WRITEABLE
+        and (*found.shape[:2], *found.strides[:2]) == (*probe.shape, *probe.strides)
+    )
+
+
+def address_of(values: Values) -> int:
+    """Return the address of the first element."""
+    if is_known_layout():
+        return ctypes.c_ssize_t.from_address(id(values) + object.__basicsize__).value
+    return values.ctypes.data
 
 
 def dtype_of(form: ArrayForm) -> np.dtype[Any]:
@@ -24,11 +60,9 @@ def dtype_of(form: ArrayForm) -> np.dtype[Any]:
 def empty(form: ArrayForm, elements: int | None = None) -> Values:
     """Return a new array of a form, aligned to a cache line; elements: instead, a flat one of so many elements."""
     dtype = dtype_of(form)
-    count = math.prod(form.shape) if elements is None else elements
-    raw = np.empty(count * dtype.itemsize + LINE_BYTES, np.uint8)
-    start = -raw.ctypes.data % LINE_BYTES
-    flat = raw[start : start + count * dtype.itemsize].view(dtype)
-    return flat if elements is not None else flat.reshape(form.shape)
+    shape = form.shape if elements is None else (elements,)
+    raw = np.empty(math.prod(shape) * dtype.itemsize + LINE_BYTES, np.uint8)
+    return np.ndarray(shape, dtype, raw, -address_of(raw) % LINE_BYTES)
 
 
 def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:

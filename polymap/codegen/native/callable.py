@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from polymap.codegen.native.arrays import ArrayForm
@@ -32,7 +32,9 @@ class PackedWeights:
 class NativeCall:
     """A loaded function of the host's C compiler. It holds no state, so several Python threads may run it at once.
 
-    function: its text, and the arrays that it takes. reads, writes: its arrays, in order.
+    function: its text, and the arrays that it takes. reads, writes: its arrays, in order. started: outputs that the
+    workload adds to, which callers must pass. weights: the operand that may be packed ahead, -1 for none. door,
+    packed_door: of arrays, and of arrays with weights packed ahead.
     """
 
     function: NativeFunction
@@ -41,20 +43,22 @@ class NativeCall:
     with_packed: Any = field(repr=False)
     reads: tuple[ArrayForm, ...] = field(repr=False)
     writes: tuple[ArrayForm, ...] = field(repr=False)
+    started: frozenset[str] = field(repr=False)
+    weights: int = field(repr=False)
     door: Door | None = field(repr=False)
+    packed_door: Door | None = field(repr=False)
 
-    def call(self, arrays: tuple[object, ...], out: object, initialized: frozenset[str]) -> Values | tuple[Values, ...]:
+    def call(self, arrays: tuple[object, ...], out: object) -> Values | tuple[Values, ...]:
         """Return the output (of several a tuple) for the arrays that are read, in order.
 
-        out: the array for it (of several a tuple), or None. initialized: outputs that the workload adds to, which
-        callers must pass. Raises InputError as `array_of`, for another number of arrays (PM636) and for weights packed
-        by another function (PM637).
+        out: the array for it (of several a tuple), or None. Raises InputError as `array_of`, for another number of
+        arrays (PM636) and for weights packed by another function (PM637).
         """
-        made = self._entered(arrays, out, initialized)
+        made = self._entered(arrays, out)
         if made is not None:
             return made[0] if len(made) == 1 else made
         read, starts, packed = self._operands(arrays)
-        written = self._outputs(out, initialized)
+        written = self._outputs(out)
         ends = [values.ctypes.data for values in written]
         if self._may_overlap(starts, read, ends, written):
             named = [(expected.tensor, values) for expected, values in zip(self.writes, written, strict=True)]
@@ -62,19 +66,22 @@ class NativeCall:
         (self.with_packed if packed else self.plain)(*starts, *ends)
         return written[0] if len(written) == 1 else tuple(written)
 
-    def _entered(
-        self, arrays: tuple[object, ...], out: object, initialized: frozenset[str]
-    ) -> tuple[Values, ...] | None:
-        """Return the outputs if the door accepts the arrays."""
+    def _entered(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
+        """Return the outputs if a door accepts the arrays."""
         door = self.door
-        if door is None or (out is None and initialized):
+        if door is None or (out is None and self.started) or len(arrays) != len(self.reads):
             return None
         if out is None:
             ends: tuple[Any, ...] = tuple(empty(form) for form in self.writes)
         else:
             ends = (out,) if len(self.writes) == 1 else _as_tuple(out)
-        is_whole = len(arrays) == len(self.reads) and len(arrays) + len(ends) == door.count
-        return ends if is_whole and door.code(door.at, *arrays, *ends) else None
+        if door.code(*arrays, *ends):
+            return ends
+        at, packed = self.weights, self.packed_door
+        given = arrays[at]
+        if packed is None or not isinstance(given, PackedWeights) or given.source != self.function.text:
+            return None
+        return ends if packed.code(*arrays[:at], given.values, *arrays[at + 1 :], *ends) else None
 
     def _may_overlap(self, starts: list[int], read: list[Values], ends: list[int], written: list[Values]) -> bool:
         """Return whether an array that is written may share memory with another one."""
@@ -124,10 +131,10 @@ class NativeCall:
             starts.append(values.ctypes.data)
         return found, starts, is_packed
 
-    def _outputs(self, out: object, initialized: frozenset[str]) -> list[Values]:
+    def _outputs(self, out: object) -> list[Values]:
         if out is None:
             for expected in self.writes:
-                if expected.tensor in initialized:
+                if expected.tensor in self.started:
                     name = expected.tensor
                     what = f"{name} has values at the start, to which the function adds: out is missing"
                     raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {name}."))
@@ -145,22 +152,27 @@ def _as_tuple(out: object) -> tuple[object, ...]:
     return cast("tuple[object, ...]", out) if isinstance(out, tuple) else ()
 
 
-def load_function(function: NativeFunction, threads: int) -> NativeCall:
-    """Return the function compiled by the host's compiler, or loaded from the cache.
-
-    Raises CompilerError if there is no compiler, or it fails.
+def load_function(function: NativeFunction, threads: int, started: frozenset[str] = frozenset()) -> NativeCall:
+    """Return the function compiled by the host's compiler, or loaded from the cache. started: the arrays that it adds
+    to. Raises CompilerError if there is no compiler, or it fails.
     """
     library = load_object(function.text, host_compiler(function.flags), threads)
-    pack = with_packed = None
-    plain = _symbol(library, function.name, len(function.arrays))
+    pack, plain = None, _symbol(library, function.name, len(function.arrays))
+    reads = tuple(form for form in function.arrays if not form.is_written)
+    writes = tuple(form for form in function.arrays if form.is_written)
+    given, with_packed = reads, plain
     if function.packed is not None:
         pack = _symbol(library, f"{function.name}_pack", 2)
         with_packed = _symbol(library, f"{function.name}_with_packed", len(function.arrays))
-    reads = tuple(form for form in function.arrays if not form.is_written)
-    writes = tuple(form for form in function.arrays if form.is_written)
-    places = [Argument(form, place) for place, form in enumerate((*reads, *writes))]
-    door = door_of(plain, places[: len(reads)], places[len(reads) :])
-    return NativeCall(function, plain, pack, with_packed, reads, writes, door)
+        flat = (function.packed_elements,)
+        given = tuple(replace(form, shape=flat) if form.tensor == function.packed else form for form in reads)
+    weights = [each.tensor for each in reads].index(function.weights) if function.weights else -1
+    doors = [
+        door_of(code, [Argument(form, at) for at, form in enumerate(forms)], ends)
+        for ends in [[Argument(form, len(reads) + at) for at, form in enumerate(writes)]]
+        for code, forms in ((plain, reads), (with_packed, given))
+    ]
+    return NativeCall(function, plain, pack, with_packed, reads, writes, started, weights, *doors)
 
 
 def load_region(function: NativeFunction, threads: int) -> RegionCall:

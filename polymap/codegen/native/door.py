@@ -17,11 +17,11 @@ import numpy as np
 
 from polymap.codegen.native.arrays import ArrayForm
 from polymap.codegen.native.cache import load_object
-from polymap.codegen.native.call_arrays import dtype_of
+from polymap.codegen.native.call_arrays import ALIGNED, WRITEABLE, dtype_of, is_known_layout
 from polymap.codegen.native.compiler import host_compiler
 from polymap.ir import CompilerError
 
-_ALIGNED, _WRITEABLE = 0x100, 0x400
+_FASTCALL = 0x80  # METH_FASTCALL of methodobject.h: arguments as an array and their number
 _TEXT = """#include <stdint.h>
 #include <string.h>
 typedef struct {{
@@ -42,6 +42,9 @@ typedef struct {{
     const void *type;
     void (*code)({types});
     const form *forms;
+    void *(*number)(long);
+    void *(*release)(void);
+    void (*acquire)(void *);
 }} door;
 
 static int is_met(const array *a, const form *f, const void *type)
@@ -54,12 +57,8 @@ static int is_met(const array *a, const form *f, const void *type)
     return 1;
 }}
 
-int enter(const door *d{parameters});
-
-/* Calls the function and returns 1, or returns 0 where an array needs other checks or overlaps one that is written. */
-int enter(const door *d{parameters})
+static int passed(const door *d, const array *const *arrays)
 {{
-    const array *const arrays[] = {{{names}}};
     char *places[{places}];
     for (int i = 0; i < {count}; ++i) {{
         if (!is_met(arrays[i], d->forms + i, d->type))
@@ -74,25 +73,24 @@ int enter(const door *d{parameters})
                 && one < other + d->forms[j].bytes && other < one + d->forms[i].bytes)
                 return 0;
         }}
+    void *const thread = d->release();
     for (int i = {written}; i < {count}; ++i)
         if (d->forms[i].start >= 0 && arrays[i]->data != arrays[d->forms[i].start]->data)
             memcpy(arrays[i]->data, arrays[d->forms[i].start]->data, (size_t)d->forms[i].bytes);
     d->code({passed});
+    d->acquire(thread);
     return 1;
 }}
+
+void *enter(const array *self, const array *const *arrays, intptr_t count);
+
+/* Calls the function and returns 1, or returns 0 where an array needs other checks or overlaps one that is written. */
+void *enter(const array *self, const array *const *arrays, intptr_t count)
+{{
+    const door *const d = (const door *)(const void *)self->data;
+    return d->number(count == {count} && passed(d, arrays));
+}}
 """
-
-
-class _Fields(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("axes", ctypes.c_int),
-        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("base", ctypes.c_void_p),
-        ("dtype", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-    )
 
 
 class _Form(ctypes.Structure):
@@ -109,7 +107,23 @@ class _Form(ctypes.Structure):
 
 
 class _Door(ctypes.Structure):
-    _fields_ = (("type", ctypes.c_void_p), ("code", ctypes.c_void_p), ("forms", ctypes.POINTER(_Form)))
+    _fields_ = (
+        ("type", ctypes.c_void_p),
+        ("code", ctypes.c_void_p),
+        ("forms", ctypes.POINTER(_Form)),
+        ("number", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("acquire", ctypes.c_void_p),
+    )
+
+
+class _Method(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +138,25 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """`door.code(door.at, *arrays)` checks arrays and calls the function, or returns 0 and does nothing. count: how
-    many arrays it takes."""
+    """`door.code(*arrays)` checks arrays and calls the function, or returns 0 and does nothing."""
 
-    count: int
     code: Any = field(repr=False)
-    at: int = field(repr=False)
     kept: tuple[Any, ...] = field(repr=False)
 
 
 def door_of(code: Any, read: Sequence[Argument], written: Sequence[Argument]) -> Door | None:
     """Return the door of a function of C; None where numpy lays out its arrays in another way, or the
     user's flags for the compiler do not let a door be built."""
-    if not _is_known_layout():
+    if not is_known_layout():
         return None
     places = sum(each.place >= 0 for each in (*read, *written))
+    python = ctypes.pythonapi
     try:
         entry = _entry(len(read) + len(written), len(read), places)
-    except (CompilerError, AttributeError):  # such as -Werror, or -fvisibility=hidden
+        calls = [_address(each) for each in (python.PyLong_FromLong, python.PyEval_SaveThread)]
+        calls.append(_address(python.PyEval_RestoreThread))
+        bound = _bound()
+    except (CompilerError, AttributeError):  # such as -Werror, or -fvisibility=hidden; or another Python
         return None
     arguments = (*read, *written)
     forms, dtypes = (_Form * len(arguments))(), [dtype_of(each.form) for each in arguments]
@@ -152,39 +167,36 @@ def door_of(code: Any, read: Sequence[Argument], written: Sequence[Argument]) ->
         forms[number].dtype, forms[number].axes, forms[number].bytes = id(dtypes[number]), len(shape), bytes_[0]
         forms[number].shape, forms[number].strides = numbers(*shape), numbers(*bytes_[1:])
         forms[number].place, forms[number].start = each.place, each.start
-        forms[number].flags = _ALIGNED | (_WRITEABLE if number >= len(read) else 0)
-    door = _Door(id(np.ndarray), ctypes.cast(code, ctypes.c_void_p), forms)
-    return Door(len(arguments), entry, ctypes.addressof(door), (door, forms, dtypes, code))
+        forms[number].flags = ALIGNED | (WRITEABLE if number >= len(read) else 0)
+    door = _Door(id(np.ndarray), _address(code), forms, *calls)
+    method = _Method(b"enter", _address(entry), _FASTCALL, None)
+    # The method reads the door as the data of an array, as it reads all others.
+    return Door(
+        bound(ctypes.addressof(method), np.frombuffer(memoryview(door), np.uint8), None),
+        (method, door, forms, dtypes, code),
+    )
+
+
+def _address(code: Any) -> int | None:
+    return ctypes.cast(code, ctypes.c_void_p).value
+
+
+@cache
+def _bound() -> Any:
+    """Return the function of Python that makes a callable object of a method in C and its first argument."""
+    kinds = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *kinds)(("PyCFunction_NewEx", ctypes.pythonapi))
 
 
 @cache
 def _entry(count: int, written: int, places: int) -> Any:
     """Return the C function of doors with so many arrays, parameters, and arrays in front of those written."""
-    names = [f"a{number}" for number in range(count)]
     text = _TEXT.format(
         head=object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p),
         count=count,
         written=written,
         places=places,
         types=", ".join(["void *"] * places),
-        parameters="".join(f", const array *{each}" for each in names),
-        names=", ".join(names),
         passed=", ".join(f"places[{number}]" for number in range(places)),
     )
-    entry = load_object(text, host_compiler(), 1).enter
-    entry.argtypes = [ctypes.c_void_p, *[ctypes.py_object] * count]
-    return entry
-
-
-@cache
-def _is_known_layout() -> bool:
-    """Return whether a probe has its fields where the C text reads them."""
-    probe = np.empty((3, 5), np.float32)[1:]
-    found = _Fields.from_address(id(probe) + object.__basicsize__)
-    return (
-        found.data == probe.ctypes.data
-        and found.axes == probe.ndim
-        and found.dtype == id(probe.dtype)
-        and found.flags & (_ALIGNED | _WRITEABLE) == _ALIGNED | _WRITEABLE
-        and (*found.shape[:2], *found.strides[:2]) == (*probe.shape, *probe.strides)
-    )
+    return load_object(text, host_compiler(), 1).enter

@@ -27,14 +27,23 @@ from polymap.codegen.lower import (
     order_of_sums,
 )
 from polymap.codegen.native.arrays import ArrayForm, Quad, array_forms
-from polymap.codegen.native.byte_quads import DOT
+from polymap.codegen.native.byte_quads import DOT, gathering
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
-from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan, whole_sums
+from polymap.codegen.native.plan import (
+    ELEMENT_BYTES,
+    KernelPlan,
+    NoPlan,
+    dim_names,
+    is_heap,
+    kernel_plan,
+    unpacked,
+    whole_sums,
+)
 from polymap.codegen.native.scalar import scalar_function
 from polymap.codegen.native.tails import Requantize, Tail, in_a_loop, tail_of, vector_helpers
-from polymap.codegen.native.variants import Side, kernels
+from polymap.codegen.native.variants import kernels
 from polymap.ir import Architecture, Mapping, Workload
 
 _HEAD = """#include <math.h>
@@ -170,31 +179,41 @@ def native_function(
     head = (f"/*\n{comment} */\n" if comment else "") + _HEAD + RESTRICT
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
-        numbers = kernels(plan)
+        kernels(plan)
         check_memory(_own_bytes(plan))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
         return NativeFunction(
             name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
         )
-    body, ahead = _body(name, arrays, plan, numbers, threads), _ahead(plan)
+    body, ahead = _body(name, arrays, plan, threads), _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
     whole = head + _types(plan, body) + body
     return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
 
 
-def _body(
-    name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, numbers: dict[tuple[Side, ...], int], threads: int
-) -> str:
-    """Return the functions of the register tiles, and those for callers. numbers: of the tiles."""
-    prefix = f"{name}_tile"
-    parts: list[str] = []
-    for sides, number in numbers.items():
-        kernel = Kernel(plan, f"{prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
-        parts.append(kernel_text(kernel).lines)
-    packings = tuple(each.packing for each in plan.operands)
-    parts += _entries(name, arrays, Nest(plan, numbers, prefix, packings, None, threads))
-    return "\n".join(parts) + "\n"
+def _body(name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, threads: int) -> str:
+    """Return the functions of the register tiles, and those for callers."""
+    direct, packings = unpacked(plan), tuple(each.packing for each in plan.operands)
+    nest = Nest(plan, kernels(plan), f"{name}_tile", packings, None, threads)
+    own = nest
+    if direct is not plan:
+        packings = tuple(each.packing for each in direct.operands)
+        own = replace(nest, plan=direct, prefix=f"{name}_direct", packings=packings)
+    used = [own] if own is nest or _ahead(plan) is None else [nest, own]
+    parts = [text for each in used for text in _tiles(each)]
+    return "\n".join([*parts, *_entries(name, arrays, nest, own)]) + "\n"
+
+
+def _tiles(nest: Nest) -> list[str]:
+    """Return the functions of the register tiles of a nest."""
+    plan = nest.plan
+    return [
+        kernel_text(
+            Kernel(plan, f"{nest.prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
+        ).lines
+        for sides, number in nest.numbers.items()
+    ]
 
 
 def _in_fours(form: ArrayForm, by_fours: Mapping_[str, Quad]) -> ArrayForm:
@@ -211,7 +230,8 @@ def _packed_elements(ahead: Packing) -> int:
 def _own_bytes(plan: KernelPlan) -> int:
     """Return the bytes of the copies that stand beside the caller's arrays at a time."""
     copies = [each for each in (operand.packing for operand in plan.operands) if each is not None]
-    return sum(each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies)
+    whole = [each.elements * ELEMENT_BYTES[each.c_type] for each in _gathered(plan)]
+    return sum((each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies), sum(whole))
 
 
 def _plain_loops(
@@ -305,13 +325,13 @@ def _types(plan: KernelPlan, body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
-    """Return the functions for callers: on weights packed ahead, and on weights as they are."""
+def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) -> list[str]:
+    """Return the functions for callers: on weights packed ahead, and on weights as they are (own)."""
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
-    whole = [each for each in nest.packings if each is not None and is_heap(each)]
-    casts = _casts(nest.plan, arrays)
-    own = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(nest), 1), *_releases(whole)])
-    entry = f"\n{signature(name, arrays)}\n{{\n{own}\n}}"
+    whole = [each for each in own.packings if each is not None and is_heap(each)]
+    casts = _casts(own.plan, arrays)
+    body = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(own), 1), *_releases(own.plan, whole)])
+    entry = f"\n{signature(name, arrays)}\n{{\n{body}\n}}"
     if ahead is None:
         return [entry]
     tensor = ahead.form.tensor
@@ -319,9 +339,11 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     given = replace(
         nest, packings=tuple(ahead if each.ahead == ahead else each.packing for each in nest.plan.operands), ahead=ahead
     )
-    rest = [each for each in whole if each.form.tensor != tensor]
+    rest = [each for each in given.packings if each is not None and each != ahead and is_heap(each)]
     casts_given = _casts(nest.plan, arrays, packed=tensor)
-    loops = "\n".join([*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(rest)])
+    loops = "\n".join(
+        [*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(nest.plan, rest)]
+    )
     pack = "\n".join([*_casts_of_pack(ahead, caller), *lines_of(copy_loops(ahead, names), 1)])
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {_packed_elements(ahead)};\n}}",
@@ -332,13 +354,26 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
 
 
 def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") -> list[str]:
-    """Return the declarations of arrays that are read four bytes at a time. packed: the one that the caller packed."""
+    """Return the declarations of arrays that are read four bytes at a time, and the copies of such as are copied first.
+    packed: the one that the caller packed."""
     given = {form.tensor: form.parameter for form in arrays}
     lines: list[str] = []
     for form in (each.form for each in plan.operands if each.form.quad is not None):
+        if form in _gathered(plan):
+            lines += [
+                *_allocated(form.c_type, form.parameter, form.elements),
+                *lines_of(gathering(form, given[form.tensor]), 1),
+            ]
+            continue
         end = "_packed" if form.tensor == packed else ""
         lines.append(f"    const quad *const {form.parameter}{end} = (const quad *){given[form.tensor]}{end};")
     return lines
+
+
+def _gathered(plan: KernelPlan) -> list[ArrayForm]:
+    """Return the arrays whose quads are put together before they are broadcast."""
+    quads = [each.form for each in plan.operands if not each.is_vector and each.form.quad is not None]
+    return [form for form in quads if form.quad is not None and form.quad.axes]
 
 
 def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
@@ -353,13 +388,18 @@ def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
 def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
     lines: list[str] = []
     for packing in packings:
-        kind, to = packing.form.c_type, packing.parameter
-        size = packing.elements * ELEMENT_BYTES[kind]
-        lines.append(f"    {kind} *const {to} = aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});")
-        lines.append(f"    if (!{to})\n        abort(); /* no memory for the packed array */")
+        lines += _allocated(packing.form.c_type, packing.parameter, packing.elements)
         lines += lines_of(copy_loops(packing, names), 1)
     return lines
 
 
-def _releases(packings: list[Packing]) -> list[str]:
-    return [f"    free({packing.parameter});" for packing in packings]
+def _allocated(kind: str, name: str, elements: int) -> list[str]:
+    size = elements * ELEMENT_BYTES[kind]
+    return [
+        f"    {kind} *const {name} = aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});",
+        f"    if (!{name})\n        abort(); /* no memory for the copy */",
+    ]
+
+
+def _releases(plan: KernelPlan, packings: list[Packing]) -> list[str]:
+    return [f"    free({each.parameter});" for each in (*packings, *_gathered(plan))]

@@ -73,7 +73,12 @@ def kernel_text(kernel: Kernel) -> Text:
     body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
     # What is in memory is added last: its loads would delay the first multiply-adds.
     additions = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
+    excess = [f"excess{slot}" for slot in range(kernel.slots)] if has_excess(kernel) else []
+    body += [Declare("vec", each, Name("(vec){0}")) for each in excess]
     body += _reduction_loops(kernel, 0, {}, {})
+    for index, slot in _positions(kernel, {}) if excess else ():
+        name = _accumulator(index, slot)
+        body.append(Copy(Name(name), Name(f"{name} - {excess[slot]}")))
     if plan.continues:
         body += additions
     elif plan.split:
@@ -316,7 +321,7 @@ def _products(
             body.append(Run("APART", (Name(f"{operand.name}_x"),)))
         else:
             body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
-    seen: set[str] = set()
+    seen, counted = set[str](), set[tuple[int | str, ...]]()
     for each in products:
         _, index, slot = each
         names: list[str] = []
@@ -332,15 +337,38 @@ def _products(
                 if hold and operand.is_vector:
                     body.append(Run("HOLD", (Name(name),)))
         if plan.has_quads:
-            kinds = (each.form.quad.kind for each in plan.operands if each.form.quad is not None)
-            sums = f"{dot_macro(*kinds)}({', '.join((_accumulator(index, slot), *names))})"
-            body.append(Copy(Name(_accumulator(index, slot)), Name(sums)))
+            body.append(_dot(kernel, _accumulator(index, slot), names))
+            vectors = [name for each, name in zip(plan.operands, names, strict=True) if each.is_vector]
+            if has_excess(kernel) and (slot, *vectors) not in counted:
+                counted.add((slot, *vectors))
+                body.append(_dot(kernel, f"excess{slot}", names))
             continue
         value = _value(plan.statement.expression, names)
         if not any(operand.is_vector for operand in plan.operands):
             value = f"((vec){{0}} + ({value}))"
         body.append(Copy(Name(_accumulator(index, slot)), Name(f"{_accumulator(index, slot)} + {value}")))
     return body
+
+
+def has_excess(kernel: Kernel) -> bool:
+    """Return whether the products of bytes of one sign have 128 more in each of the elements that are broadcast, and
+    what is too much is summed once per vector for all rows: they have the same vectors and taps."""
+    plan, sides = kernel.plan, kernel.sides.items()
+    kinds = {each.form.quad.kind for each in plan.operands if each.form.quad is not None}
+    shared = all(each.inside.of(dim) == 0 for dim, _ in sides for each in plan.operands if each.is_vector)
+    return len(kinds) == 1 and shared and not any(side.groups for _, side in sides)
+
+
+def _dot(kernel: Kernel, total: str, names: list[str]) -> Stmt:
+    """Return the addition of products of bytes to a sum, or of what is too much in these."""
+    kinds = [each.form.quad.kind for each in kernel.plan.operands if each.form.quad is not None]
+    if not has_excess(kernel):
+        return Copy(Name(total), Name(f"{dot_macro(*kinds)}({', '.join((total, *names))})"))
+    (vector,) = (name for each, name in zip(kernel.plan.operands, names, strict=True) if each.is_vector)
+    (single,) = (name for each, name in zip(kernel.plan.operands, names, strict=True) if not each.is_vector)
+    other = "HIGH" if total.startswith("excess") else f"WHOLE({single}) ^ HIGH"
+    pair = (other, vector) if kinds[0] == "int8" else (vector, other)
+    return Copy(Name(total), Name(f"DOT_UI({', '.join((total, *pair))})"))
 
 
 def _is_apart(kernel: Kernel, operand: Operand) -> bool:

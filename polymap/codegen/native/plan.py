@@ -405,7 +405,8 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
         packings = None
     elif factor:
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
-        packings = _panels(plan, form, linear) if reused or factor != 1 or form.quad is not None else None
+        is_direct = not reused and factor == 1 and form.quad is None
+        packings = None if is_direct or _lies_well(plan, form, linear) else _panels(plan, form, linear)
     else:
         packings = _rows_with_padding(plan, form, linear)
     if packings is None and factor not in (0, 1):
@@ -417,6 +418,40 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
     ahead, packing = packings
     inside = Linear({each.span.dim: each.inner for each in packing.dims}, 0)
     return replace(plain, inside=inside, ahead=ahead, packing=packing)
+
+
+def unpacked(plan: KernelPlan) -> KernelPlan:
+    """Return the plan of one call on operands as they are: panels that few rows of tiles read are read where they lie,
+    as copying them takes longer."""
+
+    def is_seldom_read(operand: Operand) -> bool:
+        rows = (-(-plan.extents[dim] // size) for dim, size in plan.tile.items() if not operand.at.of(dim))
+        is_panel = operand.ahead is not None and operand.form.quad is None
+        return is_panel and prod(rows) <= TUNING.few_passes and _has_whole_vectors(plan, operand.at)
+
+    operands = tuple(
+        replace(each, inside=each.at, ahead=None, packing=None) if is_seldom_read(each) else each
+        for each in plan.operands
+    )
+    return plan if operands == plan.operands else replace(plan, operands=operands)
+
+
+def _has_whole_vectors(plan: KernelPlan, linear: Linear) -> bool:
+    """Return whether neighbours along the vector dim are neighbours in memory, and no tile has less than one vector."""
+    last = plan.extents[plan.vector] % plan.block or plan.block
+    return linear.of(plan.vector) == 1 and last >= plan.lanes
+
+
+def _lies_well(plan: KernelPlan, form: ArrayForm, linear: Linear) -> bool:
+    """Return whether an operand of vectors is read as fast where it lies as in panels: all of it is one panel, or it
+    stays in the second cache and its rows fall onto all sets of the first one."""
+    if form.quad is not None or not _has_whole_vectors(plan, linear):
+        return False
+    width, own = ELEMENT_BYTES[form.c_type], {plan.vector, *plan.reductions}
+    if linear.factors.keys() <= own and plan.extents[plan.vector] <= plan.block:
+        return True
+    collides = any(linear.of(dim) * width % TUNING.colliding_bytes == 0 for dim in linear.factors)
+    return form.elements * width <= TUNING.direct_bytes and not collides
 
 
 def _window(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:

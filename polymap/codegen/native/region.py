@@ -60,8 +60,7 @@ class RegionCall:
         else:
             ends = _as_tuple(out)
         count = len(self.function.arrays)
-        is_whole = len(arrays) == count and count + len(ends) == door.count
-        return ends if is_whole and door.code(door.at, *arrays, *ends) else None
+        return ends if len(arrays) == count and door.code(*arrays, *ends) else None
 
     def _outputs(self, out: object) -> list[tuple[ArrayForm, Values]]:
         forms = [form for form in self.function.arrays if form.is_written]

@@ -23,6 +23,10 @@ class Tuning(NamedTuple):
     """Larger copies come from malloc, whose fresh pages cost more than several copies."""
     most_repeats: int = 16
     """How often a copy on the stack may be made again."""
+    direct_bytes: int = 2**19
+    """Operands up to this size are read where they lie, as fast as in panels (products of 16^3 to 512^3)."""
+    few_passes: int = 2
+    """So many rows of tiles read a panel no faster than the caller's rows, with the copying of the panel."""
     copied_row: int = 16
     """Elements of a source row that are copied at once: a cache line of floats (derived)."""
     staged_elements: int = 4096

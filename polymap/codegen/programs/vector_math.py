@@ -107,6 +107,7 @@ _ERF = """static inline {t} erf_{t}({t} x) /* error below 2 units in the last pl
 """
 _OF_FLOATS = {"exp": "exp_float", "tanh": "tanh_float", "erf": "erf_float", "sqrt": "sqrtf", "fabs": "fabsf"}
 _OF_DOUBLES = {"exp": "exp_double", "tanh": "tanh_double", "erf": "erf_double"}
+_NAMES = _OF_DOUBLES | {f"{name}f": _OF_FLOATS[name] for name in _OF_DOUBLES}
 _SINGLE = ("+", "-", "*", "/")
 
 
@@ -140,7 +141,7 @@ def has_functions(expression: Expression) -> bool:
     """Return whether a value calls exp, tanh or erf."""
     match expression:
         case Apply(operation, arguments):
-            return operation in _OF_DOUBLES or any(map(has_functions, arguments))
+            return operation in _NAMES or any(map(has_functions, arguments))
         case Convert(_, value):
             return has_functions(value)
         case _:
@@ -223,6 +224,6 @@ def _value(expression: Expression, kinds: tuple[str, ...]) -> Expression:
         case Convert(kind, value, written):
             return Convert(kind, _value(value, kinds), written)
         case Apply(operation, arguments):
-            return Apply(_OF_DOUBLES.get(operation, operation), tuple(_value(each, kinds) for each in arguments))
+            return Apply(_NAMES.get(operation, operation), tuple(_value(each, kinds) for each in arguments))
         case _:
             return expression

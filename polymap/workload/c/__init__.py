@@ -16,6 +16,7 @@ with lazy(__name__):
         workload_of_program as workload_of_program,
     )
     from polymap.workload.c.tree import (
+        EXTREMES as EXTREMES,
         Assign as Assign,
         Binary as Binary,
         Block as Block,
@@ -37,6 +38,7 @@ with lazy(__name__):
         all_statements as all_statements,
         names_of as names_of,
         parts as parts,
+        rebuilt as rebuilt,
         render as render,
     )
     from polymap.workload.c.types import (
@@ -49,4 +51,4 @@ with lazy(__name__):
         number_type as number_type,
         type_of as type_of,
     )
-    from polymap.workload.c.values import LARGEST_INDEX as LARGEST_INDEX
+    from polymap.workload.c.values import FUNCTIONS as FUNCTIONS, LARGEST_INDEX as LARGEST_INDEX

@@ -82,6 +82,16 @@ def test_a_region_of_c_as_files_to_ship(tmp_path: Path, monkeypatch: pytest.Monk
     assert np.array_equal(y, 1 + 2 * matrix @ x)
 
 
+def test_fma_lets_the_compiler_round_products_and_sums_once(tmp_path: Path) -> None:
+    (tmp_path / "step.c").write_text(REGION)
+    words = ("codegen", str(tmp_path / "step.c"), "n=6", "--arch", "cpu_avx2", "--native", "-o")
+    contractions = []
+    for more in ((), ("--fma",)):
+        assert main((*words, str(tmp_path / "region.c"), *more)) == 0
+        contractions.append(re.findall(r"-ffp-contract=(\w+)", (tmp_path / "region.c").read_text())[0])
+    assert contractions == ["off", "fast"]
+
+
 CALL = """
 #include <stdio.h>
 #include "shift_n.h"
@@ -137,6 +147,7 @@ def test_the_header_says_what_callers_must_know(tmp_path: Path) -> None:
         ((*LAYER, "--tail", ""), "PM554 --tail is ''"),
         ((*LAYER, "--tail", "relu", "--run"), "PM556 --run and --tail exclude"),
         ((*LAYER[:-1], "--tail", "relu"), "PM556 --tail without --native"),
+        ((*LAYER[:-1], "--fma"), "PM556 --fma without --native"),
         (("codegen", "matmul", "m=3", "n=16", "k=5", "--arch", "host_cpu", "--native"), "PM621 tensor C has 8 bits"),
         (
             ("codegen", "matmul", "m=3", "n=4", "k=5", "bits=32", "--arch", "flat3", "--native", "--threads", "1"),

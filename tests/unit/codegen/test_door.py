@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.native import NativeCall, RegionCall
+from polymap.codegen.native import NativeCall, PackedWeights, RegionCall
 
 Arrays = dict[str, Any]
 SCALED = """void f(const float x[4][3], float y[4][3], float z[4]) {
@@ -42,6 +42,14 @@ def _read_only(array: Any) -> Any:
     return array
 
 
+def _packed() -> PackedWeights:
+    return _layer().pack_weights(_numbers(4, 5))
+
+
+def _of_another() -> PackedWeights:
+    return pm.compile(pm.matmul(3, 5, 2, types="float32")).pack_weights(_numbers(2, 5))
+
+
 WHOLE = np.zeros(100, np.float32)
 # Of the layer A[3,4] B[4,5] -> C[3,5]: operands and output.
 LAYER: dict[str, Callable[[], tuple[tuple[Any, ...], Any]]] = {
@@ -61,6 +69,12 @@ LAYER: dict[str, Callable[[], tuple[tuple[Any, ...], Any]]] = {
     "nothing": lambda: ((None, _numbers(4, 5)), _numbers(3, 5)),
     "a tuple": lambda: ((_numbers(3, 4), _numbers(4, 5)), (_numbers(3, 5),)),
     "overlap": lambda: ((WHOLE[:12].reshape(3, 4), _numbers(4, 5)), WHOLE[11:26].reshape(3, 5)),
+    "packed": lambda: ((_numbers(3, 4), _packed()), _numbers(3, 5)),
+    "packed, new output": lambda: ((_numbers(3, 4), _packed()), None),
+    "packed, in the other's place": lambda: ((_packed(), _numbers(4, 5)), _numbers(3, 5)),
+    "packed by another": lambda: ((_numbers(3, 4), _of_another()), _numbers(3, 5)),
+    "packed, as plain numbers": lambda: ((_numbers(3, 4), _packed().values), _numbers(3, 5)),
+    "packed, doubles beside": lambda: ((_numbers(3, 4).astype(float), _packed()), _numbers(3, 5)),
     "neighbours": lambda: ((WHOLE[:12].reshape(3, 4), _numbers(4, 5)), WHOLE[12:27].reshape(3, 5)),
 }
 
@@ -94,8 +108,7 @@ def _outcome(loaded: NativeCall | RegionCall, given: tuple[tuple[Any, ...], Any]
     """Return the results of a call, or the error, and what became of the arrays."""
     arrays, out = given
     try:
-        more = (frozenset[str](),) if isinstance(loaded, NativeCall) else ()
-        found = repr(loaded.call(arrays, out, *more))
+        found = repr(loaded.call(arrays, out))
     except pm.PolymapError as error:
         found = str(error)
     return f"{found} {arrays!r} {out!r}"
@@ -113,6 +126,14 @@ def test_arrays_of_a_layer_are_taken_as_by_the_checks_in_python(name: str) -> No
     assert found[0] == found[1], name
 
 
+def test_packed_weights_take_the_door_too() -> None:
+    loaded, out = _layer().loaded, _numbers(3, 5)
+    assert isinstance(loaded, NativeCall), "a layer, no region of C"
+    assert loaded.packed_door is not None, "numpy lays out arrays as C reads them"
+    assert loaded.packed_door.code(_numbers(3, 4), _packed().values, out) == 1, "of the size of the packed array"
+    assert np.array_equal(out, _numbers(3, 4) @ _numbers(4, 5)), "whole numbers below 2^24"
+
+
 @pytest.mark.parametrize("name", REGION)
 def test_arrays_of_a_region_are_taken_as_by_the_checks_in_python(name: str) -> None:
     loaded = _region().loaded
@@ -128,7 +149,7 @@ def test_the_door_takes_plain_arrays_and_nothing_that_needs_a_closer_look() -> N
         name
         for name, case in LAYER.items()
         for arrays, out in [case()]
-        if len(arrays) == 2 and out is not None and door.code(door.at, *arrays, out)
+        if len(arrays) == 2 and out is not None and door.code(*arrays, out)
     ]
     assert taken == ["plain", "read-only operand", "neighbours"], "the others are for the checks in Python"
 

@@ -38,7 +38,7 @@ def test_a_matmul_with_remainders_equals_its_golden_file(golden: Callable[[str, 
 
 
 def test_the_header_declares_what_the_text_defines() -> None:
-    function = _matmul(4, 32, 3)
+    function = _matmul(4, 20, 3)
     assert function.packed == "B"
     assert function.packed_elements == 96
     for line in function.declarations.splitlines():
@@ -46,7 +46,20 @@ def test_the_header_declares_what_the_text_defines() -> None:
 
 
 def test_weights_that_are_used_once_are_not_packed() -> None:
-    assert _matmul(1, 32, 3).packed is None
+    assert _matmul(1, 20, 3).packed is None
+
+
+def test_weights_that_lie_as_panels_would_are_not_packed() -> None:
+    assert _matmul(9, 32, 3).packed is None, "rows of whole vectors, which the second cache holds"
+    assert _matmul(9, 1024, 3).packed == "B", "rows of 4096 bytes fall onto one set of the first cache"
+
+
+def test_one_call_reads_large_weights_where_they_lie_if_it_reads_them_twice() -> None:
+    for rows, directly in ((4, True), (6, False)):
+        text = _matmul(rows, 1024, 400).text
+        plain = text[text.index("void gemm(") :]
+        assert ("B + " in plain, "B_packed" in plain) == (False, not directly), "tiles have two rows"
+        assert ("gemm_direct0(" in plain) == directly, "the call with packed weights keeps its own tiles"
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])

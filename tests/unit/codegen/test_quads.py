@@ -14,7 +14,18 @@ import polymap as pm
 
 KINDS = [(first, second) for first in ("uint8", "int8") for second in ("uint8", "int8")]
 BASELINES = ["-march=x86-64", "-march=x86-64-v3"]
-SIZES = [(1, 1, 4), (3, 17, 4), (20, 37, 24), (5, 64, 100), (33, 16, 8), (2, 3, 7)]
+SIZES = [
+    (1, 1, 4),
+    (3, 17, 4),
+    (20, 37, 24),
+    (5, 64, 100),
+    (33, 16, 8),
+    (2, 3, 7),
+    (9, 33, 5),
+    (20, 40, 39),
+    (3, 18, 2),
+    (40, 2, 101),
+]
 FILTERS = [(3, 1, 1), (3, 1, 2), (1, 0, 1), (5, 2, 1), (3, 0, 1)]
 
 
@@ -39,7 +50,7 @@ def test_products_of_bytes(number: int, text: str) -> None:
     given = (a.astype(kinds[0]), np.ascontiguousarray(b if text == "B[k,n]" else b.T).astype(kinds[1]))
     np.testing.assert_array_equal(function(*given), (a @ b).astype(np.int32))
     np.testing.assert_array_equal(function(given[0], function.pack_weights(given[1])), (a @ b).astype(np.int32))
-    assert ("DOT_" in function.source) == (k % 4 == 0 and min(m, n) > 1)
+    assert ("DOT_" in function.source) == (k >= 4 and min(m, n) > 1), "shorter sums have no quads"
 
 
 @pytest.mark.parametrize(("kinds", "flag"), list(zip(KINDS, 2 * BASELINES, strict=True)))
@@ -92,7 +103,18 @@ def test_convolutions_of_bytes(number: int, layout: str) -> None:
         *(np.ascontiguousarray(each).astype(kind) for each, kind in zip((images, filters), kinds, strict=True))
     )
     np.testing.assert_array_equal(found[0] if layout == "NHWC" else np.moveaxis(found[0], 0, 2), expected)
-    assert layout == "NCHW" or "DOT_" in function.source
+    assert "DOT_" in function.source, "images with channels far apart are copied"
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_tiles_whose_steps_have_several_vectors(groups: int, kind: str) -> None:
+    """Of two groups, or two quads in one step: each vector has its own part in what is too much."""
+    types = {"I": kind, "W": kind, "O": "int32"}
+    work = pm.einsum("O[g,k,p] += I[g,c,p] * W[g,k,c]", g=groups, k=20, p=49, c=8, types=types)
+    x, w = drawn(kind, (groups, 8, 49)), drawn(kind, (groups, 20, 8), 1)
+    found = pm.compile(work, "cpu_avx512")(x.astype(kind), w.astype(kind))
+    np.testing.assert_array_equal(found, (w @ x).astype(np.int32))
 
 
 def test_a_requantised_tail_and_sums_that_begin_with_values() -> None:
