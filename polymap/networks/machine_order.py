@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import Enum
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.problem import Objective, dependence
 
 Good = Fraction | int | float
@@ -59,15 +59,16 @@ def machine_order(machines: Sequence[Architecture], objective: Objective) -> Mac
     """Return the order of the machines under an objective of one value.
 
     Fields that the value does not depend on are left out: bandwidths of an energy without leakage, energies of a
-    latency. Machines that differ in these alone are of one class.
+    latency. Machines that differ in these alone are of one class. What is neither left out nor room nor a price is
+    equal in all machines that are compared, so that a field nobody thought of costs a search, and never a value.
     """
     leaks = any(level.leak_pj_per_cycle for arch in machines for level in arch.levels)
     energy, time = dependence(objective, leaks=leaks)
+    steps = time and any(arch.is_timed_by_step for arch in machines)
+    told = {_Use.ENERGY: energy, _Use.TIME: time, _Use.STEPS: steps, _Use.PIECES: objective.is_of_pieces}
+    used = frozenset(use for use, is_used in told.items() if is_used)
     numbers: dict[MachineClass, int] = {}
-    class_of = tuple(
-        numbers.setdefault(_machine_class(arch, energy=energy, time=time, pieces=objective.is_of_pieces), len(numbers))
-        for arch in machines
-    )
+    class_of = tuple(numbers.setdefault(_machine_class(arch, used), len(numbers)) for arch in machines)
     classes = tuple(numbers)
     groups: dict[tuple[object, ...], int] = {}
     grouped = [groups.setdefault(each.fixed, len(groups)) for each in classes]
@@ -81,66 +82,70 @@ def machine_order(machines: Sequence[Architecture], objective: Objective) -> Mac
     return MachineOrder(class_of, classes, ranks, np.array(grouped, np.int64))
 
 
-def _machine_class(arch: Architecture, *, energy: bool, time: bool, pieces: bool) -> MachineClass:
-    fixed: list[object] = [arch.overlap if time else None]
-    if pieces:
-        outer = arch.levels[0]
-        fixed.append((outer.burst_bits, outer.request_bits, outer.base_offset_bits, outer.row_requests))
-    if time and arch.is_timed_by_step:  # what single steps take is not compared
-        fixed.append((arch.start_cycles, *(_step_fields(node) for node in arch.nodes)))
+class _Use(Enum):
+    """What a value may depend on."""
+
+    ENERGY = "energies"
+    TIME = "cycles of the whole run"
+    STEPS = "cycles of single steps"
+    PIECES = "bursts and requests"
+
+
+_E, _T, _S, _P, _NEVER = {_Use.ENERGY}, {_Use.TIME}, {_Use.STEPS}, {_Use.PIECES}, set[_Use]()
+_WIDTHS = "bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle"
+_LEVEL_PJ = "read_pj", "write_pj", "leak_pj_per_cycle"
+_WIRE_PJ = "pj_per_word", "pj_per_word_hop", "reduce_pj"
+_BETTER = {**dict.fromkeys((*_WIDTHS, "per_cycle"), 1), **dict.fromkeys((*_LEVEL_PJ, *_WIRE_PJ, "pj"), -1)}
+"""The prices: 1 where more is better, -1 where less is."""
+_STEP_FIELDS = "step_cycles", "beat_bits", "request_latency_cycles", "in_flight", "one_bus", "keeps", "buffering"
+_CACHE_FIELDS = "implicit", "line_bits", "ways", "miss_cycles", "write_miss_cycles"
+
+_USES: dict[type, dict[str, set[_Use]]] = {
+    Architecture: {"name": _NEVER, "source": _NEVER, "nodes": _NEVER, "overlap": _T, "start_cycles": _S},
+    MemoryLevel: {
+        **dict.fromkeys(("banks", "bank_bits", "ports"), _NEVER),
+        **dict.fromkeys(_LEVEL_PJ, _E),
+        **dict.fromkeys(_WIDTHS, _T),
+        **dict.fromkeys((*_STEP_FIELDS, *_CACHE_FIELDS), _S),
+        **dict.fromkeys(("request_bits", "base_offset_bits", "row_requests"), _S | _P),
+        "burst_bits": _P,
+    },
+    Fanout: {**dict.fromkeys(("kind", "start_cycles"), _NEVER), **dict.fromkeys((*_WIRE_PJ, "hops"), _E)},
+    ComputeUnit: {
+        "latency_cycles": _NEVER,
+        "pj": _E,
+        "per_cycle": _T,
+        **dict.fromkeys(("pass_least_cycles", "fill_cycles", "preload_cycles"), _S),
+    },
+}
+"""What depends on a field: of one that is not named here everything does."""
+
+
+def _machine_class(arch: Architecture, used: frozenset[_Use]) -> MachineClass:
+    fixed: list[object] = []
     room: list[Good] = []
     prices: list[Good] = []
-    for node in arch.nodes:
-        match node:
+    for part in (arch, *arch.nodes):
+        uses = _USES[type(part)]
+        names = [each.name for each in fields(part) if each.name not in uses or uses[each.name] & used]
+        told = {name: getattr(part, name) for name in names}
+        match part:
             case MemoryLevel():
-                two = node.read_bandwidth_bits_per_cycle is not None
-                names = node.holds if node.holds is None else frozenset(node.holds)
-                fixed += [node.name, node.word_bits, names, frozenset(node.must_hold), two and time]
-                room.append(_unlimited(node.usable_bits))
-                prices += _level_prices(node, energy=energy, time=time)
+                room.append(_unlimited(part.usable_bits))
+                if not (part.implicit and _Use.STEPS in used):  # what a cache keeps decides what is late
+                    del told["capacity_bits"]
+                told["two"] = part.read_bandwidth_bits_per_cycle is not None and _Use.TIME in used
             case Fanout():
-                dims = node.dims if node.dims is None else frozenset(node.dims)
-                fixed += [node.name, node.multicast, node.reduction, dims]
-                room.append(node.size)
-                if energy:
-                    # On a longer line each word passes more links: then sizes are not compared.
-                    fixed += [node.hops, node.size] if node.pj_per_word_hop else []
-                    prices += [-node.pj_per_word, -node.pj_per_word_hop, -node.reduce_pj]
-            case ComputeUnit():
-                fixed.append(node.name)
-                prices += [node.per_cycle] if time else []
-                prices += [-node.pj] if energy else []
+                room.append(part.size)
+                if not (part.pj_per_word_hop and _Use.ENERGY in used):  # on a longer line words pass more links
+                    del told["size"]
+            case _:
+                pass
+        amounts = [(told.pop(name), sign) for name, sign in _BETTER.items() if name in told]
+        prices += [_unlimited(amount) if sign > 0 else -amount for amount, sign in amounts]
+        sets = {name: frozenset(told[name]) for name in ("holds", "must_hold", "dims") if told.get(name) is not None}
+        fixed += [type(part), *(told | sets).items()]
     return MachineClass(tuple(fixed), tuple(room), tuple(prices))
-
-
-def _step_fields(node: Node) -> tuple[object, ...]:
-    match node:
-        case MemoryLevel():
-            told = node.step_cycles, node.beat_bits, node.request_bits, node.base_offset_bits, node.row_requests
-            waits = node.request_latency_cycles, node.in_flight, node.one_bus, node.keeps, node.buffering
-            commands = node.command_bits, node.write_command_bits
-            misses = node.line_bits, node.ways, node.miss_cycles, node.write_miss_cycles
-            return (
-                *told,
-                *commands,
-                *waits,
-                *(misses if node.implicit else ()),
-                node.capacity_bits if node.implicit else None,
-            )
-        case ComputeUnit():
-            return node.pass_least_cycles, node.fill_cycles, node.preload_cycles
-        case Fanout():
-            return ()
-
-
-def _level_prices(level: MemoryLevel, *, energy: bool, time: bool) -> list[Good]:
-    widths: tuple[Any, ...] = (
-        level.bandwidth_bits_per_cycle,
-        level.read_bandwidth_bits_per_cycle,
-        level.write_bandwidth_bits_per_cycle,
-    )
-    found: list[Good] = [_unlimited(each) for each in widths] if time else []
-    return found + ([-level.read_pj, -level.write_pj, -level.leak_pj_per_cycle] if energy else [])
 
 
 def _unlimited(value: Good | None) -> Good:

@@ -51,7 +51,7 @@ def winners(
     """Return the dataflow of the mapping of least energy (dividing tiles) for each pair of sizes.
 
     across, up: (level, sizes in bits or with a unit). Raises OptionError for unknown levels and sizes that are no
-    integers of at least 1.
+    integers of at least 1, and for one level on both axes.
     """
     workload, arch = question_of(workload, arch)
     axes: list[tuple[int, ...]] = []
@@ -59,6 +59,9 @@ def winners(
         if len(expected_list(axis, "an axis")) != 2:
             raise OptionError(Mistake("PM120", f"an axis is {shown(axis)}", "Expected (level, sizes in bits)."))
         axes.append(tuple(sizes_of(arch, *axis)))
+    if across[0] == up[0]:
+        what = f"both axes are sizes of '{up[0]}'"
+        raise OptionError(Mistake("PM120", what, "Name two levels; of one, ask for `study.capacity`."))
     Options(tiles="divide", time_limit_s=time_limit_s).check()
     rows: list[tuple[Winner, ...]] = []
     share = time_limit_s / (len(axes[0]) * len(axes[1]))

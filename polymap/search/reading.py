@@ -234,6 +234,7 @@ class _Reader:
             workload=self._workload,
             arch=self._arch,
             mapping=mapping,
+            steps=evaluate(self._workload, self._arch, mapping).steps if self._arch.is_timed_by_step else None,
         )
 
     def _compare(self, told: Cost, mapping: Mapping, where: str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 import polymap as pm
+from polymap.ir import FanoutKind, Hops, Multicast
 from polymap.networks.machine_order import machine_order
-from polymap.search.problem import parse_single
+from polymap.search.problem import objective_values, parse_single
 
 LAYERS = [
     pm.matmul(m=4, n=4, k=6, name="product"),
@@ -93,35 +94,119 @@ def test_the_front_of_dismissing_sweeps_has_the_same_points() -> None:
         assert one.bound is None or two.value is None or one.bound <= two.value
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        {"row_requests": True},
-        {"one_bus": True},
-        {"command_bits": 512},
-        {"miss_cycles": Fraction(9), "implicit": True, "line_bits": 512},
-    ],
-)
-def test_machines_that_differ_in_what_steps_take_are_not_compared(told: dict[str, Any]) -> None:
-    plain = pm.load_arch("gemmini_like")
-    outer, buffer, *inner = plain.nodes
-    assert isinstance(outer, pm.MemoryLevel), "the outermost node"
-    assert isinstance(buffer, pm.MemoryLevel), "the node below"
-    changed = (outer, replace(buffer, **told)) if "implicit" in told else (replace(outer, **told), buffer)
-    other = replace(plain, nodes=(*changed, *inner))
-    order = machine_order([plain, other], parse_single("latency", plain))
-    assert order.better(order.class_of[0]).sum() == 1, "only itself"
+OTHER: dict[str, Any] = {
+    "name": "other",
+    "source": "a book",
+    "nodes": (),
+    "overlap": False,
+    "start_cycles": 7,
+    "capacity_bits": 384,
+    "word_bits": 16,
+    "read_pj": 7,
+    "write_pj": 9,
+    "leak_pj_per_cycle": 3,
+    "buffering": 3,
+    "bandwidth_bits_per_cycle": 5,
+    "read_bandwidth_bits_per_cycle": 6,
+    "write_bandwidth_bits_per_cycle": 3,
+    "holds": ("A", "B"),
+    "must_hold": ("A",),
+    "burst_bits": 32,
+    "banks": 4,
+    "bank_bits": 64,
+    "ports": 2,
+    "implicit": True,
+    "line_bits": 32,
+    "ways": 1,
+    "miss_cycles": 50,
+    "write_miss_cycles": 70,
+    "step_cycles": 5,
+    "beat_bits": 24,
+    "request_bits": 16,
+    "command_bits": 96,
+    "write_command_bits": 48,
+    "base_offset_bits": 8,
+    "row_requests": True,
+    "request_latency_cycles": 9,
+    "in_flight": 1,
+    "one_bus": True,
+    "keeps": False,
+    "grains": (),
+    "in_turn": False,  # the last two: bounds only
+    "size": 3,
+    "multicast": Multicast.NONE,
+    "reduction": False,
+    "dims": ("m", "n"),
+    "kind": FanoutKind.CORE,
+    "pj_per_word": 4,
+    "pj_per_word_hop": 2,
+    "hops": Hops.MULTICAST,
+    "reduce_pj": 6,
+    "pj": 8,
+    "per_cycle": 2,
+    "latency_cycles": 4,
+    "pass_least_cycles": 6,
+    "fill_cycles": 8,
+    "preload_cycles": 5,
+}
+"""Another value of every field of a machine."""
 
 
-@pytest.mark.parametrize("objective", ["bursts:DRAM", "requests:DRAM", "weighted:1*bursts:DRAM+1*traffic:DRAM"])
-def test_machines_that_move_other_amounts_at_once_are_not_compared(objective: str) -> None:
-    outer, *inner = pm.load_arch("flat3").nodes
-    assert isinstance(outer, pm.MemoryLevel), "the outermost node"
-    told = [replace(outer, burst_bits=bits, request_bits=bits) for bits in (16, 512)]
-    machines = [replace(pm.load_arch("flat3"), nodes=(each, *inner)) for each in told]
-    order = machine_order(machines, parse_single(objective, machines[0]))
-    assert len(order.classes) == 2, "a burst of 512 bits takes the place of 32 of 16"
-    assert order.better(order.class_of[0]).sum() == 1, "only itself"
+def with_one_field_changed(arch: pm.Architecture) -> list[pm.Architecture]:
+    """Return the machine with each field of each part at another value, those left out that are no machine."""
+    found: list[pm.Architecture] = []
+    for place, part in enumerate((arch, *arch.nodes)):
+        for name in (each.name for each in fields(part) if each.name not in ("nodes", "grains", "in_turn")):
+            if place and name == "name":
+                continue
+            told = {name: OTHER[name]}
+            if name.endswith("_bandwidth_bits_per_cycle"):
+                told |= {f"{way}_bandwidth_bits_per_cycle": 4 for way in ("read", "write")} | told
+                told |= {"bandwidth_bits_per_cycle": None}
+            if place == 1 and name == "capacity_bits":
+                continue
+            if place == 0:
+                found.append(replace(arch, **told))
+            else:
+                changed = (replace(node, **told) if node is part else node for node in arch.nodes)
+                found.append(replace(arch, nodes=tuple(changed)))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("timed", "cached"), [(False, False), (True, False), (True, True)])
+def test_no_field_of_a_machine_is_forgotten(timed: bool, cached: bool) -> None:
+    steps = {"step_cycles": 2, "request_latency_cycles": 3, "in_flight": 2} if timed else {}
+    cache = {"implicit": True, "line_bits": 64, "ways": 4, "miss_cycles": 20} if cached else {}
+    nodes: list[dict[str, Any]] = [
+        {"level": "DRAM", "read_pj": 200, "write_pj": 200, "burst_bits": 64, "request_bits": 64} | steps,
+        {"level": "GLB", "capacity_bits": 512, "read_pj": 3, "write_pj": 6, "bandwidth_bits_per_cycle": 32} | cache,
+        {"fanout": "X", "size": 4},
+        {"level": "RF", "capacity_bits": 96, "read_pj": 1, "write_pj": 1},
+        {"compute": "MAC", "pj": 1},
+    ]
+    arch = pm.io.arch_from_document({"name": "m", "nodes": [nodes[0] | {"bandwidth_bits_per_cycle": 16}, *nodes[1:]]})
+    layer, machines = LAYERS[0], [arch, *with_one_field_changed(arch)]
+    samples = pm.sample_mappings(layer, arch, 2, seed=1).mappings
+    costs = [[pm.evaluate(layer, each, mapping) for mapping in samples] for each in machines]
+    for objective in (*OBJECTIVES, "capacity:GLB", "bursts:DRAM", "requests:DRAM"):
+        order = machine_order(machines, parse_single(objective, arch))
+        values = [
+            [
+                objective_values(layer, each, parse_single(objective, each), cost)[0] if cost.legal else None
+                for cost in row
+            ]
+            for each, row in zip(machines, costs, strict=True)
+        ]
+        for one, dear in enumerate(values):
+            better = order.better(order.class_of[one])
+            for other in (each for each in range(len(machines)) if better[order.class_of[each]]):
+                told = f"{objective}: {machines[one].nodes} {machines[other].nodes}"
+                if order.class_of[other] == order.class_of[one]:
+                    assert values[other] == dear, told
+                assert all(a is None or (b is not None and b <= a) for a, b in zip(dear, values[other], strict=True)), (
+                    told
+                )
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -251,6 +251,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "study.tiles, no loop": lambda: API.study.tiles(LAYER, FLAT, BEST, 0, 99),
     "study.tiles, one loop": lambda: API.study.tiles(LAYER, FLAT, BEST, 1, 1),
     "study.winners, no axes": lambda: API.study.winners(LAYER, FLAT, 3, 3),
+    "study.winners, one level": lambda: API.study.winners(LAYER, FLAT, ("RF", [64]), ("RF", [32])),
     "study.winners, no level": lambda: API.study.winners(LAYER, FLAT, ("L9", [64]), ("RF", [64])),
     "study.capacity, no level": lambda: API.study.capacity(LAYER, FLAT, "L9", [64]),
     "study.capacity, one size": lambda: API.study.capacity(LAYER, FLAT, "RF", 64),

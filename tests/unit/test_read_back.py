@@ -43,6 +43,16 @@ def test_a_fused_network_is_read_back(tmp_path: Path) -> None:
     assert [each.saved for each in again.groups] == [each.saved for each in answer.groups]
 
 
+def test_an_answer_counted_in_steps_is_read_back(tmp_path: Path) -> None:
+    inner = {"level": "L1", "must_hold": ["@output"]}
+    machine = {"name": "timed", "nodes": [{"level": "DRAM", "step_cycles": 9}, inner, {"compute": "MAC"}]}
+    found = pm.explore(pm.matmul(m=2, n=1, k=1), machine, "latency", tiles="divide", time_limit_s=1)
+    assert "Steps of L1" in found.explain(), "what single steps take is told"
+    found.save(tmp_path / "timed.json")
+    again = pm.load_result(tmp_path / "timed.json")
+    assert (again.explain(), str(again)) == (found.explain(), str(found))
+
+
 def test_a_comparison_is_read_back(tmp_path: Path) -> None:
     found = pm.compare(pm.matmul(m=8, n=8, k=8), FLAT, time_limit_s=20)
     found.save(tmp_path / "families.json")
