@@ -26,7 +26,6 @@ with lazy(__name__):
     )
     from polymap.report.figures.cloud import (
         cloud_figure as cloud_figure,
-        cloud_places as cloud_places,
         cloud_svg as cloud_svg,
     )
     from polymap.report.figures.coordinates import (
@@ -80,6 +79,7 @@ with lazy(__name__):
         circle as circle,
         fitted as fitted,
         hint as hint,
+        picture_html as picture_html,
         polyline as polyline,
         rect as rect,
         text as text,

@@ -15,7 +15,7 @@ import pytest
 
 import polymap as pm
 from polymap.report.figures.chart import BOUND, FOUND
-from polymap.report.figures.cloud import cloud_figure, cloud_places, cloud_svg
+from polymap.report.figures.cloud import cloud_figure, cloud_svg
 from polymap.report.figures.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
 from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.figures.order_classes import _COLOURS as CLASSES, order_figure, order_svg
@@ -139,9 +139,9 @@ def test_named_dataflows_and_the_optimum_are_marked_where_their_costs_are() -> N
         name: (cost.latency_cycles, cost.energy_pj) for name, cost in costs.items()
     }
     assert "optimum" in costs
-    drawn = str(cloud_svg(figure))
-    places = cloud_places(figure)[len(figure.points) :]
-    for (name, *_), (x, y, told) in zip(figure.marked, places, strict=True):
+    drawn = cloud_svg(figure)
+    places = drawn.marks[len(figure.points) :]
+    for (name, *_), (told, ((x, y),)) in zip(figure.marked, places, strict=True):
         assert told.endswith(f"best known {name}")
         form, colour = FORMS[name]
         for shape in mark(form, x, y, colour):
