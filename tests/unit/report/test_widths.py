@@ -47,7 +47,7 @@ def sweep() -> Any:
 
 
 @cache
-def network() -> pm.NetworkAnswer:
+def network() -> pm.study.NetworkAnswer:
     layers = [pm.io.NetworkLayer(f"layer number {k} of the network", pm.matmul(m=8 * k, n=16, k=16), k) for k in (1, 2)]
     return pm.explore_network(pm.Network("net", tuple(layers)), "flat3", tiles="divide")
 
