@@ -1,4 +1,4 @@
-"""`pm.errors`: what polymap raises, each class derived from `PolymapError` and the fitting built-in; what a mapping breaks."""
+"""`pm.errors`: what polymap raises, each class derived from `PolymapError` and the fitting built-in; broken rules."""
 
 from polymap.lazy import lazy
 

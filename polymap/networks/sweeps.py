@@ -155,11 +155,8 @@ def sweep(
     labelled = _told_apart(_machines(machines))
     archs = [arch for _, arch in labelled]
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
-    columns: list[Column] = []
-    if archs:
-        names = distinct_names([layer.name for layer, _ in layers])
-        named = list(zip(names, layers, strict=True))
-        columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
+    named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
+    columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
     bits = [on_chip_bits(arch) for arch in archs]
     with opened_store(store) as journal:
         run = SweepRun(columns, objectives, bits, options, journal, executor, on_progress)

@@ -140,16 +140,16 @@ def test_named_dataflows_and_the_optimum_are_marked_where_their_costs_are() -> N
     }
     assert "optimum" in costs
     drawn = cloud_svg(figure)
-    places = drawn.marks[len(figure.points) :]
-    for (name, *_), (told, ((x, y),)) in zip(figure.marked, places, strict=True):
-        assert told.endswith(f"best known {name}")
+    places = {told.split("best known ")[1]: corners for told, corners in drawn.marks[len(figure.points) :]}
+    assert set(places) == {name for name, *_ in figure.marked}
+    for name, ((x, y),) in places.items():
         form, colour = FORMS[name]
         for shape in mark(form, x, y, colour):
             assert shape in drawn  # at its place
         assert re.search(rf">{name}, (proven|best known)<", drawn)  # in the key
 
 
-def test_each_class_of_orders_is_a_block_beside_its_number() -> None:
+def test_each_class_of_orders_is_a_block_below_its_number() -> None:
     small = pm.einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=4, p=3, q=3, r=2, s=2)
     figure = order_figure(small, "simple3")
     assert len(figure.classes) > 2
@@ -164,9 +164,9 @@ def test_each_class_of_orders_is_a_block_beside_its_number() -> None:
     ]
     assert all(before[1] < after[0] for before, after in pairwise(blocks))
     words = {each.text or "": float(each.attrib["y"]) for each in root.iter(f"{SVG}text")}
-    for number, (each, (top, bottom)) in enumerate(zip(figure.classes, blocks, strict=True), start=1):
+    for number, (each, (top, _)) in enumerate(zip(figure.classes, blocks, strict=True), start=1):
         word = next(word for word in words if word.startswith(f"class {number}: {len(each.orders)} order"))
-        assert top <= words[word] <= bottom + 24
+        assert top - 70 <= words[word] < top
 
 
 def test_further_tensors_are_named_in_one_order_in_every_picture() -> None:

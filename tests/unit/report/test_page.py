@@ -17,7 +17,7 @@ import polymap as pm
 from polymap.cli.command_line import main
 from polymap.report import html
 from polymap.report.explanation import explain
-from polymap.report.figures import cloud_figure, cloud_svg
+from polymap.report.figures import Picture, cloud_figure, cloud_svg, picture_html
 from polymap.report.many import network_page, sweep_page
 from polymap.report.report import report_page
 from tests.times import few
@@ -151,12 +151,18 @@ def test_the_answer_is_marked_in_the_space_around_it() -> None:
 def test_texts_cannot_break_out_of_the_page() -> None:
     evil = "</script><script>alert(1)</script>"
     text = html.page(
-        evil, "", [html.Section("a", evil, html.figure("<svg></svg>", [(1, 2, evil)]) + html.text_block(evil))]
+        evil,
+        "",
+        [
+            html.Section(
+                "a", evil, picture_html(Picture("<svg></svg>", None, [(evil, [(1, 2)])])) + html.text_block(evil)
+            )
+        ],
     )
     assert "<script>alert" not in text
     Tags(text)
     (data,) = re.findall(r'<script type="application/json">(.*?)</script>', text)
-    assert json.loads(data) == [[1, 2, evil]]
+    assert json.loads(data) == [[evil, [[1, 2]]]]
 
 
 PROBE = """
@@ -190,7 +196,7 @@ window.addEventListener("load", () => {
   go("pointerup", x + 50, y + 50);
   go("pointerleave", 0, 0);
   const near = marks.filter(([, [[u, v]]]) => Math.abs(u - x) <= 50 && Math.abs(v - y) <= 50).length;
-  note("brush", told() === `${near} of ${marks.length} chosen`);
+  note("brush", told() === `${near.toLocaleString("en")} of ${marks.length.toLocaleString("en")} chosen`);
   const fits = each => each.getBoundingClientRect().right <= window.innerWidth;
   note("small", [...document.querySelectorAll("figure")].every(fits));
   const tall = each => parseFloat(each.getAttribute("font-size")) * each.getScreenCTM().a;
