@@ -44,6 +44,7 @@ from polymap.report.figures import (
     fate_figure,
     fate_svg,
     front_svg,
+    fusion_residency,
     fusion_svg,
     layer_bars_figure,
     layer_bars_svg,
@@ -188,8 +189,11 @@ def machine(arch: ArchitectureLike, *, width_px: int = 860) -> Picture:
 
 
 @answers_in_words
-def residency(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
-    """Return what each level holds over time, tile by tile; of a program statement by statement."""
+def residency(result: SearchResult | Cost | Fusion, *, width_px: int = 860) -> Picture:
+    """Return what each level holds over time, tile by tile; of a program statement by statement; of `pm.study.fusion`
+    nest after nest, and below it fused."""
+    if isinstance(result, Fusion):
+        return residency_svg(fusion_residency(result), width_px=width_px)
     found = subject_of(result)
     return residency_svg(residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 

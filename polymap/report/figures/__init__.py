@@ -62,7 +62,11 @@ with lazy(__name__):
         proof_svg as proof_svg,
         refuted_svg as refuted_svg,
     )
-    from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
+    from polymap.report.figures.residency import (
+        fusion_residency as fusion_residency,
+        residency_figure as residency_figure,
+        residency_svg as residency_svg,
+    )
     from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
     from polymap.report.figures.sampled_costs import (
         rarity_figure as rarity_figure,

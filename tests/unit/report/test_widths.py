@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +54,14 @@ def network() -> pm.study.NetworkAnswer:
     return pm.explore_network(pm.Network("net", tuple(layers)), "flat3", tiles="divide")
 
 
+@cache
+def fusion() -> pm.study.Fusion:
+    chain = pm.program(["R[i,j] = max(X[i,j], 0.0)", "Y[i,j] = R[i,j] * 2.0"], i=16, j=16, types="float32")
+    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 2048}, {"compute": "MAC"}]
+    arch = pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
+    return pm.study.fusion(chain, arch, "traffic:DRAM", work_limit=400)
+
+
 def wired() -> pm.Architecture:
     fan = {"fanout": "Columns", "size": 256, "pj_per_word": 0.5, "pj_per_word_hop": 0.25, "reduce_pj": 0.125}
     nodes = [{"level": "DRAM"}, {"level": "GlobalBufferOfAll", "capacity_bits": 8192}, fan, {"compute": "MAC"}]
@@ -61,6 +71,7 @@ def wired() -> pm.Architecture:
 PICTURES: dict[str, Callable[[int], str]] = {
     "roofline": lambda w: pm.plot.roofline({"by hand": answer(), "best": answer()}, width_px=w),
     "residency": lambda w: pm.plot.residency(answer(), width_px=w),
+    "residency of fusion": lambda w: pm.plot.residency(fusion(), width_px=w),
     "array": lambda w: pm.plot.array(answer(), width_px=w),
     "fate": lambda w: pm.plot.fate(answer(), width_px=w),
     "convergence": lambda w: pm.plot.convergence(answer(), width_px=w),
@@ -101,3 +112,28 @@ def test_every_chart_takes_a_width() -> None:
     assert not fixed
     with pytest.raises(pm.errors.OptionError, match="PM120 width_px is 12\n.*at least 320"):
         pm.plot.convergence(answer(), width_px=12)
+
+
+def test_fused_stands_beside_unfused_over_time() -> None:
+    figure = pm.plot.residency(fusion()).data
+    assert [level.level for level in figure.levels] == ["Buf, nest after nest", "Buf, fused"]
+    apart, fused = figure.levels
+    assert (apart.first, apart.until, fused.first, fused.until) == (0, 2, 2, 4)
+    held = dict(fusion().cost.occupancy_bits)
+    assert max(fused.bits_at(leg) for leg in (2, 3)) == held["Buf"]
+    assert max(apart.bits_at(leg) for leg in (0, 1)) == max(
+        dict(each.cost.occupancy_bits)["Buf"] for each in fusion().unfused
+    )
+
+
+def test_still_pictures_have_no_script_and_only_those_with_marks_an_interactive_form(tmp_path: Path) -> None:
+    picture = pm.plot.coordinates(sample(50))
+    assert "<script" not in picture
+    live = picture.interactive()
+    assert live.count("<svg") == 1
+    data = json.loads(live.split('<script type="application/json">')[1].split("</script>")[0])
+    assert [words for words, _ in data] == [words for words, _ in picture.marks]
+    picture.save(tmp_path / "live.html")
+    assert (tmp_path / "live.html").read_text(encoding="utf-8").endswith(str(live))
+    with pytest.raises(pm.errors.OptionError, match="PM120 this picture has no marks"):
+        pm.plot.machine("flat3").interactive()
