@@ -404,7 +404,7 @@ def _panel(
     else:
         peak = sum(max(stay.bits + stay.arriving_bits for stay in stays) for _, stays in level.tensors)
         x = round_axis([0.0, level.until], frame.left, frame.right)
-    near = room is not None and room <= 4 * peak
+    near = room is not None and (not peak or room <= 4 * peak)
     most = max(peak, room or 0) if near else peak
     unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
     y = round_axis([0.0, most / bits], frame.bottom, frame.top)
