@@ -16,6 +16,7 @@ from tests.unit.report.shared import assert_apart, assert_inside, words_of
 
 LAYER = pm.conv2d(K=8, C=4, H=10, W=10, R=3, S=3, name="a layer with a name that is rather long")
 PRODUCT = pm.matmul(m=8, n=8, k=8)
+SMALL = pm.einsum("O[m,p] += I[p+r,s] * W[m,r,s]", m=4, p=3, r=2, s=2, name="a layer with a name that is rather long")
 STENCIL = pm.from_c(
     "int A[8][40]; for (int i = 1; i < 8; i++) for (int j = 1; j < 40; j++) A[i][j] = A[i - 1][j] + A[i][j - 1] * 3;"
 )
@@ -89,7 +90,7 @@ PICTURES: dict[str, Callable[[int], str]] = {
     "traffic": lambda w: pm.plot.traffic(answer(), width_px=w),
     "compare": lambda w: pm.plot.compare(*(each.cost for each in families().members[:2]), width_px=w),
     "coordinates": lambda w: pm.plot.coordinates(sample(50), width_px=w),
-    "orders": lambda w: pm.plot.orders(LAYER, "simple3", width_px=w),
+    "orders": lambda w: pm.plot.orders(SMALL, "simple3", width_px=w),
     "domain": lambda w: pm.plot.domain(STENCIL, tile=(2, 3), width_px=w),
     "dependences": lambda w: pm.plot.dependences(STENCIL, width_px=w),
     "schedule": lambda w: pm.plot.schedule(SKEWED, width_px=w),
