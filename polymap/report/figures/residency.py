@@ -44,6 +44,7 @@ from polymap.report.figures.svg import (
     INK,
     PAPER,
     Picture,
+    fitted,
     further_colours,
     hint,
     line,
@@ -184,7 +185,7 @@ def fusion_residency(answer: Fusion) -> ResidencyFigure:
             own = found.setdefault((level.level, is_fused), [])
             own += [(tensor, tuple(_later(stay, len(legs)) for stay in stays)) for tensor, stays in level.tensors]
         legs += figure.legs
-    sides = ((False, 0, count, "nest after nest"), (True, count, len(legs), "fused"))
+    sides = ((False, 0, count, "unfused"), (True, count, len(legs), "fused"))
     for level in (each for each in arch.levels[1:] if any((each.name, side[0]) in found for side in sides)):
         for is_fused, first, until, word in sides:
             held = tuple(found.get((level.name, is_fused), ()))
@@ -411,7 +412,7 @@ def _panel(
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
-    words = f"{level.level}: {held}{limit}{buffers}"
+    words = fitted(f"{level.level}: {held}{limit}{buffers}", frame.right + 4)
     shapes = [text(frame.begin(words), frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")

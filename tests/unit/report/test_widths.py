@@ -117,7 +117,7 @@ def test_every_chart_takes_a_width() -> None:
 
 def test_fused_stands_beside_unfused_over_time() -> None:
     figure = pm.plot.residency(fusion()).data
-    assert [level.level for level in figure.levels] == ["Buf, nest after nest", "Buf, fused"]
+    assert [level.level for level in figure.levels] == ["Buf, unfused", "Buf, fused"]
     apart, fused = figure.levels
     assert (apart.first, apart.until, fused.first, fused.until) == (0, 2, 2, 4)
     held = dict(fusion().cost.occupancy_bits)
