@@ -10,7 +10,6 @@ from polymap.formatting import energy, short, size
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.search.problem import unit_of
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 WIDTH_PX = 860  # of charts, unless another width is asked for
@@ -29,6 +28,8 @@ def unit_text(objective: str) -> Callable[[float], str]:
 
 def unit_after(objective: str) -> str:
     """Return the unit that `unit_text` leaves out, after a space."""
+    from polymap.search.problem import unit_of  # the search is loaded by charts of its values alone
+
     return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
 
 
