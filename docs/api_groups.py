@@ -18,16 +18,16 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("load_arch", "Architecture", "MemoryLevel", "Fanout", "ComputeUnit"),
     )),
     ("Mappings and schedules", "How it runs there, and in which order.", (
-        *("Mapping", "Storage", "Temporal", "Spatial", "Compute", "Branch", "violations", "Violation", "Schedule"),
+        *("Mapping", "Storage", "Temporal", "Spatial", "Compute", "Branch", "violations", "Schedule"),
     )),
-    ("Costs", "What a mapping does.", ("evaluate", "simulate", "evaluate_many", "Cost", "CostArrays", "Picture")),
+    ("Costs", "What a mapping does.", ("evaluate", "simulate", "evaluate_many", "Cost", "Picture")),
     ("Searching", "The best mapping, and its proof.", (
-        *("explore", "SearchResult", "load_result", "candidates", "choose_tiles", "verify", "Verdict", "compare"),
+        *("explore", "SearchResult", "load_result", "candidates", "choose_tiles", "verify", "compare"),
         *("dataflow", "order", "sample_mappings"),
     )),
     ("Networks", "All layers of a model, over many machines.", (
         *("network", "from_onnx", "from_torch", "from_linalg", "from_timeloop", "to_timeloop", "Network"),
-        *("explore_network", "NetworkAnswer", "sweep"),
+        *("explore_network", "sweep"),
     )),
     ("Programs", "C that runs.", (
         *("compile", "CompiledFunction", "Requantize", "generate_c", "run_c", "transform_c"),

@@ -28,14 +28,13 @@ with lazy(__name__):
         transform as transform,
     )
     from polymap.arch.presets import load_arch as load_arch
-    from polymap.checker.check import Verdict as Verdict
     from polymap.codegen.native.tails import Requantize as Requantize
     from polymap.codegen.run import generate_c as generate_c, run_c as run_c
     from polymap.codegen.source.transform import transform_c as transform_c
     from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
-    from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
+    from polymap.costmodel.tables.cost_arrays import evaluate_many as evaluate_many
     from polymap.explore import candidates as candidates, explore as explore
     from polymap.importers.linalg import from_linalg as from_linalg
     from polymap.importers.onnx_models import from_onnx as from_onnx
@@ -58,11 +57,10 @@ with lazy(__name__):
         Storage as Storage,
         Temporal as Temporal,
     )
-    from polymap.ir.violation import Violation as Violation
     from polymap.mapping_space.samples import sample_mappings as sample_mappings
     from polymap.networks.answer_files import load_result as load_result
     from polymap.networks.comparison import compare as compare, dataflow as dataflow, order as order
-    from polymap.networks.exploration import NetworkAnswer as NetworkAnswer, explore_network as explore_network
+    from polymap.networks.exploration import explore_network as explore_network
     from polymap.networks.model import Network as Network, network as network
     from polymap.networks.sweeps import sweep as sweep
     from polymap.report.figures.svg import Picture as Picture

@@ -1,4 +1,4 @@
-"""`pm.errors`: what polymap raises. Each class derives from `PolymapError` and the fitting built-in."""
+"""`pm.errors`: what polymap raises, each class derived from `PolymapError` and the fitting built-in; broken rules."""
 
 from polymap.lazy import lazy
 
@@ -18,3 +18,4 @@ with lazy(__name__):
         SolverError as SolverError,
         WorkloadError as WorkloadError,
     )
+    from polymap.ir.violation import Violation as Violation

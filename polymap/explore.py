@@ -41,7 +41,8 @@ def explore(
     memory_limit_mb: resident memory (of all processes, MB of 2^20 bytes) at which the search ends, as it does at the
     time limit.
     work_limit: steps after which it ends: each structure or program bounded (once per bound), each node of a search
-    inside a structure, each mapping scored. `work` of the result counts them; the answer does not depend on the clock.
+    inside a structure, each mapping scored. `work` of the result counts them. Provers still get shares of the time
+    limit: give one far above what the steps take; then no share ends first, and no answer depends on the clock.
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """

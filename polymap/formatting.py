@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import count
 
 Numeric = int | float | Fraction
 
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names; one that stood before has #2, #3, ... behind it, the first of these that no name is."""
+    taken, found = set(names), dict[str, None]()
+    for name in names:
+        numbered = (f"{name}#{number}" for number in count(2))
+        found[name if name not in found else next(each for each in numbered if each not in taken | set(found))] = None
+    return tuple(found)
 
 
 def exact(value: Numeric) -> str:

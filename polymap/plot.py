@@ -44,6 +44,7 @@ from polymap.report.figures import (
     fate_figure,
     fate_svg,
     front_svg,
+    fusion_residency,
     fusion_svg,
     layer_bars_figure,
     layer_bars_svg,
@@ -129,10 +130,10 @@ def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Pi
 
 
 @answers_in_words
-def traffic(result: SearchResult | Cost) -> Picture:
+def traffic(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return what moves at each level, and the energy that it takes, by tensor."""
     found = subject_of(result)
-    return traffic_svg(found.workload, found.arch, found.cost)
+    return traffic_svg(found.workload, found.arch, found.cost, width_px=width_px)
 
 
 @answers_in_words
@@ -182,14 +183,17 @@ def layers(answer: NetworkAnswer | Sequence[NetworkAnswer] | Sequence[Comparison
 
 
 @answers_in_words
-def machine(arch: ArchitectureLike) -> Picture:
+def machine(arch: ArchitectureLike, *, width_px: int = 860) -> Picture:
     """Return the levels, fan-outs and compute units of a machine."""
-    return machine_svg(arch)
+    return machine_svg(arch, width_px=width_px)
 
 
 @answers_in_words
-def residency(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
-    """Return what each level holds over time, tile by tile; of a program statement by statement."""
+def residency(result: SearchResult | Cost | Fusion, *, width_px: int = 860) -> Picture:
+    """Return what each level holds over time, tile by tile; of a program statement by statement; of `pm.study.fusion`
+    nest after nest, and below it fused."""
+    if isinstance(result, Fusion):
+        return residency_svg(fusion_residency(result), width_px=width_px)
     found = subject_of(result)
     return residency_svg(residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
@@ -232,14 +236,19 @@ def proof(verdict: Verdict, *, width_px: int = 860) -> Picture:
 
 @answers_in_words
 def compare(
-    result: SearchResult | Cost, other: SearchResult | Cost, names: tuple[str, str] = ("first", "second")
+    result: SearchResult | Cost,
+    other: SearchResult | Cost,
+    names: tuple[str, str] = ("first", "second"),
+    *,
+    width_px: int = 860,
 ) -> Picture:
     """Return two mappings of one workload on one machine side by side: loops, and energy by level."""
     one, two = subject_of(result), subject_of(other)
     if (one.workload, one.arch) != (two.workload, two.arch):
         what = "the two answers are about different workloads or machines"
         raise OptionError(Mistake("PM120", what, "Expected two mappings of one workload on one machine."))
-    return side_by_side_svg(side_by_side(one.workload, one.arch, one.mapping, two.mapping, names))
+    figure = side_by_side(one.workload, one.arch, one.mapping, two.mapping, names)
+    return side_by_side_svg(figure, width_px=width_px)
 
 
 @answers_in_words
@@ -278,16 +287,16 @@ def smoothness(sample: Sample, *, width_px: int = 860) -> Picture:
 
 
 @answers_in_words
-def coordinates(sample: Sample) -> Picture:
+def coordinates(sample: Sample, *, width_px: int = 860) -> Picture:
     """Return a line per sampled mapping over axes of energy, latency, compute units, what levels hold and move."""
-    return coordinates_svg(coordinates_figure(sample))
+    return coordinates_svg(coordinates_figure(sample), width_px=width_px)
 
 
 @answers_in_words
-def orders(workload: WorkloadLike, arch: ArchitectureLike) -> Picture:
+def orders(workload: WorkloadLike, arch: ArchitectureLike, *, width_px: int = 860) -> Picture:
     """Return all orders of up to seven loops, in classes of equal traffic; every tensor is held one element at a time
     in the innermost level that may hold it."""
-    return order_svg(order_figure(workload, arch))
+    return order_svg(order_figure(workload, arch), width_px=width_px)
 
 
 @answers_in_words
@@ -339,21 +348,24 @@ def binding(table: SweepTable, across: str | None = None, up: str | None = None,
 
 
 @answers_in_words
-def domain(workload: WorkloadLike, statement: str | None = None, *, tile: tuple[int, int] = (4, 4)) -> Picture:
+def domain(
+    workload: WorkloadLike, statement: str | None = None, *, tile: tuple[int, int] = (4, 4), width_px: int = 860
+) -> Picture:
     """Return the instances of a statement of two loops with dependences, tiles and wavefronts. statement: its name (the
     first, if none is named); tile: instances along each loop."""
     if statement is None and isinstance(workload, Workload):
         statement = workload.statements[0].name
-    return domain_svg(domain_figure(workload, "S" if statement is None else statement, tile=tile))
+    figure = domain_figure(workload, "S" if statement is None else statement, tile=tile)
+    return domain_svg(figure, width_px=width_px)
 
 
 @answers_in_words
-def schedule(schedule: Schedule) -> Picture:
+def schedule(schedule: Schedule, *, width_px: int = 860) -> Picture:
     """Return a schedule as one scattering matrix per statement."""
-    return schedule_svg(schedule_figure(schedule))
+    return schedule_svg(schedule_figure(schedule), width_px=width_px)
 
 
 @answers_in_words
-def dependences(workload: Workload) -> Picture:
+def dependences(workload: Workload, *, width_px: int = 860) -> Picture:
     """Return the statements of a program and the dependences between them, with their distances."""
-    return dependence_graph_svg(dependence_graph(workload))
+    return dependence_graph_svg(dependence_graph(workload), width_px=width_px)

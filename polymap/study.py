@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.checker.check import Verdict as Verdict
     from polymap.costmodel.buffer_bound import BufferCurve as BufferCurve, CurvePoint as CurvePoint
     from polymap.costmodel.closed_form.derivation import formula as formula
     from polymap.costmodel.closed_form.formulas import Formula as Formula
@@ -12,6 +13,7 @@ with lazy(__name__):
         MeasuredRun as MeasuredRun,
         fit_machine as fit_machine,
     )
+    from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays
     from polymap.networks.answer_files import load_result as load_result
     from polymap.networks.buffer_sweep import buffer_curve as buffer_curve
     from polymap.networks.capacity_sweep import (
@@ -29,7 +31,11 @@ with lazy(__name__):
         dataflow as dataflow,
         order as order,
     )
-    from polymap.networks.exploration import LayerAnswer as LayerAnswer, run_question as run_question
+    from polymap.networks.exploration import (
+        LayerAnswer as LayerAnswer,
+        NetworkAnswer as NetworkAnswer,
+        run_question as run_question,
+    )
     from polymap.networks.fusion import GroupAnswer as GroupAnswer, Passing as Passing
     from polymap.networks.fusion_gain import (
         Fusion as Fusion,

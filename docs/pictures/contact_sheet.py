@@ -24,7 +24,7 @@ STENCIL = (
 
 
 def figures() -> Callable[[int], dict[str, str]]:
-    """Return what draws all figures, name -> SVG text, at a width (in pixels; of those that take one)."""
+    """Return what draws all figures, name -> SVG text, at a width in pixels."""
     layer, arch = pm.load_workload(str(EXAMPLES / "my_layer.json")), pm.load_arch(str(EXAMPLES / "my_machine.toml"))
     result = pm.explore(layer, arch, tiles="divide")
     verdict = pm.verify(result.certificate())
@@ -59,12 +59,13 @@ def figures() -> Callable[[int], dict[str, str]]:
     fusion = pm.study.fusion(chain, _one_buffer(), "traffic:DRAM", work_limit=400)
     curve = pm.study.buffer_curve(product, "tutorial3", "SRAM", sizes)
     return lambda width: {
-        "machine": pm.plot.machine(arch),
+        "machine": pm.plot.machine(arch, width_px=width),
         "mapping": pm.plot.mapping(result),
-        "traffic": pm.plot.traffic(result),
+        "traffic": pm.plot.traffic(result, width_px=width),
         "roofline": pm.plot.roofline({"by hand": families["output-stationary"].cost, "best": result}, width_px=width),
         "array": pm.plot.array(result, width_px=width),
         "residency": pm.plot.residency(doubled, width_px=width),
+        "residency of fusion": pm.plot.residency(fusion, width_px=width),
         "fate": pm.plot.fate(result, width_px=width),
         "fate of a verdict": pm.plot.fate(verdict, width_px=width),
         "proof": pm.plot.proof(verdict, width_px=width),
@@ -73,16 +74,16 @@ def figures() -> Callable[[int], dict[str, str]]:
         "cloud": pm.plot.cloud(sample, families, width_px=width),
         "rarity": pm.plot.rarity(sample, result, width_px=width),
         "smoothness": pm.plot.smoothness(few, width_px=width),
-        "coordinates": pm.plot.coordinates(some),
-        "orders": pm.plot.orders(small, "simple3"),
+        "coordinates": pm.plot.coordinates(some, width_px=width),
+        "orders": pm.plot.orders(small, "simple3", width_px=width),
         "tiles": pm.plot.tiles(pairs, width_px=width),
         "winners": pm.plot.winners(winners, width_px=width),
-        "compare": pm.plot.compare(result, families["output-stationary"].cost, ("optimum", "OS")),
+        "compare": pm.plot.compare(result, families["output-stationary"].cost, ("optimum", "OS"), width_px=width),
         "capacity": pm.plot.capacity(sizes_of_rf, width_px=width),
         "sensitivity": pm.plot.sensitivity(sensitivity, width_px=width),
-        "domain": pm.plot.domain(stencil, tile=(2, 3)),
-        "dependences": pm.plot.dependences(chain),
-        "schedule": pm.plot.schedule(pm.Schedule.original(stencil)),
+        "domain": pm.plot.domain(stencil, tile=(2, 3), width_px=width),
+        "dependences": pm.plot.dependences(chain, width_px=width),
+        "schedule": pm.plot.schedule(pm.Schedule.original(stencil), width_px=width),
         "layers": pm.plot.layers(answers[0], width_px=width),
         "layers by machine": pm.plot.layers(answers, width_px=width),
         "layers by dataflow": pm.plot.layers([families], width_px=width),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polymap.formatting import short
-from polymap.report.figures.chart import FOUND, Axis, Frame, head, round_axis, ticks_of
+from polymap.report.figures.chart import FOUND, Axis, Frame, new_chart, round_axis, ticks_of
 from polymap.report.figures.svg import GREY, PAPER, circle, hint, picture, polyline, text
 
 DOCS = Path(__file__).parents[1]
@@ -52,7 +52,8 @@ def points(table: str) -> list[Point]:
 
 def drawn(rows: list[Point]) -> str:
     """Return a panel per series, on one scale of seconds; hollow points ended without a proof."""
-    shapes = head("How the cost of a proof grows", "CPU seconds with start-up (log); hollow: no proof within 30 s")
+    told = "CPU seconds with start-up (log); hollow: no proof within 30 s"
+    shapes = [*new_chart("How the cost of a proof grows", told, 980, high=()).heading]
     for number, series in enumerate(dict.fromkeys(row.series for row in rows)):
         left, top = 90 + 300 * (number % 3), 110 + 230 * (number // 3)
         frame = Frame(left=left, right=left + 220, top=top, bottom=top + 140)

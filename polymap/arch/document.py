@@ -245,7 +245,7 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
     others = tuple(key for key in item if key.startswith("capacity") and key not in _CAPACITIES)
     for key in others:
         what = f"{where}: {key} {shown(item[key])}"
-        hint = "Capacities are given as capacity_bits, capacity_bytes or capacity_words, or with a unit: '512 KiB'."
+        hint = "Write capacity_bits = '512 KiB' (a size with its unit), or a number of capacity_bits, _bytes or _words."
         mistakes.append(Mistake("PM309", what, hint))
     fields = Fields.of(item, where, mistakes, known=(*_LEVEL_FIELDS, *_CAPACITIES, *others))
     shared, reading, writing = (

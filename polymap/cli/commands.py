@@ -344,9 +344,12 @@ def _sweep(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
-    found = [tuple(filter(_matcher(options.topic), names)) for names in (builtin_names(), preset_names())]
-    workloads = [builtin_workload(name) for name in found[0]]
-    machines = [load_arch(name) for name in found[1]]
+    kinds = {"workloads": builtin_names(), "machines": preset_names()}
+    asked = [options.topic] if options.topic in kinds else list(kinds)
+    matches = _matcher("" if options.topic in kinds else options.topic)
+    found = {kind: list(filter(matches, kinds[kind])) for kind in asked}
+    workloads = [builtin_workload(name) for name in found.get("workloads", ())]
+    machines = [load_arch(name) for name in found.get("machines", ())]
     _answer(options, list_document(workloads, machines), lambda: list_text(workloads, machines))
     return ExitCode.ANSWERED
 

@@ -71,6 +71,7 @@ class Column:
     multiplicity: int
     machines: tuple[Architecture, ...]
     order: MachineOrder
+    name: str = ""
     replies: dict[int, Reply] = field(default_factory=dict[int, Reply])
     floors: dict[int, Fraction] = field(default_factory=dict[int, Fraction])
     _found: list[_Found] = field(default_factory=list[_Found])
@@ -217,11 +218,13 @@ class Column:
         return objective_values(self.workload, arch, parse_single(self.objective, arch), cost)[0]
 
 
-def column_of(workload: Workload, multiplicity: int, objective: str, machines: Sequence[Architecture]) -> Column:
-    """Return a column of one or more machines, without replies. Raises OptionError for an objective that some machine
-    does not know."""
+def column_of(
+    workload: Workload, multiplicity: int, objective: str, machines: Sequence[Architecture], name: str = ""
+) -> Column:
+    """Return a column of one or more machines, without replies. name: what tells it from other columns. Raises
+    OptionError for an objective that some machine does not know."""
     goals = [parse_single(objective, arch) for arch in machines]
-    return Column(workload, objective, multiplicity, tuple(machines), machine_order(machines, goals[0]))
+    return Column(workload, objective, multiplicity, tuple(machines), machine_order(machines, goals[0]), name)
 
 
 def _need(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> tuple[int, ...]:

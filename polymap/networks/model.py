@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
+from polymap.formatting import distinct_names
 from polymap.inputs import answers_in_words, expected_text, shown
 from polymap.ir import Brief, Mistake, Shown, Workload, WorkloadError, did_you_mean
 from polymap.workload import builtin_networks, builtin_workload, network_layers
@@ -100,6 +101,13 @@ class Network(Shown):
     left_out_macs: tuple[tuple[str, int], ...] = ()
     returned: frozenset[str] = frozenset()
     repeated: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Tell layers of one name apart: the second one has #2 behind it."""
+        names = distinct_names([each.name for each in self.layers])
+        named = zip(names, self.layers, strict=True)
+        layers = tuple(each if each.name == name else replace(each, name=name) for name, each in named)
+        object.__setattr__(self, "layers", layers)
 
     @property
     def unmapped(self) -> list[Unmapped]:

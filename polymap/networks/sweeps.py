@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from polymap.arch import arch_from_document, arch_to_document
+from polymap.formatting import distinct_names
 from polymap.inputs import answers_in_words, expected_method, is_list, is_table, shown
 from polymap.ir import (
     Architecture,
@@ -155,9 +156,8 @@ def sweep(
     labelled = _told_apart(_machines(machines))
     archs = [arch for _, arch in labelled]
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
-    columns: list[Column] = []
-    if archs:
-        columns = [column_of(layer, count, each, archs) for layer, count in layers for each in objectives]
+    named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
+    columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
     bits = [on_chip_bits(arch) for arch in archs]
     with opened_store(store) as journal:
         run = SweepRun(columns, objectives, bits, options, journal, executor, on_progress)
@@ -223,7 +223,7 @@ def _row(column: Column, index: int, label: object, bits: int | None) -> SweepRo
     is_first = column.order.class_of.index(number) == index
     how = reply.how if is_first or reply.how is not Provenance.SEARCHED else Provenance.NEIGHBOUR
     seconds = reply.seconds if is_first else 0.0
-    head = (column.workload.name, label, reply.status, reply.value, reply.bound, seconds)
+    head = (column.name, label, reply.status, reply.value, reply.bound, seconds)
     told = (bits, column.objective, column.multiplicity, how.value)
     return SweepRow(*head, *told, reply.mapping, column.workload, column.machines[index])
 
@@ -273,13 +273,11 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
 
 def _told_apart(machines: list[tuple[object, Architecture]]) -> list[tuple[object, Architecture]]:
     """Return the machines with labels of their own: the second of a name has #2 behind it."""
-    seen: dict[str, int] = {}
-    found: list[tuple[object, Architecture]] = []
-    for label, arch in machines:
-        text = json.dumps(label, sort_keys=True, default=str)
-        seen[text] = seen.get(text, 0) + 1
-        found.append((label if seen[text] == 1 else f"{label}#{seen[text]}", arch))
-    return found
+    told = [
+        label if isinstance(label, str) else json.dumps(label, sort_keys=True, default=str) for label, _ in machines
+    ]
+    apart = zip(told, distinct_names(told), machines, strict=True)
+    return [(label if name == own else name, arch) for own, name, (label, arch) in apart]
 
 
 def _changed(document: Table[str, Any], values: Table[str, object]) -> tuple[object, Architecture]:

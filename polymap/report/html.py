@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from html import escape
 from importlib.resources import files
 
 Cell = str | int | float | None
-Place = tuple[float, float, str]  # in a picture, and what there is to say there
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,8 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     """Return the document. title: plain text; lead: HTML below it. Nothing is loaded from elsewhere, which the page's
     own policy forbids."""
     own = files("polymap.report")
-    style, script = (own.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    names = ("page.css", "pointer.js", "page.js")
+    style, *scripts = (own.joinpath(name).read_text(encoding="utf-8") for name in names)
     links = "".join(f'<a href="#{each.name}">{escape(each.title)}</a>' for each in sections)
     bodies = "\n".join(
         f'<section id="{each.name}" tabindex="-1"><h2>{escape(each.title)}</h2>\n{each.body}</section>'
@@ -40,7 +39,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
         f'<body><a class="skip" href="#{sections[0].name}">Skip to the answer</a>\n'
         f"<header><h1>{escape(title)}</h1>{lead}<nav>{links}</nav></header>\n<main>\n{bodies}\n</main>\n"
         f"<footer>Keys: 1 to {min(9, len(sections))} jump to a section; Tab reaches tables and code, Enter sorts and "
-        f'opens.</footer>\n<div id="tip" role="status" hidden></div>\n<script>\n{script}</script></body></html>\n'
+        f"opens.</footer>\n<script>\n{''.join(scripts)}</script></body></html>\n"
     )
 
 
@@ -61,16 +60,6 @@ def _cell(value: Cell) -> str:
         return f'<td data-sort="{escape(value)}">{escape(value)}</td>'
     shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
     return f'<td class="number" data-sort="{value}">{shown}</td>'
-
-
-def figure(svg: str, places: Sequence[Place] = ()) -> str:
-    """Return a picture that fits the window. places: points that say something under the pointer."""
-    data = ""
-    if places:
-        points = json.dumps([[round(x, 1), round(y, 1), text] for x, y, text in places]).replace("<", "\\u003c")
-        data = f'<script type="application/json">{points}</script>'
-    opened = f'<figure tabindex="0"{" data-points" if places else ""}>'
-    return f"{opened}{svg}{data}</figure>"
 
 
 def text_block(text: str) -> str:

@@ -10,8 +10,8 @@ from polymap.formatting import exact, percent
 from polymap.inputs import is_table, write_text
 from polymap.ir import PolymapError
 from polymap.networks import NetworkAnswer, SweepTable, share_of
-from polymap.report.figures import layer_bars_figure, layer_bars_svg, machine_svg, machine_text
-from polymap.report.html import Cell, Section, figure, folded, page, paragraphs, table, text_block
+from polymap.report.figures import layer_bars_figure, layer_bars_svg, machine_svg, machine_text, picture_html
+from polymap.report.html import Cell, Section, folded, page, paragraphs, table, text_block
 from polymap.report.machines import binding_figure, binding_svg, machine_front_figure, machine_front_svg
 from polymap.report.networks import answer_text, machine_label, sweep_text
 from polymap.search.problem import unit_of
@@ -20,7 +20,7 @@ from polymap.search.problem import unit_of
 def network_page(answer: NetworkAnswer) -> str:
     """Return the page about a network: totals and what is missing, a bar and a row per layer, the layers' mappings in
     sentences, the machine."""
-    drawn = figure(layer_bars_svg(layer_bars_figure(answer))) if answer.layers else ""
+    drawn = picture_html(layer_bars_svg(layer_bars_figure(answer))) if answer.layers else ""
     head = ("layer", "nodes", "MACs of one", "value of one", "no mapping below", "all nodes", "share, %", "status")
     rows: list[list[Cell]] = []
     for each in answer.layers:
@@ -38,7 +38,9 @@ def network_page(answer: NetworkAnswer) -> str:
         Section("answer", "The answer", text_block(answer_text(answer)) + drawn),
         Section("layers", "Layers", layers),
         Section("why", "Why each layer costs what it costs", told or paragraphs("No layer has a mapping.")),
-        Section("machine", "The machine", figure(machine_svg(answer.arch)) + text_block(machine_text(answer.arch))),
+        Section(
+            "machine", "The machine", picture_html(machine_svg(answer.arch)) + text_block(machine_text(answer.arch))
+        ),
     ]
     value = (
         "no value" if answer.exact is None else f"{answer.objective} {exact(answer.exact)}{unit_of(answer.objective)}"
@@ -68,11 +70,11 @@ def _drawn(found: SweepTable) -> str:
     """Return the pictures that the sweep has: machines with their front, and what binds on a grid of two fields."""
     drawn = ""
     try:
-        drawn += figure(machine_front_svg(machine_front_figure(found)))
+        drawn += picture_html(machine_front_svg(machine_front_figure(found)))
         grid = found.rows[0].machine if found.rows else None
         if is_table(grid) and len(grid) > 1:
             across, up = [str(name) for name in grid][:2]
-            drawn += figure(binding_svg(binding_figure(found, across, up)))
+            drawn += picture_html(binding_svg(binding_figure(found, across, up)))
     except PolymapError as error:
         drawn += paragraphs(f"No further picture: {error.mistakes[0].what}.")
     return drawn

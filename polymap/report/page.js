@@ -14,26 +14,6 @@ for (const table of document.querySelectorAll("table")) {
     table.tBodies[0].append(...rows);
   }));
 }
-// Points of a picture: the nearest one under the pointer says what it is.
-const tip = document.getElementById("tip");
-for (const figure of document.querySelectorAll("figure[data-points]")) {
-  const svg = figure.querySelector("svg");
-  const points = JSON.parse(figure.querySelector("script").textContent);
-  svg.addEventListener("pointermove", event => {
-    const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    let best = null, least = 14 * 14;
-    for (const point of points) {
-      const far = (point[0] - place.x) ** 2 + (point[1] - place.y) ** 2;
-      if (far <= least) { least = far; best = point; }
-    }
-    tip.hidden = best === null;
-    if (best === null) return;
-    tip.textContent = best[2];
-    tip.style.left = Math.max(4, Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8)) + "px";
-    tip.style.top = event.clientY + 16 + "px";
-  });
-  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
-}
 // Digits jump to sections.
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -16,7 +16,6 @@ from polymap.mapping_space import sample_mappings
 from polymap.report.explanation import explain
 from polymap.report.figures import (
     cloud_figure,
-    cloud_places,
     cloud_svg,
     course_figure,
     course_svg,
@@ -27,6 +26,7 @@ from polymap.report.figures import (
     machine_svg,
     machine_text,
     mapping_svg,
+    picture_html,
     proof_figure,
     proof_svg,
     refuted_svg,
@@ -37,7 +37,7 @@ from polymap.report.figures import (
     traffic_figure,
     traffic_svg,
 )
-from polymap.report.html import Cell, Section, figure, folded, page, paragraphs, table, text_block
+from polymap.report.html import Cell, Section, folded, page, paragraphs, table, text_block
 from polymap.report.summary import figures_text, status_text
 from polymap.report.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
@@ -110,14 +110,16 @@ def _answer(answer: Answer) -> Section:
     words = explain(answer.workload, answer.arch, answer.best, answer.cost)
     told = paragraphs(f"{status_text(answer.result)}\n{answer.result.space}")
     if answer.result.front:
-        told += figure(front_svg(answer.result)) + folded("The front as text", text_block(front_text(answer.result)))
+        told += picture_html(front_svg(answer.result)) + folded(
+            "The front as text", text_block(front_text(answer.result))
+        )
         told += paragraphs("What follows is about its first point.")
     return Section("answer", "The answer", told + paragraphs(words) + text_block(figures_text(answer.cost)))
 
 
 def _mapping(answer: Answer) -> Section:
     asked = (answer.workload, answer.arch, answer.best)
-    drawn = figure(mapping_svg(*asked, answer.cost))
+    drawn = picture_html(mapping_svg(*asked, answer.cost))
     plain = text_block(mapping_text(answer.workload, answer.best, answer.arch))
     return Section("mapping", "The mapping", drawn + folded("As text", plain))
 
@@ -139,24 +141,26 @@ def _moves(answer: Answer) -> Section:
     ]
     head = ("level", "energy, pJ", "share, %", "held, bits", "capacity, bits")
     spent = table(head, levels, "Energy, and the most that one instance holds.")
-    pictures = figure(traffic_svg(workload, arch, cost)) + figure(roofline_svg(workload, arch, [("best", cost)]))
+    pictures = picture_html(traffic_svg(workload, arch, cost)) + picture_html(
+        roofline_svg(workload, arch, [("best", cost)])
+    )
     return Section("traffic", "What moves, and what it costs", pictures + moved + spent)
 
 
 def _proof(answer: Answer) -> Section:
     result = answer.result
-    drawn = figure(course_svg(course_figure(result))) if result.history else ""
+    drawn = picture_html(course_svg(course_figure(result))) if result.history else ""
     try:
         certificate = result.certificate()
     except PolymapError as error:
         told = paragraphs(f"There is no certificate. {error.mistakes[0].what[:1].upper()}{error.mistakes[0].what[1:]}.")
-        fates = figure(fate_svg(fate_figure(result))) if result.space.listed is not None else ""
+        fates = picture_html(fate_svg(fate_figure(result))) if result.space.listed is not None else ""
         return Section("proof", "The proof", fates + drawn + told)
     verdict = verify(certificate)
     body = text_block(str(verdict))
     if verdict.reasons:
         data = proof_figure(verdict)
-        body += figure(proof_svg(data)) + figure(refuted_svg(data))
+        body += picture_html(proof_svg(data)) + picture_html(refuted_svg(data))
     if len(certificate) <= TUNING.proof_characters:
         body += folded(f"The certificate ({plural(certificate.count(chr(10)), 'line')})", text_block(certificate))
     told = "Checked while this page was written, by code that shares nothing with the search:"
@@ -171,7 +175,7 @@ def _space(answer: Answer) -> Section:
         data = replace(cloud_figure(sample), marked=(("optimum" if proven else "the answer", *own),))
     except PolymapError as error:
         return Section("space", "The space around it", paragraphs(f"No sample of it: {error}"))
-    drawn = figure(cloud_svg(data), cloud_places(data))
+    drawn = picture_html(cloud_svg(data))
     best = f"{energy(answer.cost.energy_pj)} and {exact(answer.cost.latency_cycles)} cycles"
     told = f"Legal mappings with dividing tiles, each as likely as any other. The answer, marked: {best}."
     return Section("space", "The space around it", drawn + paragraphs(told))
@@ -203,7 +207,7 @@ def _beside(answer: Answer, name: str, mapping: Mapping) -> Section:
     return Section(
         "beside",
         f"Beside it: {name}",
-        figure(side_by_side_svg(data)) + both + folded("As text", text_block(side_by_side_text(data))),
+        picture_html(side_by_side_svg(data)) + both + folded("As text", text_block(side_by_side_text(data))),
     )
 
 
@@ -212,7 +216,7 @@ def _question(answer: Answer) -> Section:
     return Section(
         "question",
         "The question",
-        text_block(workload_text(answer.workload)) + figure(machine_svg(answer.arch)) + plain,
+        text_block(workload_text(answer.workload)) + picture_html(machine_svg(answer.arch)) + plain,
     )
 
 

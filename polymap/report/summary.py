@@ -173,7 +173,7 @@ def run_text(run: CRun) -> str:
 def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:
     """Return the built-in workloads with their loops, and the machines with their levels and fan-outs."""
     if not workloads and not machines:
-        return "no built-in workload or machine has such a name; `polymap list` alone prints all"
+        return "no built-in workload or machine has such a name; `polymap list`, `polymap list machines` print all"
     layers = [
         (workload.name, statement_text(workload.statements[0]), " ".join(f"{d.name}={d.extent}" for d in workload.dims))
         for workload in workloads

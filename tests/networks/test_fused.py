@@ -109,11 +109,11 @@ def plan_names(net: pm.Network) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def separable() -> pm.NetworkAnswer:
+def separable() -> pm.study.NetworkAnswer:
     return pm.explore_network(chain("separable", SEPARABLE), "flat3", tiles="divide", time_limit_s=4, fuse=True)
 
 
-def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separable: pm.NetworkAnswer) -> None:
+def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separable: pm.study.NetworkAnswer) -> None:
     apart = pm.explore_network(separable.network, "flat3", tiles="divide")
     (group,) = separable.groups
     assert separable.unfused == apart.exact == group.apart
@@ -128,7 +128,7 @@ def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separab
     assert pm.simulate(*asked).energy_pj_exact == group.exact  # type: ignore[arg-type]
 
 
-def test_a_proof_over_some_trees_alone_names_them(separable: pm.NetworkAnswer) -> None:
+def test_a_proof_over_some_trees_alone_names_them(separable: pm.study.NetworkAnswer) -> None:
     (group,) = separable.groups
     chains = replace(group.result, status="OPTIMAL", space=replace(group.result.space, name="chains"))
     answer = replace(separable, groups=(replace(group, result=chains),))
@@ -139,7 +139,7 @@ def test_a_proof_over_some_trees_alone_names_them(separable: pm.NetworkAnswer) -
     assert "among" not in str(every)
 
 
-def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) -> None:
+def test_what_stays_on_chip_is_told_in_sentences(separable: pm.study.NetworkAnswer) -> None:
     first, second = separable.passing
     for each, who in ((first, "depthwise to relu: O"), (second, "relu to pointwise: O_2")):
         how = "as a whole" if each.tile == each.shape else f"in tiles of {' x '.join(map(str, each.tile))}"
@@ -284,7 +284,7 @@ def test_traffic_and_latency_are_never_worse_together() -> None:
         assert answer.exact_bound <= answer.exact <= answer.unfused
 
 
-def test_layouts_are_not_chosen_for_what_stays_on_chip(separable: pm.NetworkAnswer) -> None:
+def test_layouts_are_not_chosen_for_what_stays_on_chip(separable: pm.study.NetworkAnswer) -> None:
     with pytest.raises(pm.errors.OptionError, match="PM478"):
         pm.layouts.choose_layouts(separable)
 

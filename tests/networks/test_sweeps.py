@@ -71,6 +71,25 @@ def test_machines_of_one_name_are_told_apart() -> None:
     assert len(table.totals()) == 2
 
 
+def test_workloads_and_layers_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    small, large = pm.matmul(m=8, n=16, k=16), pm.matmul(m=32, n=16, k=16)
+    for store in (None, tmp_path / "runs.sqlite", tmp_path / "runs.sqlite"):
+        table = pm.sweep([small, large], ["flat3"], tiles="divide", store=store)
+        assert [row.workload for row in table.rows] == ["matmul", "matmul#2"]
+        assert str(table).startswith("2 workloads on 1 machine")
+    named = (("fc", small), ("fc", large), ("fc#2", small))
+    net = pm.Network("net", tuple(pm.io.NetworkLayer(name, each, 1) for name, each in named))
+    assert [each.name for each in net.layers] == ["fc", "fc#3", "fc#2"]
+    answer = pm.explore_network(net, "flat3", tiles="divide")
+    path = tmp_path / "answer.json"
+    answer.save(path)
+    assert [each.layer.name for each in pm.load_result(path).layers] == ["fc", "fc#3", "fc#2"]
+    for picture in (pm.plot.layers(answer), pm.plot.layers([answer, answer])):
+        assert all(f">{each.name}<" in picture for each in net.layers)
+    twice = [pm.compare(each, "flat3", ["weight-stationary"]) for each in (small, large)]
+    assert ">matmul#2<" in pm.plot.layers(twice)
+
+
 def _values(table: pm.study.SweepTable) -> list[tuple[object, ...]]:
     return [(row.workload, str(row.machine), row.objective, row.status, row.value, row.bound) for row in table.rows]
 

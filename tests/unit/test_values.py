@@ -49,7 +49,7 @@ def costs() -> pm.Cost:
     return pm.evaluate(GEMM, TWO, MAPPING)
 
 
-def arrays(rows: int = 3) -> pm.CostArrays:
+def arrays(rows: int = 3) -> pm.study.CostArrays:
     return pm.evaluate_many(GEMM, TWO, MAPPING, [[2, 1, 1, 1], [4, 1, 1, 1], [1, 1, 1, 1]][:rows])
 
 

@@ -26,7 +26,6 @@ with lazy(__name__):
     )
     from polymap.report.figures.cloud import (
         cloud_figure as cloud_figure,
-        cloud_places as cloud_places,
         cloud_svg as cloud_svg,
     )
     from polymap.report.figures.coordinates import (
@@ -63,7 +62,11 @@ with lazy(__name__):
         proof_svg as proof_svg,
         refuted_svg as refuted_svg,
     )
-    from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
+    from polymap.report.figures.residency import (
+        fusion_residency as fusion_residency,
+        residency_figure as residency_figure,
+        residency_svg as residency_svg,
+    )
     from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
     from polymap.report.figures.sampled_costs import (
         rarity_figure as rarity_figure,
@@ -80,6 +83,7 @@ with lazy(__name__):
         circle as circle,
         fitted as fitted,
         hint as hint,
+        picture_html as picture_html,
         polyline as polyline,
         rect as rect,
         text as text,

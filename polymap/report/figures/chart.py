@@ -10,10 +10,8 @@ from polymap.formatting import energy, short, size
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.search.problem import unit_of
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
-ONE_LINE_PX = 1 << 20  # wide enough for any heading
 WIDTH_PX = 860  # of charts, unless another width is asked for
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
 _LEAST = 1e-300  # a logarithm needs something
@@ -30,6 +28,8 @@ def unit_text(objective: str) -> Callable[[float], str]:
 
 def unit_after(objective: str) -> str:
     """Return the unit that `unit_text` leaves out, after a space."""
+    from polymap.search.problem import unit_of  # the search is loaded by charts of its values alone
+
     return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
 
 
@@ -240,22 +240,36 @@ class Chart:
         """The frame of a chart that has one."""
         return self.frames[0]
 
+    @property
+    def left(self) -> float:
+        """Where texts begin."""
+        return _begin(self.width)
+
     def picture(
-        self, spoken: str, shapes: Sequence[str], key: Sequence[KeyRow], data: object, *, told: Sequence[str] = ()
+        self,
+        spoken: str,
+        shapes: Sequence[str],
+        key: Sequence[KeyRow],
+        data: object,
+        *,
+        told: Sequence[str] = (),
+        marks: Sequence[svg.Mark] = (),
     ) -> svg.Picture:
-        """Return the picture: heading, shapes, key, and sentences below. spoken: what a screen reader says."""
+        """Return the picture: heading, shapes, key, and sentences below. spoken: what a screen reader says; marks: what
+        a pointer finds in the interactive form."""
         body = self.body
         corner = (body.right + 24, body.top + 10) if self.beside else (16.0, body.bottom + 64)
         keyed, high = _legend(key, corner, self.width - 16, beside=self.beside)
         end = max(body.bottom + 56, corner[1] + high)
         lines = [line for each in told for line in svg.wrapped(each, self.width - 44)]
-        below = [svg.text(28 if self.beside else 16, end + 6 + 17 * n, line) for n, line in enumerate(lines)]
+        below = [svg.text(self.left, end + 6 + 17 * n, line) for n, line in enumerate(lines)]
         return svg.picture(
             self.width,
             end + (17 * len(lines) + 8 if lines else 0),
             spoken,
             (*self.heading, *shapes, *keyed, *below),
             data,
+            marks,
         )
 
 
@@ -325,12 +339,16 @@ def cell_names(frame: Frame, columns: Sequence[str], rows: Sequence[str]) -> lis
 
 def _heading(title: str, told: str, width: int) -> tuple[list[str], float]:
     """Return a title and the line below it, in as many lines as they need, and where the first frame begins."""
-    left = 28.0 if width >= BESIDE_PX else 16.0
+    left = _begin(width)
     large, small = svg.wrapped(title, width - 2 * left, 17), svg.wrapped(told, width - 2 * left)
     shapes = [svg.text(left, 38 + 21 * n, line, size=17, bold=True) for n, line in enumerate(large)]
     base = 38.0 + 21 * len(large)
     shapes += [svg.text(left, base + 16 * n, line, size=12, fill=svg.GREY) for n, line in enumerate(small)]
     return shapes, base + 16 * max(0, len(small) - 1) + 37
+
+
+def _begin(width: float) -> float:
+    return 28.0 if width >= BESIDE_PX else 16.0
 
 
 def checked_width(width_px: object) -> int:
@@ -340,11 +358,6 @@ def checked_width(width_px: object) -> int:
         what = f"width_px is {shown(width_px)}"
         raise OptionError(Mistake("PM120", what, f"Expected an integer of at least {LEAST_PX}."))
     return width
-
-
-def head(title: str, told: str) -> list[str]:
-    """Return a chart's title and the line below it."""
-    return _heading(title, told, ONE_LINE_PX)[0]
 
 
 def stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

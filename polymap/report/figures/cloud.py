@@ -11,7 +11,7 @@ from polymap.ir import Shown, show_as_picture
 from polymap.mapping_space import Sample
 from polymap.networks import Comparison
 from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, round_axis, stairs
-from polymap.report.figures.svg import FORMS, INK, OTHER, Picture, mark, polyline
+from polymap.report.figures.svg import FORMS, INK, OTHER, Mark, Picture, mark, polyline
 
 _DRAWN = 4000  # points that are drawn; front and axes are those of all
 _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"
@@ -59,8 +59,11 @@ def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> Picture:
     x, y = _axes(figure, layout)
     every = max(1, len(figure.points) // _DRAWN)
     shapes = grid(layout.frame, x, y, short, energy)
+    marks = list[Mark]()
     for fits in (False, True):
         chosen = [point for point in figure.points[::every] if point[2] == fits]
+        told = "fits the machine" if fits else "does not fit"
+        marks += [(_told(a, b, told), ((x.place(a), y.place(b)),)) for a, b, _ in chosen]
         dots = "".join(f"M{x.place(a):.1f},{y.place(b):.1f}h0" for a, b, _ in chosen)
         colour, width = (_FITS, 3) if fits else (_TOO_LARGE, 1.6)
         shapes.append(f'<path d="{dots}" stroke="{colour}" stroke-width="{width}" stroke-linecap="round" fill="none"/>')
@@ -68,17 +71,15 @@ def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> Picture:
     shapes.append(polyline(stairs(front), stroke=INK, width=1.6))
     for name, cycles, pj, _ in sorted(figure.marked, key=lambda each: each[0] != "optimum"):
         form, colour = FORMS.get(name, OTHER)
-        shapes += mark(form, x.place(cycles), y.place(pj), colour)
+        place = x.place(cycles), y.place(pj)
+        shapes += mark(form, *place, colour)
+        marks.append((_told(cycles, pj, f"best known {name}"), (place,)))
     shapes += [layout.frame.across(log_word("latency, cycles", x)), layout.frame.up(log_word("energy", y))]
-    return layout.picture(f"Energy against latency: {figure.title}", shapes, _key(figure), figure)
+    return layout.picture(f"Energy against latency: {figure.title}", shapes, _key(figure), figure, marks=marks)
 
 
-def cloud_places(figure: CloudFigure) -> tuple[tuple[float, float, str], ...]:
-    """Return where each mapping and each family is drawn, (x, y) in the picture, and what there is to say of it."""
-    x, y = _axes(figure, _layout(figure, WIDTH_PX))
-    told = [(a, b, "fits the machine" if fits else "does not fit") for a, b, fits in figure.points]
-    told += [(a, b, f"best known {name}") for name, a, b, _ in figure.marked]
-    return tuple((x.place(a), y.place(b), f"{energy(b)}, {short(a)} cycles: {what}") for a, b, what in told)
+def _told(cycles: float, pj: float, what: str) -> str:
+    return f"{energy(pj)}, {short(cycles)} cycles: {what}"
 
 
 def _layout(figure: CloudFigure, width_px: int) -> Chart:

@@ -10,15 +10,16 @@ from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Workload, show_as_picture
 from polymap.mapping_space import Sample
-from polymap.report.figures.chart import FOUND, head
+from polymap.report.figures.chart import FOUND, WIDTH_PX, Axis, Frame, new_chart
 from polymap.report.figures.svg import (
     GREY,
     INK,
     PAPER,
+    Mark,
     Picture,
+    fitted,
     hint,
     line,
-    picture,
     polyline,
     rect,
     text,
@@ -28,7 +29,7 @@ from polymap.report.figures.svg import (
 )
 from polymap.schedules import view_of
 
-_TOP, _BOTTOM, _APART = 90.0, 390.0, 104.0
+_APART = 44.0
 _CLEAR = 'fill-opacity="0.8"'
 _BYTES = (8.0, 16.0)  # marks at 1 B, 16 B, 256 B, 4 KiB, ...
 
@@ -101,41 +102,52 @@ def _units(workload: Workload, mapping: Mapping) -> int:
     return prod(each.trips for each in view_of(workload.extents(), mapping).loops if isinstance(each.node, Spatial))
 
 
-def coordinates_svg(figure: CoordinatesFigure) -> Picture:
-    """Return an axis each, side by side, and a line per mapping, the cheapest darkest and in front, grey where it does
-    not fit; what a line is of is said under the pointer."""
+def coordinates_svg(figure: CoordinatesFigure, *, width_px: int = WIDTH_PX) -> Picture:
+    """Return an axis each, one below the other, and a line per mapping from the first to the last, the cheapest darkest
+    and in front, grey where it does not fit; what a line is of is said under the pointer."""
     figure = expected_kind(figure, CoordinatesFigure, "the figure")
-    width = max(640.0, 90.0 + _APART * len(figure.axes))
-    xs = [60.0 + _APART * (number + 0.5) for number in range(len(figure.axes))]
-    ends = [(axis.place(axis.marks[0][0]), axis.place(axis.marks[-1][0])) for axis in figure.axes]
-    places = [axis.places() for axis in figure.axes]
-    heights = [
-        [_BOTTOM - (_BOTTOM - _TOP) * (value - low) / ((high - low) or 1.0) for value in column]
-        for column, (low, high) in zip(places, ends, strict=True)
-    ]
-    shapes: list[str] = head("Mappings over all axes", figure.title)
+    high = _APART * (len(figure.axes) - 1)
+    told = "logarithmic axes; dark: little energy; grey: does not fit"
+    layout = new_chart("Mappings over all axes", figure.title, width_px, left=122, right=24, high=(high,), key=20)
+    frame = layout.frame
+    ys = [frame.top + _APART * number for number in range(len(figure.axes))]
+    scales = [Axis(axis.place(axis.marks[0][0]), axis.place(axis.marks[-1][0]), *_ends(frame)) for axis in figure.axes]
+    places = [[scale.place(value) for value in axis.places()] for axis, scale in zip(figure.axes, scales, strict=True)]
+    shapes, marks = list[str](), list[Mark]()
     fits = figure.axes[-1].values
     order = sorted(range(len(fits)), key=lambda number: (fits[number], -places[0][number]))
     first = fits.count(0.0)  # the mappings that do not fit come first, all others above them
     for rank, number in enumerate(order):
         share = (rank - first + 1) / max(1, len(order) - first)
         colour = tint(FOUND, 0.12 + 0.88 * share**2) if rank >= first else tint(GREY, 0.25)
-        corners = [(x, column[number]) for x, column in zip(xs, heights, strict=True)]
-        told = ", ".join(f"{axis.name} {axis.values[number]:.4g}" for axis in figure.axes)
-        shapes.append(hint([polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], told))
-    for x, axis, (low, high) in zip(xs, figure.axes, ends, strict=True):
-        shapes.append(line(x, _TOP, x, _BOTTOM, stroke=INK))
-        for value, words in axis.marks:
-            y = _BOTTOM - (_BOTTOM - _TOP) * (axis.place(value) - low) / ((high - low) or 1.0)
-            paper = rect(x - 10 - text_width(words, 10), y - 6, text_width(words, 10) + 5, 13, fill=PAPER, more=_CLEAR)
-            words_ = text(x - 7, y + 4, words, size=10, anchor="end")
-            shapes += [line(x - 4, y, x, y, stroke=INK), paper, words_]
-        for row, words in enumerate(wrapped(axis.name, _APART - 12, 11)):
-            shapes.append(text(x, _BOTTOM + 22 + 14 * row, words, size=11, anchor="middle"))
-    shapes.append(
-        text(28, _BOTTOM + 74, "logarithmic axes; dark: little energy; grey: does not fit", size=11.5, fill=GREY)
-    )
-    return picture(width, _BOTTOM + 92, f"Mappings over all axes: {figure.title}", shapes, figure)
+        corners = tuple((column[number], y) for y, column in zip(ys, places, strict=True))
+        words = ", ".join(f"{axis.name} {axis.values[number]:.4g}" for axis in figure.axes)
+        shapes.append(hint([polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], words))
+        marks.append((words, corners))
+    for y, axis, scale in zip(ys, figure.axes, scales, strict=True):
+        shapes += _axis(axis, scale, y, frame)
+    return layout.picture(f"Mappings over all axes: {figure.title}", shapes, (), figure, told=(told,), marks=marks)
+
+
+def _ends(frame: Frame) -> tuple[float, float]:
+    return frame.left + 12, frame.right
+
+
+def _axis(axis: Coordinate, scale: Axis, y: float, frame: Frame) -> list[str]:
+    """Return an axis with its name at the left and its marks below; those that would touch are left out."""
+    shapes, end = [line(*(scale.start, y), *(scale.end, y), stroke=INK)], -100.0
+    names = wrapped(axis.name, frame.left - 16, 11)
+    for row, words in enumerate(names):
+        base = y + 4 + 14 * (row - (len(names) - 1) / 2)
+        shapes.append(text(frame.left - 4, base, fitted(words, frame.left - 8, 11), size=11, anchor="end"))
+    for value, words in axis.marks:
+        x, wide = scale.place(axis.place(value)), text_width(words, 10)
+        shapes.append(line(x, y - 3, x, y + 3, stroke=INK))
+        if x - wide / 2 > end:
+            end = x + wide / 2 + 4
+            shapes.append(rect(x - wide / 2 - 2, y + 4, wide + 4, 13, fill=PAPER, more=_CLEAR))
+            shapes.append(text(x, y + 14, words, size=10, anchor="middle"))
+    return shapes
 
 
 show_as_picture(CoordinatesFigure, coordinates_svg)

@@ -16,15 +16,14 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report.figures.chart import head
-from polymap.report.figures.svg import GREY, Picture, circle, hint, line, picture, rect, text
+from polymap.report.figures.chart import WIDTH_PX, cell_chart
+from polymap.report.figures.svg import GREY, Picture, circle, fitted, hint, line, rect, text, text_width
 from polymap.resolve import WorkloadLike, workload_of
 from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
 
 _STEP, _RADIUS = 34.0, 6.0
-_LEFT, _TOP, _ASIDE = 76.0, 142.0, 46.0
-_NARROW = 430.0  # room for the title
+_LEFT = 66.0
 _COLOURS = ("#2f6fde", "#df8213", "#0d9373", "#8a5cd6")
 _MOST_POINTS = 10_000
 _MOST_WALKED = 1_000_000
@@ -135,78 +134,91 @@ def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
         yield instance, found[instance]
 
 
-def domain_svg(figure: DomainFigure) -> Picture:
+def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the figure: the first loop downwards, the second to the right; colours are wavefronts, boxes tiles."""
     figure = expected_kind(figure, DomainFigure, "the figure")
-    high = max(i for i, _ in figure.points), max(j for _, j in figure.points)
-    right, bottom = _at(*high)[0], _at(*high)[1]
+    rows, columns = (1 + max(point[loop] for point in figure.points) for loop in (0, 1))
     steps = max(figure.wavefronts) + 1
-    shapes = [
-        *head(figure.title, f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}: colours"),
-        text(28, 77, "arrows: dependences; boxes: tiles", fill=GREY),
-        *_axes(figure.loops, high),
-        *_boxes(figure),
-        *_arrows(figure),
-    ]
+    told = f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}: colours; arrows: dependences; "
+    cells = (columns, rows)
+    layout, step = cell_chart(figure.title, f"{told}boxes: tiles", width_px, cells, left=_LEFT, side=_STEP, key=20)
+    raster = _Raster(layout.frame.left + step / 2, layout.frame.top + step / 2, step)
+    shapes = [*_axes(figure.loops, (rows - 1, columns - 1), raster), *_boxes(figure, raster), *_arrows(figure, raster)]
     names = figure.loops
     for (i, j), front, tile in zip(figure.points, figure.wavefronts, figure.tiles, strict=True):
-        x, y = _at(i, j)
         words = f"{names[0]} = {i}, {names[1]} = {j}: wavefront {front}, tile ({tile[0]}, {tile[1]})"
-        shapes.append(hint([circle(x, y, _RADIUS, fill=_COLOURS[front % len(_COLOURS)])], words))
-    return picture(max(right + _ASIDE, _NARROW), bottom + _ASIDE, figure.title, shapes, figure)
+        shapes.append(hint([circle(*raster.at(i, j), raster.radius, fill=_COLOURS[front % len(_COLOURS)])], words))
+    return layout.picture(figure.title, shapes, (), figure)
 
 
-def _axes(loops: tuple[str, str], high: tuple[int, int]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Raster:
+    """Where instances stand: the first one's centre, and how far the next are."""
+
+    left: float
+    top: float
+    step: float
+
+    @property
+    def radius(self) -> float:
+        """Of an instance."""
+        return self.step * _RADIUS / _STEP
+
+    def at(self, i: int, j: int) -> tuple[float, float]:
+        """Return the centre of an instance: (x, y)."""
+        return self.left + j * self.step, self.top + i * self.step
+
+
+def _axes(loops: tuple[str, str], high: tuple[int, int], raster: _Raster) -> Iterator[str]:
     """Yield names and numbers of both loops."""
-    left, top = _LEFT - 24, _TOP - 24
-    yield text(28, top + 4, f"{loops[0]} \u2193", fill=GREY)
-    yield text(_LEFT - 4, top - 12, f"{loops[1]} \u2192", fill=GREY)
-    for j in range(0, high[1] + 1, _every(high[1])):
-        yield text(_at(0, j)[0], top + 4, str(j), size=11, fill=GREY, anchor="middle")
-    for i in range(0, high[0] + 1, _every(high[0])):
-        yield text(left, _at(i, 0)[1] + 4, str(i), size=11, fill=GREY, anchor="end")
+    left, top = raster.left - raster.step / 2 - 8, raster.top - raster.step / 2 - 8
+    yield text(12, raster.top + 4, fitted(f"{loops[0]} \u2193", left - 16 - text_width(str(high[0]), 11)), fill=GREY)
+    yield text(12, top, fitted(f"{loops[1]} \u2192", left - 12), fill=GREY)
+    for j in range(0, high[1] + 1, _every(high[1], raster.step)):
+        yield text(raster.at(0, j)[0], top, str(j), size=11, fill=GREY, anchor="middle")
+    for i in range(0, high[0] + 1, _every(high[0], raster.step)):
+        yield text(left, raster.at(i, 0)[1] + 4, str(i), size=11, fill=GREY, anchor="end")
 
 
-def _every(last: int) -> int:
-    """Return between which numbers of an axis there are how many steps: at most about twenty numbers."""
-    return next(step for power in range(9) for step in (10**power, 2 * 10**power, 5 * 10**power) if last <= 20 * step)
+def _every(last: int, step: float) -> int:
+    """Return between which numbers of an axis there are how many steps: at most about twenty numbers, of which none
+    touches another."""
+    least = max(last / 20, (text_width(str(last), 11) + 6) / step)
+    return next(each for power in range(9) for each in (10**power, 2 * 10**power, 5 * 10**power) if each >= least)
 
 
-def _boxes(figure: DomainFigure) -> Iterator[str]:
+def _boxes(figure: DomainFigure, raster: _Raster) -> Iterator[str]:
     members: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for point, tile in zip(figure.points, figure.tiles, strict=True):
         members.setdefault(tile, []).append(point)
+    around = raster.step * 14 / _STEP
     for inside in members.values():
-        x, y = _at(min(i for i, _ in inside), min(j for _, j in inside))
-        right, bottom = _at(max(i for i, _ in inside), max(j for _, j in inside))
-        yield rect(x - 14, y - 14, right - x + 28, bottom - y + 28, fill="none", stroke=GREY, round_by=4)
+        x, y = raster.at(min(i for i, _ in inside), min(j for _, j in inside))
+        right, bottom = raster.at(max(i for i, _ in inside), max(j for _, j in inside))
+        size = right - x + 2 * around, bottom - y + 2 * around
+        yield rect(x - around, y - around, *size, fill="none", stroke=GREY, round_by=around * 2 / 7)
 
 
-def _arrows(figure: DomainFigure) -> Iterator[str]:
+def _arrows(figure: DomainFigure, raster: _Raster) -> Iterator[str]:
     known = set(figure.points)
     for i, j in figure.points:
         for di, dj in figure.arrows:
             if (i + di, j + dj) in known:
-                yield from _arrow(_at(i, j), _at(i + di, j + dj))
+                yield from _arrow(raster.at(i, j), raster.at(i + di, j + dj), raster.radius)
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Iterator[str]:
-    """Yield a line from disc to disc and its head."""
+def _arrow(start: tuple[float, float], end: tuple[float, float], radius: float) -> Iterator[str]:
+    """Yield a line from disc to disc and its head, which is as long as a disc is wide from its centre."""
     (x, y), (right, below) = start, end
     length = hypot(right - x, below - y)
-    if length <= 2 * _RADIUS:
+    if length <= 2 * radius:
         return
-    u, v = (right - x) / length, (below - y) / length
-    tip = right - u * (_RADIUS + 1), below - v * (_RADIUS + 1)
-    neck = tip[0] - 6 * u, tip[1] - 6 * v
-    yield line(x + u * _RADIUS, y + v * _RADIUS, *neck, stroke=GREY)
-    corners = (tip, (neck[0] - 3 * v, neck[1] + 3 * u), (neck[0] + 3 * v, neck[1] - 3 * u))
+    u, v = (right - x) / length * radius, (below - y) / length * radius
+    tip = right - u * 7 / 6, below - v * 7 / 6
+    neck = tip[0] - u, tip[1] - v
+    yield line(x + u, y + v, *neck, stroke=GREY)
+    corners = (tip, (neck[0] - v / 2, neck[1] + u / 2), (neck[0] + v / 2, neck[1] - u / 2))
     yield f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="{GREY}"/>'
-
-
-def _at(i: int, j: int) -> tuple[float, float]:
-    """Return where an instance stands: (x, y)."""
-    return _LEFT + j * _STEP, _TOP + i * _STEP
 
 
 show_as_picture(DomainFigure, domain_svg)

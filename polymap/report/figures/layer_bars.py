@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from polymap.formatting import percent, plural, times
+from polymap.formatting import distinct_names, percent, plural, times
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
 from polymap.networks import Comparison, LayerAnswer, NetworkAnswer
@@ -100,7 +100,7 @@ def layer_matrix(answers: Sequence[NetworkAnswer]) -> LayerMatrix:
     first = answers[0]
     names = tuple(each.layer.name for each in first.layers)
     cells = tuple(tuple(_bar_of(each.layers[row], first.objective) for each in answers) for row, _ in enumerate(names))
-    machines = tuple(each.arch.name for each in answers)
+    machines = distinct_names([each.arch.name for each in answers])
     return LayerMatrix(f"{first.network.name}: {first.objective} by machine", first.objective, machines, names, cells)
 
 
@@ -111,10 +111,9 @@ def dataflow_matrix(comparisons: Sequence[Comparison]) -> LayerMatrix:
         what = f"{plural(len(comparisons), 'comparison')} of {plural(len(kinds), 'kind')} of machines and dataflows"
         raise OptionError(Mistake("PM120", what, "Expected comparisons on one machine of the same dataflows."))
     objective, machine, families = kinds.pop()
-    layers = tuple(each.workload.name for each in comparisons)
-    cells = tuple(
-        tuple(LayerBar(each.workload.name, one.value, 1, one.status) for one in each.members) for each in comparisons
-    )
+    layers = distinct_names([each.workload.name for each in comparisons])
+    named = zip(layers, comparisons, strict=True)
+    cells = tuple(tuple(LayerBar(name, one.value, 1, one.status) for one in each.members) for name, each in named)
     return LayerMatrix(f"{machine}: {objective} by dataflow", objective, families, layers, cells, "dataflow")
 
 

@@ -9,10 +9,12 @@ from math import prod
 from polymap.formatting import exact, short, size, table
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
+from polymap.report.figures.chart import WIDTH_PX, checked_width, new_chart
 from polymap.resolve import ArchitectureLike, arch_of
 
 HEAD = ("machine", "instances", "capacity", "word", "read pJ", "write pJ", "bits/cycle", "holds")
 BOX_WIDTH, BOX_HEIGHT, ARROW = 430, 56, 44
+DEARNESS_PX = 100  # room at the right of the boxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +46,46 @@ def machine_text(arch: Architecture) -> str:
     return "\n".join(lines)
 
 
-def machine_svg(arch: ArchitectureLike) -> svg.Picture:
+def machine_svg(arch: ArchitectureLike, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the machine as SVG: a box per level (its dearness is the bar at the right), arrows where it fans out."""
     arch = arch_of(arch)
+    told = f"{exact(_units(arch))} × {arch.compute.name}, {exact(arch.compute.per_cycle)} per cycle each"
+    needed = 2 * 28 + BOX_WIDTH + DEARNESS_PX
+    layout = new_chart(arch.name, told, min(checked_width(width_px), needed), high=())
+    left, y = layout.left, layout.body.top - 4
+    column = _Column(left, min(float(BOX_WIDTH), layout.width - 2 * left - DEARNESS_PX), layout.width - left)
     dearest = max([_pj_per_bit(level) for level in arch.levels] + [_compute_per_bit(arch)])
-    y, shapes = 84.0, [
-        svg.text(28, 38, arch.name, size=17, bold=True),
-        svg.text(28, 59, f"{exact(_units(arch))} × {arch.compute.name}, {exact(arch.compute.per_cycle)} per cycle each",
-                 size=12, fill=svg.GREY),
-        svg.text(28 + BOX_WIDTH + 34, 59, "pJ per bit", size=11, fill=svg.GREY),
-    ]  # fmt: skip
+    shapes = [svg.text(column.right - 62, y - 8, "pJ per bit", size=11, fill=svg.GREY)]
     previous: MemoryLevel | Fanout | ComputeUnit | None = None
     for row in machine_rows(arch):
         match row.node:
             case Fanout():
-                fan = _fan(row.node, y, joined=isinstance(previous, Fanout))
+                fan, high = _fan(row.node, y, column, joined=isinstance(previous, Fanout))
                 shapes.append(svg.hint(fan, ", ".join(filter(None, _cells(row))).strip()))
-                y += ARROW - (10 if isinstance(previous, Fanout) else 0)
+                y += high
             case MemoryLevel() | ComputeUnit():
                 if previous is not None and not isinstance(previous, Fanout):
-                    shapes.append(_wire(y, y + 14))
+                    shapes.append(_wire(y, y + 14, column))
                     y += 14
-                shapes.append(svg.hint(_box(row, y), ", ".join(filter(None, _cells(row)))))
-                shapes += _dearness(row.node, y, dearest)
-                y += BOX_HEIGHT
+                box, high = _box(row, y, column)
+                shapes.append(svg.hint(box, ", ".join(filter(None, _cells(row)))))
+                shapes += _dearness(row.node, y, column, dearest)
+                y += high
         previous = row.node
-    return svg.picture(28 + BOX_WIDTH + 34 + 150 + 24, y + 24, f"Machine {arch.name}", shapes, arch)
+    return svg.picture(layout.width, y + 24, f"Machine {arch.name}", (*layout.heading, *shapes), arch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The boxes below one another: where they begin, how wide they are, and where the picture ends."""
+
+    left: float
+    wide: float
+    right: float
+
+    @property
+    def middle(self) -> float:
+        return self.left + self.wide / 2
 
 
 def _cells(row: MachineRow) -> tuple[str, ...]:
@@ -129,58 +145,69 @@ def _compute_per_bit(arch: Architecture) -> Fraction:
     return arch.compute.pj / (arch.levels[-1].word_bits if arch.levels else 8)
 
 
-def _box(row: MachineRow, y: float) -> list[str]:
-    """Return a level or the compute unit; where there are many, more boxes behind it."""
+def _box(row: MachineRow, y: float, column: _Column) -> tuple[list[str], float]:
+    """Return a level or the compute unit, and its height; where there are many, another box behind it."""
     node, is_level = row.node, isinstance(row.node, MemoryLevel)
     fill, edge, ink = ("#eef4fd", "#9dbff2", "#17427f") if is_level else (svg.INK, svg.INK, svg.PAPER)
-    shapes = [
-        svg.rect(28 + step, y - step, BOX_WIDTH, BOX_HEIGHT, fill=fill, stroke=edge, round_by=8, more='opacity="0.55"')
-        for step in ((8, 4) if row.instances > 1 else ())
-    ]
-    shapes.append(svg.rect(28, y, BOX_WIDTH, BOX_HEIGHT, fill=fill, stroke=edge, round_by=8))
-    many = f"× {exact(row.instances)}" if row.instances > 1 else ""
-    shapes.append(svg.text(44, y + 24, node.name, size=14, fill=ink, bold=True))
-    shapes.append(svg.text(28 + BOX_WIDTH - 16, y + 24, many, size=13, fill=ink, bold=True, anchor="end"))
     if isinstance(node, MemoryLevel):
         held = "" if node.holds is None else f" · {_holds(node)}"
         capacity = "unlimited capacity" if node.capacity_bits is None else size(node.capacity_bits)
         words = f"{capacity}{held} · {_bandwidth(node)} {'bits per cycle' if _is_limited(node) else 'bandwidth'}"
-        shapes.append(svg.text(44, y + 43, svg.fitted(words, BOX_WIDTH - 32, 11.5), size=11.5, fill=svg.GREY))
-    elif isinstance(node, ComputeUnit):
-        shapes.append(svg.text(44, y + 43, f"{exact(node.pj)} pJ per statement instance", size=11.5, fill="#d1d5db"))
-    return shapes
+    else:
+        assert isinstance(node, ComputeUnit), "a fan-out has no box"
+        words = f"{exact(node.pj)} pJ per statement instance"
+    lines = svg.wrapped(words, column.wide - 32, 11.5)
+    high = BOX_HEIGHT + 15.0 * (len(lines) - 1)
+    shapes = [
+        svg.rect(column.left + step, y - step, column.wide, high, fill=fill, stroke=edge, round_by=8,
+                 more='opacity="0.55"')
+        for step in ((4,) if row.instances > 1 else ())
+    ]  # fmt: skip
+    shapes.append(svg.rect(column.left, y, column.wide, high, fill=fill, stroke=edge, round_by=8))
+    many = f"× {exact(row.instances)}" if row.instances > 1 else ""
+    room = column.wide - 40 - svg.text_width(many, 13)
+    shapes.append(svg.text(column.left + 16, y + 24, svg.fitted(node.name, room, 14), size=14, fill=ink, bold=True))
+    shapes.append(svg.text(column.left + column.wide - 16, y + 24, many, size=13, fill=ink, bold=True, anchor="end"))
+    grey = svg.GREY if is_level else "#d1d5db"
+    shapes += [svg.text(column.left + 16, y + 43 + 15 * n, each, size=11.5, fill=grey) for n, each in enumerate(lines)]
+    return shapes, high
 
 
 def _is_limited(level: MemoryLevel) -> bool:
     return _bandwidth(level) != "unlimited"
 
 
-def _wire(start: float, end: float) -> str:
-    return svg.line(28 + BOX_WIDTH / 2, start, 28 + BOX_WIDTH / 2, end, stroke=svg.FAINT, width=1.5)
+def _wire(start: float, end: float, column: _Column) -> str:
+    return svg.line(column.middle, start, column.middle, end, stroke=svg.FAINT, width=1.5)
 
 
-def _fan(fanout: Fanout, y: float, *, joined: bool) -> list[str]:
-    """Return the spread below a level: lines from one point to many, named with size and policies."""
-    middle, height = 28 + BOX_WIDTH / 2, ARROW - (10 if joined else 0)
+def _fan(fanout: Fanout, y: float, column: _Column, *, joined: bool) -> tuple[list[str], float]:
+    """Return the spread below a level, named with size and policies, and its height."""
     label = f"{fanout.name} × {fanout.size:,}"
+    half = svg.text_width(label, 12) / 2
+    start = column.middle + half + 20
+    lines = svg.wrapped(_policy(fanout), column.right - start, 10.5)
+    height = max(ARROW - (10.0 if joined else 0.0), 13.0 * len(lines) + 10)
     base = y + height / 2 + 4
+    first = base - 6.5 * (len(lines) - 1)
     return [
-        _wire(y, y + height),
-        svg.rect(middle - svg.text_width(label, 12) / 2 - 10, base - 15, svg.text_width(label, 12) + 20, 21,
+        _wire(y, y + height, column),
+        svg.rect(column.middle - half - 10, base - 15, 2 * half + 20, 21,
                  fill=svg.PARALLEL_PAPER, stroke=svg.tint(svg.PARALLEL, 0.4), round_by=10),
-        svg.text(middle, base, label, size=12, fill=svg.PARALLEL, bold=True, anchor="middle"),
-        svg.text(middle + svg.text_width(label, 12) / 2 + 20, base, _policy(fanout), size=10.5, fill=svg.FAINT),
-    ]  # fmt: skip
+        svg.text(column.middle, base, label, size=12, fill=svg.PARALLEL, bold=True, anchor="middle"),
+        *(svg.text(start, first + 13 * n, each, size=10.5, fill=svg.FAINT) for n, each in enumerate(lines)),
+    ], height  # fmt: skip
 
 
-def _dearness(node: MemoryLevel | ComputeUnit, y: float, dearest: Fraction) -> list[str]:
+def _dearness(node: MemoryLevel | ComputeUnit, y: float, column: _Column, dearest: Fraction) -> list[str]:
     """Return the bar that says what a bit costs here, next to the dearest one."""
     if isinstance(node, ComputeUnit) or not dearest:
         return []
-    value, x = _pj_per_bit(node), 28 + BOX_WIDTH + 34
-    width = max(2.0, 90 * float(value / dearest))
-    note = f"{short(value)}"
+    value, note = _pj_per_bit(node), short(_pj_per_bit(node))
+    start = column.left + column.wide + 24
+    room = column.right - start - svg.text_width("0.0001", 11.5) - 7
+    width = max(2.0, room * float(value / dearest))
     return [
-        svg.rect(x, y + 18, width, 18, fill="#e4572e", round_by=3),
-        svg.text(x + width + 7, y + 32, note, size=11.5),
+        svg.rect(start, y + 18, width, 18, fill="#e4572e", round_by=3),
+        svg.text(start + width + 7, y + 32, note, size=11.5),
     ]

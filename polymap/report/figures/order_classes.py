@@ -19,12 +19,12 @@ from polymap.ir import (
     Temporal,
     show_as_picture,
 )
-from polymap.report.figures.chart import head
-from polymap.report.figures.svg import GREY, Picture, hint, picture, rect, text
+from polymap.report.figures.chart import WIDTH_PX, new_chart
+from polymap.report.figures.svg import GREY, Picture, hint, picture, rect, text, wrapped
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
-_CELL, _ROW = 20.0, 20
+_CELL = 20.0
 _MOST = 7  # loops: 5,040 orders
 
 
@@ -83,31 +83,36 @@ def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
     return OrderFigure(f"{workload.name}: {orders} orders of the loops, {kinds} of traffic", tuple(found))
 
 
-def order_svg(figure: OrderFigure) -> Picture:
-    """Return one square per order, in a block per class; each class also has its number."""
+def order_svg(figure: OrderFigure, *, width_px: int = WIDTH_PX) -> Picture:
+    """Return one square per order, in a block per class below what its orders move."""
     figure = expected_kind(figure, OrderFigure, "the figure")
-    shapes: list[str] = head("Many orders, few behaviours", figure.title)
-    top = 92.0
+    layout = new_chart("Many orders, few behaviours", figure.title, width_px, high=())
+    left, top, shapes = layout.left, layout.body.top - 6, list[str]()
+    room = layout.width - 2 * left
+    columns = int(room // _CELL)
     for number, each in enumerate(figure.classes):
-        colour = _COLOURS[number % len(_COLOURS)]
-        shapes += _block(each.orders, 28, top, colour)
-        left = 28 + _ROW * _CELL + 28
-        shapes.append(
-            text(left, top + 13, f"class {number + 1}: {plural(len(each.orders), 'order')}", size=13, bold=True)
-        )
-        moved = "   ".join(f"{tensor} {exact(elements)}" for tensor, elements in each.moved)
-        shapes.append(text(left, top + 31, f"{moved}   in all {exact(each.total)}", size=12))
-        shapes.append(text(left, top + 48, f"such as {' '.join(each.orders[0])}", size=11.5, fill=GREY, mono=True))
-        top += max(64.0, _CELL * (-(-len(each.orders) // _ROW)) + 18)
+        name = f"class {number + 1}: {plural(len(each.orders), 'order')}"
+        moved = ", ".join(f"{tensor} {exact(elements)}" for tensor, elements in each.moved)
+        shapes.append(text(left, top, name, size=13, bold=True))
+        for words in wrapped(f"{moved}; in all {exact(each.total)}", room):
+            top += 18
+            shapes.append(text(left, top, words, size=12))
+        for words in wrapped(f"such as {' '.join(each.orders[0])}", room, 11.5, mono=True):
+            top += 17
+            shapes.append(text(left, top, words, size=11.5, fill=GREY, mono=True))
+        shapes += _block(each.orders, columns, (left, top + 9), _COLOURS[number % len(_COLOURS)])
+        top += 9 + _CELL * -(-len(each.orders) // columns) + 30
     words = "Elements that enter (of the output: leave) storage of one element per tensor, re-reads of sums aside."
-    shapes.append(text(28, top + 8, words, size=12, fill=GREY))
-    return picture(860, top + 28, figure.title, shapes, figure)
+    for line in wrapped(words, room):
+        shapes.append(text(left, top, line, size=12, fill=GREY))
+        top += 16
+    return picture(layout.width, top + 8, figure.title, (*layout.heading, *shapes), figure)
 
 
-def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> list[str]:
+def _block(orders: Sequence[tuple[str, ...]], columns: int, corner: tuple[float, float], colour: str) -> list[str]:
     cells: list[str] = []
     for place, order in enumerate(orders):
-        x, y = left + _CELL * (place % _ROW), top + _CELL * (place // _ROW)
+        x, y = corner[0] + _CELL * (place % columns), corner[1] + _CELL * (place // columns)
         cells.append(hint([rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3)], " ".join(order)))
     return cells
 

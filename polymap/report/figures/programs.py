@@ -11,11 +11,26 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report.figures.svg import GREY, INK, PAPER, RULE, Picture, hint, line, picture, rect, text, text_width
+from polymap.report.figures.chart import WIDTH_PX, new_chart
+from polymap.report.figures.svg import (
+    GREY,
+    INK,
+    PAPER,
+    RULE,
+    Picture,
+    fitted,
+    hint,
+    line,
+    picture,
+    rect,
+    text,
+    text_width,
+    wrapped,
+)
 from polymap.schedules import ScatteringMatrix, Schedule, scattering_matrices
 from polymap.workload import Kind, dependences, statement_text
 
-_LEFT, _TOP, _GAP, _HIGH, _LANE, _PORT = 250.0, 56.0, 26.0, 34.0, 22.0, 12.0
+_LEFT, _GAP, _HIGH, _LANE, _PORT = 226.0, 26.0, 34.0, 22.0, 12.0
 _COLOURS = {Kind.FLOW: "#2f6fde", Kind.ANTI: "#df8213", Kind.OUTPUT: "#c2417c", Kind.REDUCTION: "#0b8166"}
 _DASHES = {Kind.FLOW: "", Kind.ANTI: "6 3", Kind.OUTPUT: "2 3", Kind.REDUCTION: "9 3 2 3"}
 
@@ -66,26 +81,33 @@ def distance_text(edge: StatementEdge) -> str:
     return " ".join(f"({', '.join('*' if value is None else str(value) for value in each)})" for each in edge.distances)
 
 
-def dependence_graph_svg(figure: DependenceGraph) -> Picture:
+def dependence_graph_svg(figure: DependenceGraph, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the graph: statements downwards in textual order, at their right a lane per edge from source (dot) to sink
     (arrow); colour and dashes tell the kind."""
     figure = expected_kind(figure, DependenceGraph, "the figure")
     ends = {name: [each for each in _ends(figure) if each[1] == name] for name, _ in figure.statements}
     at: dict[tuple[int, str, bool], float] = {}
-    wide = max(_LEFT, max(len(told) for _, told in figure.statements) * 7.4 + 96)
-    shapes, low = [text(24, 34, f"Dependences of {figure.title}", size=15, bold=True)], _TOP
+    layout = new_chart(f"Dependences of {figure.title}", "", width_px, high=())
+    left, lanes = layout.left, len(figure.edges)
+    lane_px = min(_LANE, 0.4 * layout.width / (lanes + 1))
+    room = layout.width - left - (lanes + 1) * lane_px - 12
+    wide = min(room, left + max(_LEFT, *(72 + text_width(told, mono=True) for _, told in figure.statements)))
+    shapes, low = list[str](), layout.body.top - 20
     for name, told in figure.statements:
-        high = max(_HIGH, (len(ends[name]) + 1) * _PORT)
-        shapes.append(rect(24, low, wide - 24, high, fill=PAPER, stroke=RULE, round_by=6))
-        shapes += [text(36, low + 22, name, bold=True), text(72, low + 22, told, mono=True)]
+        words = wrapped(told, wide - left - 60, mono=True)
+        high = max(_HIGH + 16 * (len(words) - 1), (len(ends[name]) + 1) * _PORT)
+        shapes.append(rect(left, low, wide - left, high, fill=PAPER, stroke=RULE, round_by=6))
+        shapes.append(text(left + 12, low + 22, name, bold=True))
+        shapes += [text(left + 48, low + 22 + 16 * n, each, mono=True) for n, each in enumerate(words)]
         at.update({each: low + (place + 1) * high / (len(ends[name]) + 1) for place, each in enumerate(ends[name])})
         low += high + _GAP
     for lane, edge in enumerate(figure.edges):
         ys = at[lane, edge.source, False], at[lane, edge.sink, True]
-        shapes.append(_edge(edge, ys, wide, wide + (lane + 1) * _LANE))
-    shapes += [_told(edge, low + 14 + 20 * lane, lane) for lane, edge in enumerate(figure.edges)]
-    width = max(wide + (len(figure.edges) + 1) * _LANE + 12, 460)
-    return picture(width, low + 20 * len(figure.edges) + 24, f"Dependences of {figure.title}", shapes, figure)
+        shapes.append(_edge(edge, ys, wide, wide + (lane + 1) * lane_px))
+    for lane, edge in enumerate(figure.edges):
+        told, low = _told(edge, lane, (left, low + 14), layout.width - 16)
+        shapes += told
+    return picture(layout.width, low + 20, f"Dependences of {figure.title}", (*layout.heading, *shapes), figure)
 
 
 def _ends(figure: DependenceGraph) -> list[tuple[int, str, bool]]:
@@ -107,19 +129,27 @@ def _edge(edge: StatementEdge, ys: tuple[float, float], wide: float, x: float) -
     return hint(path, f"{edge.source} to {edge.sink}: {edge.kind} of {edge.tensor} {distance_text(edge)}".strip())
 
 
-def _told(edge: StatementEdge, y: float, lane: int) -> str:
-    colour, dash = _COLOURS[Kind(edge.kind)], _DASHES[Kind(edge.kind)]
+def _told(edge: StatementEdge, lane: int, corner: tuple[float, float], right: float) -> tuple[list[str], float]:
+    """Return what an edge stands for, its distances in lines that fit, and where the next one may begin."""
+    (left, y), colour, dash = corner, _COLOURS[Kind(edge.kind)], _DASHES[Kind(edge.kind)]
     more = f'stroke-dasharray="{dash}"' if dash else ""
     words = f"{edge.kind} of {edge.tensor}, {edge.source} to {edge.sink}"
-    parts = [text(24, y, str(lane + 1), fill=GREY), line(46, y - 4, 72, y - 4, stroke=colour, width=1.5, more=more)]
-    parts += [text(80, y, words, fill=INK), text(300, y, distance_text(edge), fill=GREY, mono=True)]
-    return "".join(parts)
+    parts = [text(left, y, str(lane + 1), fill=GREY)]
+    parts += [line(left + 22, y - 4, left + 48, y - 4, stroke=colour, width=1.5, more=more)]
+    parts.append(text(left + 56, y, fitted(words, right - left - 56), fill=INK))
+    start = left + 56 + max(220.0, text_width(words) + 16)
+    distances = distance_text(edge)
+    if start + text_width(distances, mono=True) > right:
+        start, y = left + 56, y + 16
+    lines = wrapped(distances, right - start, mono=True)
+    parts += [text(start, y + 16 * n, each, fill=GREY, mono=True) for n, each in enumerate(lines)]
+    return parts, y + 16 * max(0, len(lines) - 1) + 6
 
 
 show_as_picture(DependenceGraph, dependence_graph_svg)
 
 
-_FIRST_PX, _CELL, _ROW_PX, _APART_PX = 64.0, 40.0, 24.0, 34.0
+_CELL, _ROW_PX, _APART_PX = 40.0, 24.0, 34.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +171,54 @@ def scattering_text(matrix: ScatteringMatrix) -> str:
     return f"[{', '.join(matrix.dims)}] -> [{', '.join(matrix.times)}]"
 
 
-def schedule_svg(figure: ScheduleFigure) -> Picture:
+def schedule_svg(figure: ScheduleFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the matrices below each other: counters above the columns, the times t0, t1, ... before the rows. Times
     that are 0 in all statements order nothing and are left out."""
     figure = expected_kind(figure, ScheduleFigure, "the figure")
-    shapes = [text(24, 34, f"Schedule of {figure.title}", size=15, bold=True)]
-    y, width = _FIRST_PX, 320.0
+    layout = new_chart(f"Schedule of {figure.title}", "", width_px, high=())
+    left, y, shapes = layout.left, layout.body.top - 12, list[str]()
     longest = max((len(matrix.rows) for matrix in figure.matrices), default=0)
     kept = [t for t in range(longest) if any(any(m.rows[t]) for m in figure.matrices if t < len(m.rows))]
     for matrix in figure.matrices:
-        shapes += [text(24, y, matrix.statement, bold=True), text(60, y, scattering_text(matrix), mono=True)]
-        width = max(width, 84 + text_width(scattering_text(matrix), 12, mono=True))
-        cells = [max(_CELL, text_width(name, 11, mono=True) + 12) for name in matrix.columns]
-        ends = [88 + sum(cells[: place + 1]) for place in range(len(cells))]
-        width = max(width, ends[-1] + 48)
-        top = y + 34
-        shapes += [
-            text(x - 8, top - 8, name, size=11, fill=GREY, anchor="end", mono=True)
-            for x, name in zip(ends, matrix.columns, strict=True)
-        ]
+        shapes.append(text(left, y, matrix.statement, bold=True))
+        lines = wrapped(scattering_text(matrix), layout.width - left - 52, mono=True)
+        shapes += [text(left + 36, y + 16 * n, each, mono=True) for n, each in enumerate(lines)]
         rows = [(time, matrix.rows[time]) for time in kept if time < len(matrix.rows)]
-        for place, (time, row) in enumerate(rows):
-            base = top + 16 + place * _ROW_PX
-            shapes.append(text(76, base, f"t{time}", size=11, fill=GREY, anchor="end", mono=True))
-            shapes += [
-                text(x - 8, base, str(value), fill=INK if value else GREY, anchor="end", bold=bool(value), mono=True)
-                for x, value in zip(ends, row, strict=True)
-            ]
-        bottom = top + len(rows) * _ROW_PX
-        shapes += [*_bracket(88, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)]
+        drawn, bottom = _matrix(matrix, rows, (left, y + 16 * len(lines) + 18), layout.width - 16)
+        shapes += drawn
         y = bottom + _APART_PX
     if len(kept) < longest:
-        left = listing([f"t{time}" for time in range(longest) if time not in kept])
-        words = f"0 in all statements: {left}"
-        shapes.append(text(24, y, words, size=11, fill=GREY))
-        y, width = y + 24, max(width, 48 + text_width(words, 11))
-    return picture(width, y - 8, f"Schedule of {figure.title}", shapes, figure)
+        words = f"0 in all statements: {listing([f't{time}' for time in range(longest) if time not in kept])}"
+        for each in wrapped(words, layout.width - 2 * left, 11):
+            shapes.append(text(left, y, each, size=11, fill=GREY))
+            y += 16
+    return picture(layout.width, y, f"Schedule of {figure.title}", (*layout.heading, *shapes), figure)
+
+
+def _matrix(
+    matrix: ScatteringMatrix, rows: list[tuple[int, tuple[int, ...]]], corner: tuple[float, float], right: float
+) -> tuple[list[str], float]:
+    """Return the rows (time, factors) between brackets, and where they end. Where the counters above them would not
+    fit, they stand in several lines, and in smaller letters."""
+    left = corner[0] + 64
+    cells = [max(_CELL, text_width(name, 11, mono=True) + 12) for name in matrix.columns]
+    part = min(1.0, (right - left - 8) / sum(cells))
+    ends = [left + part * sum(cells[: place + 1]) for place in range(len(cells))]
+    names = [wrapped(name, part * cell - 10, 11, mono=True) for name, cell in zip(matrix.columns, cells, strict=True)]
+    pairs = [(each, part * cell - 6) for lines, cell in zip(names, cells, strict=True) for each in lines]
+    size = min(11.0, *(room / text_width(each, 1, mono=True) for each, room in pairs))
+    shapes, top = list[str](), corner[1] + 13 * (max(map(len, names)) - 1)
+    for x, lines in zip(ends, names, strict=True):
+        for n, each in enumerate(reversed(lines)):
+            shapes.append(text(x - 5, top - 8 - 13 * n, each, size=size, fill=GREY, anchor="end", mono=True))
+    for place, (time, row) in enumerate(rows):
+        base = top + 16 + place * _ROW_PX
+        shapes.append(text(left - 12, base, f"t{time}", size=11, fill=GREY, anchor="end", mono=True))
+        for x, value in zip(ends, row, strict=True):
+            ink = INK if value else GREY
+            shapes.append(text(x - 5, base, str(value), size=11, fill=ink, anchor="end", bold=bool(value), mono=True))
+    bottom = top + len(rows) * _ROW_PX
+    return [*shapes, *_bracket(left, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)], bottom
 
 
 def _bracket(x: float, top: float, bottom: float, inwards: float) -> list[str]:

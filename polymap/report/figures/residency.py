@@ -6,7 +6,7 @@ Of a program the time is one iteration of the loops that its statements share, l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
@@ -28,6 +28,7 @@ from polymap.ir import (
     is_box,
     show_as_picture,
 )
+from polymap.networks import Fusion
 from polymap.poly import progressions
 from polymap.report.figures.chart import (
     WIDTH_PX,
@@ -43,6 +44,8 @@ from polymap.report.figures.svg import (
     INK,
     PAPER,
     Picture,
+    fitted,
+    further_colours,
     hint,
     line,
     rect,
@@ -77,8 +80,8 @@ class Stay:
 @dataclass(frozen=True, slots=True)
 class LevelResidency:
     """Of the first instance of a level: (tensor, its tiles) until step `until`, of `steps` in all. capacity_bits: None
-    where unlimited; buffering: how many buffers share it. Of a program the steps are its legs, and a tensor comes once
-    per node, outer nodes first."""
+    where unlimited; buffering: how many buffers share it. Of a program the steps are its legs, from `first` on, and a
+    tensor comes once per node, outer nodes first."""
 
     level: str
     capacity_bits: int | None
@@ -86,6 +89,7 @@ class LevelResidency:
     until: int
     steps: int
     tensors: tuple[tuple[str, tuple[Stay, ...]], ...]
+    first: int = 0
 
     def bits_at(self, step: int) -> int:
         """Return the bits of the tiles that are held in a step."""
@@ -162,6 +166,40 @@ def _of_program(workload: Workload, arch: Architecture, mapping: Mapping) -> Res
     )
     colours = tuple(tensor_colours(workload).items())
     return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours, legs)
+
+
+def fusion_residency(answer: Fusion) -> ResidencyFigure:
+    """Return what each level holds while each statement runs, nest after nest (the first legs) and in the best tree
+    found (the others)."""
+    answer = expected_kind(answer, Fusion, "the answer")
+    arch = answer.cost.arch
+    assert arch is not None, "the cost of a tree that was found knows its machine"
+    parts = [_of_program(each.workload, arch, each.mapping) for each in answer.unfused]
+    fused = _of_program(answer.workload, arch, answer.mapping)
+    levels: list[LevelResidency] = []
+    legs: tuple[tuple[str, int], ...] = ()
+    count = sum(len(part.legs) for part in parts)
+    found: dict[tuple[str, bool], list[tuple[str, tuple[Stay, ...]]]] = {}
+    for figure, is_fused in (*((part, False) for part in parts), (fused, True)):
+        for level in figure.levels:
+            own = found.setdefault((level.level, is_fused), [])
+            own += [(tensor, tuple(_later(stay, len(legs)) for stay in stays)) for tensor, stays in level.tensors]
+        legs += figure.legs
+    sides = ((False, 0, count, "unfused"), (True, count, len(legs), "fused"))
+    for level in (each for each in arch.levels[1:] if any((each.name, side[0]) in found for side in sides)):
+        for is_fused, first, until, word in sides:
+            held = tuple(found.get((level.name, is_fused), ()))
+            told, steps = f"{level.name}, {word}", until - first
+            levels.append(LevelResidency(told, level.capacity_bits, level.buffering, until, steps, held, first))
+    colours = dict(fused.colours)
+    more = further_colours()
+    for part in parts:
+        colours.update({name: next(more) for name, _ in part.colours if name not in colours})
+    return ResidencyFigure(f"{answer.workload.name} on {arch.name}", tuple(levels), tuple(colours.items()), legs)
+
+
+def _later(stay: Stay, legs: int) -> Stay:
+    return replace(stay, start=stay.start + legs, end=stay.end + legs)
 
 
 def _bits_of_nodes(workload: Workload, arch: Architecture, mapping: Mapping) -> dict[tuple[int, str], int]:
@@ -361,20 +399,20 @@ def _panel(
 ) -> list[str]:
     room = level.capacity_bits
     if legs:
-        peak = max(level.bits_at(leg) for leg in range(len(legs)))
+        peak = max(level.bits_at(leg) for leg in range(level.first, level.until))
         room = None if room is None else room // level.buffering
-        x = Axis(0, len(legs), frame.left, frame.right)
+        x = Axis(level.first, level.until, frame.left, frame.right)
     else:
         peak = sum(max(stay.bits + stay.arriving_bits for stay in stays) for _, stays in level.tensors)
         x = round_axis([0.0, level.until], frame.left, frame.right)
-    near = room is not None and room <= 4 * peak
+    near = room is not None and (not peak or room <= 4 * peak)
     most = max(peak, room or 0) if near else peak
     unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
     y = round_axis([0.0, most / bits], frame.bottom, frame.top)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
-    words = f"{level.level}: {held}{limit}{buffers}"
+    words = fitted(f"{level.level}: {held}{limit}{buffers}", frame.right + 4)
     shapes = [text(frame.begin(words), frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
@@ -422,7 +460,7 @@ def _legs_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: dic
     floors = [0] * level.until
     shapes = [
         text((x.place(leg) + x.place(leg + 1)) / 2, y.start + 17, str(leg + 1), size=11, fill=GREY, anchor="middle")
-        for leg in range(level.until)
+        for leg in range(level.first, level.until)
     ]
     for tensor, stays in level.tensors:
         for stay in stays:

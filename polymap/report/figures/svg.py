@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,17 +22,22 @@ ROLE_COLOURS = {Role.OUTPUT: "#0b8166", Role.INPUT: "#2f6fde", Role.WEIGHT: "#df
 MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0")
 
 
+Mark = tuple[str, Sequence[tuple[float, float]]]  # what there is to say of a point, or of a line through several
+
+
 class Picture(str):
     """A picture: the text of an SVG document, which notebooks show, and the data that it is drawn from.
 
-    data: a frozen value whose fields are what is drawn (None where the picture has no such value).
+    data: a frozen value whose fields are what is drawn (None where the picture has no such value). marks: what a
+    pointer finds in the interactive form, where the picture has one.
     """
 
     data: Any
+    marks: tuple[Mark, ...]
 
-    def __new__(cls, text: str, data: object = None) -> Picture:
+    def __new__(cls, text: str, data: object = None, marks: Sequence[Mark] = ()) -> Picture:
         found = super().__new__(cls, text)
-        found.data = data
+        found.data, found.marks = data, tuple(marks)
         return found
 
     @property
@@ -39,8 +46,19 @@ class Picture(str):
         return str(self)
 
     @answers_in_words
+    def interactive(self) -> InteractivePicture:
+        """Return the picture as HTML that a notebook shows: what is under the pointer says what it is, and a drag
+        chooses all that pass through a box. Raises OptionError for a picture without marks (those of `pm.plot.cloud`
+        and `pm.plot.coordinates` have some)."""
+        if not self.marks:
+            what = "this picture has no marks for a pointer"
+            raise OptionError(Mistake("PM120", what, "Those of pm.plot.cloud and pm.plot.coordinates have some."))
+        script = files("polymap.report").joinpath("pointer.js").read_text(encoding="utf-8")
+        return InteractivePicture(f"{picture_html(self)}<script>\n{script}</script>\n")
+
+    @answers_in_words
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file that ends in .svg or .png, completely or not at all.
+        """Write the picture to a file that ends in .svg, .png or .html (interactive), completely or not at all.
 
         Raises OptionError for another ending, MissingPackageError for .png without the package cairosvg, OutputError
         where the file cannot be written.
@@ -50,8 +68,11 @@ class Picture(str):
             write_text(path, self)
         elif ending == ".png":
             write_bytes(path, _png(self))
+        elif ending == ".html":
+            write_text(path, f'<!doctype html>\n<meta charset="utf-8">\n{self.interactive()}')
         else:
-            raise OptionError(Mistake("PM120", f"a picture in {shown(str(path))}", "Expected a name in .svg or .png."))
+            hint = "Expected a name in .svg, .png or .html."
+            raise OptionError(Mistake("PM120", f"a picture in {shown(str(path))}", hint))
 
     def _repr_svg_(self) -> str:
         return str(self)
@@ -59,6 +80,25 @@ class Picture(str):
     def __repr__(self) -> str:
         title = unescape(self.split("<title>", 1)[-1].split("</title>", 1)[0])
         return f"<Picture: {title}>"
+
+
+class InteractivePicture(str):
+    """A picture as HTML with a script, which notebooks show."""
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return "<Picture as HTML: a notebook shows it>"
+
+
+def picture_html(picture: Picture) -> str:
+    """Return a picture as an element of HTML with its marks, which the script `pointer.js` reads."""
+    places = [[words, [[round(x, 1), round(y, 1)] for x, y in corners]] for words, corners in picture.marks]
+    data = json.dumps(places, ensure_ascii=False).replace("<", "\\u003c")
+    attribute = " data-marks" if places else ""
+    script = f'<script type="application/json">{data}</script>' if places else ""
+    return f'<figure tabindex="0"{attribute}>{picture}{script}</figure>'
 
 
 def _png(picture: Picture) -> bytes:
@@ -201,14 +241,21 @@ def wrapped(content: str, room: float, size: float = 12, *, mono: bool = False) 
     return lines
 
 
-def picture(width: float, height: float, title: str, shapes: Sequence[str], data: object = None) -> Picture:
+def picture(
+    width: float,
+    height: float,
+    title: str,
+    shapes: Sequence[str],
+    data: object = None,
+    marks: Sequence[Mark] = (),
+) -> Picture:
     """Return an SVG document: a white card with the shapes on it; `title` is what a screen reader says, data what it is
-    drawn from."""
+    drawn from, marks what a pointer finds in its interactive form."""
     where = f'width="{coordinate(width)}" height="{coordinate(height)}"'
     box = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {where} {box} role="img" font-family={quoteattr(SANS)}>'
     card = rect(0.5, 0.5, width - 1, height - 1, fill=PAPER, stroke=RULE, round_by=10)
-    return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n", data)
+    return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n", data, marks)
 
 
 FORMS = {

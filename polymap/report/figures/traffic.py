@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 
@@ -13,11 +13,23 @@ from polymap.inputs import expected_kind
 from polymap.ir import Fanout, MemoryLevel
 from polymap.networks import Fusion
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, new_chart, round_axis, ticks_of
+from polymap.report.figures.chart import (
+    BESIDE_PX,
+    BOUND,
+    FOUND,
+    WIDTH_PX,
+    Frame,
+    KeyRow,
+    checked_width,
+    new_chart,
+    round_axis,
+    ticks_of,
+)
 from polymap.report.figures.svg import GREY, Picture, fitted, hint, rect, text
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
+_ROW = 40.0
 WIRE_COLUMNS = ("fan-out", "tensor", "messages", "deliveries", "collections", "sums")
 
 
@@ -123,44 +135,64 @@ def _wire_bar(fanout: Fanout, cost: Cost, words: Mapping[str, Fraction]) -> Bar:
     )
 
 
-def traffic_svg(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost) -> svg.Picture:
-    """Return the stacked bars of elements moved and of energy, level by level, as SVG."""
+def traffic_svg(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost, *, width_px: int = WIDTH_PX) -> svg.Picture:
+    """Return the stacked bars of elements moved and of energy, level by level, side by side where there is room."""
     workload, arch = question_of(workload, arch)
     figure = traffic_figure(workload, arch, cost)
-    names = max(svg.text_width(bar.level, 14.5) for bar in figure.bars)
-    left, panel, gap, top = 28 + names + 14, 300, 84, 108
-    width = left + 2 * panel + gap + 66
-    colours = dict(figure.colours)
-    shapes = [
-        svg.text(28, 38, "What moves, and what it costs", size=17, bold=True),
-        svg.text(28, 59, figure.title, size=12, fill=svg.GREY),
-        *_key(figure, width - 28),
-        svg.text(left, top - 14, "elements read and written", size=11, fill=svg.GREY),
-        svg.text(left + panel + gap, top - 14, f"energy, {energy(cost.energy_pj)} in all", size=11, fill=svg.GREY),
-    ]
+    high = _ROW * len(figure.bars)
+    panels = (high,) if checked_width(width_px) >= BESIDE_PX else (high, high)
+    key = 64 + max(svg.text_width(name) for name, _ in figure.colours)
+    layout = new_chart(
+        "What moves, and what it costs", figure.title, width_px, left=122, high=panels, key=key, apart=40
+    )
+    frame = layout.frame
+    elements, costs = frame, layout.frames[-1]
+    if layout.beside:
+        middle = (frame.left + frame.right) / 2
+        elements, costs = replace(frame, right=middle - 14), replace(frame, left=middle + 14)
+    captions = ((elements, "elements read and written"), (costs, f"energy, {energy(cost.energy_pj)} in all"))
+    shapes = [svg.text(at.left, at.top - 14, words, size=11, fill=svg.GREY) for at, words in captions]
+    for at in dict.fromkeys((frame, layout.frames[-1])):
+        for number, bar in enumerate(figure.bars):
+            name = svg.fitted(bar.level, at.left - 24, 14)
+            shapes.append(svg.text(at.left - 14, at.top + _ROW * number + 18, name, size=13, bold=True, anchor="end"))
+    shapes += [*_moved(figure, arch.compute.name, elements), *_spent(figure, cost.energy_pj, costs)]
+    rows = [KeyRow("box", colour, name) for name, colour in figure.colours]
+    return layout.picture(f"Traffic of {figure.title}", shapes, rows, figure)
+
+
+def _moved(figure: TrafficFigure, compute: str, frame: Frame) -> list[str]:
+    """Return a bar per level of the elements that it reads and writes."""
+    shapes, colours = list[str](), dict(figure.colours)
     most = max([sum(value for _, value in bar.elements) for bar in figure.bars] + [1])
-    dearest = max([_pj(bar) for bar in figure.bars] + [1e-30])
     for number, bar in enumerate(figure.bars):
-        y = top + 40 * number
-        shapes.append(svg.text(left - 14, y + 18, bar.level, size=13, bold=True, anchor="end"))
-        moved = sum(value for _, value in bar.elements)
-        if not bar.elements and bar.level != arch.compute.name:
-            shapes.append(svg.text(left + 7, y + 17.5, "holds nothing", size=11.5, fill=svg.FAINT))
-            if not bar.other_pj:
-                continue
+        y = frame.top + _ROW * number
         if bar.elements:
             parts = [
                 (colours[tensor], value / most, f"{tensor} at {bar.level}: {exact(value)} elements")
                 for tensor, value in bar.elements
             ]
-            shapes += _stack(left, y, panel, parts, short(moved))
+            note = short(sum(value for _, value in bar.elements))
+            shapes += _stack(frame, y, 56, parts, note)
+        elif bar.level != compute:
+            shapes.append(svg.text(frame.left + 7, y + 17.5, "holds nothing", size=11.5, fill=svg.FAINT))
+    return shapes
+
+
+def _spent(figure: TrafficFigure, total_pj: float, frame: Frame) -> list[str]:
+    """Return a bar per level of the energy that it takes; none for a level that holds nothing and takes none."""
+    shapes, colours = list[str](), dict(figure.colours)
+    dearest = max([_pj(bar) for bar in figure.bars] + [1e-30])
+    for number, bar in enumerate(figure.bars):
+        if not bar.elements and not bar.other_pj and number < len(figure.bars) - 1:
+            continue
         parts = [
             (colours[tensor], value / dearest, f"{tensor} at {bar.level}: {energy(value)}") for tensor, value in bar.pj
         ]
         rest = (svg.FAINT, bar.other_pj / dearest, f"{bar.level}: {energy(bar.other_pj)}")
-        note = f"{energy(_pj(bar))} · {percent(_pj(bar) / cost.energy_pj) if cost.energy_pj else '0 %'}"
-        shapes += _stack(left + panel + gap, y, panel - 64, [*parts, rest], note)
-    return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes, figure)
+        note = f"{energy(_pj(bar))} · {percent(_pj(bar) / total_pj) if total_pj else '0 %'}"
+        shapes += _stack(frame, frame.top + _ROW * number, 118, [*parts, rest], note)
+    return shapes
 
 
 def _values(row: Traffic) -> tuple[int, int, int, int]:
@@ -175,32 +207,18 @@ def _pj(bar: Bar) -> float:
     return sum(value for _, value in bar.pj) + bar.other_pj
 
 
-def _stack(x: float, y: float, room: float, parts: list[tuple[str, float, str]], note: str) -> list[str]:
+def _stack(frame: Frame, y: float, note_px: float, parts: list[tuple[str, float, str]], note: str) -> list[str]:
     """Return one bar of adjoining parts (colour, share of the room, words under the pointer), and a note behind it."""
-    shapes = [svg.rect(x, y, room, 26, fill="#f5f6f8", round_by=4)]
-    start = x
+    room = frame.right - frame.left - note_px
+    shapes = [svg.rect(frame.left, y, room, 26, fill="#f5f6f8", round_by=4)]
+    start = frame.left
     for colour, share, words in parts:
         if share > 0:
             part = svg.rect(start, y, max(share * room, 0.6), 26, fill=colour)
             shapes.append(svg.hint([part], words))
             start += max(share * room, 0.6)
-    shapes.append(svg.text(max(start + 7, x + 7), y + 17.5, note, size=11.5, fill=svg.INK))
+    shapes.append(svg.text(start + 7, y + 17.5, note, size=11.5, fill=svg.INK))
     return shapes
-
-
-def _key(figure: TrafficFigure, right: float) -> list[str]:
-    shapes: list[str] = []
-    x = right
-    for name, colour in (*reversed(figure.colours),):
-        x -= svg.text_width(name, 12) + 8
-        shapes.append(svg.text(x, 38, name, size=12))
-        x -= 16
-        shapes.append(svg.rect(x, 28, 11, 11, fill=colour, round_by=2))
-        x -= 12
-    return shapes
-
-
-_ROW = 40.0
 
 
 def fusion_svg(answer: Fusion, *, width_px: int = WIDTH_PX) -> Picture:

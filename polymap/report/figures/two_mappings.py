@@ -8,8 +8,8 @@ from polymap.costmodel import dataflow, evaluate
 from polymap.formatting import energy, exact, table, times
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
-from polymap.report.figures.chart import BOUND, FOUND, head
-from polymap.report.figures.svg import GREY, Picture, hint, mark, picture, rect, text
+from polymap.report.figures.chart import BESIDE_PX, BOUND, FOUND, WIDTH_PX, Frame, checked_width, new_chart
+from polymap.report.figures.svg import GREY, Picture, fitted, hint, mark, rect, text, wrapped
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
@@ -102,28 +102,38 @@ def side_by_side_text(figure: SideBySide) -> str:
     return "\n".join((figure.title, "", nests, "", table(("", *figure.names, "ratio"), rows), "", flows))
 
 
-def side_by_side_svg(figure: SideBySide) -> Picture:
-    """Return both loop nests, and below them the energy of both by level."""
+def side_by_side_svg(figure: SideBySide, *, width_px: int = WIDTH_PX) -> Picture:
+    """Return both loop nests, side by side where there is room, and below them the energy of both by level."""
     figure = expected_kind(figure, SideBySide, "the comparison of two mappings")
     told = f"{figure.title}: {figure.names[0]} ({figure.dataflows[0]}), {figure.names[1]} ({figure.dataflows[1]})"
-    shapes: list[str] = head("Two mappings side by side", told)
-    count = max(map(len, figure.loops))
-    for column, (name, lines) in enumerate(zip(figure.names, figure.loops, strict=True)):
-        left = 28 + 390 * column
-        shapes += [
-            *mark("square", left + 6, 86, (FOUND, BOUND)[column], 5.5),
-            text(left + 20, 90, name, size=13, bold=True),
-        ]
-        shapes += [text(left, 112 + 17 * row, line_, size=11.5, mono=True) for row, line_ in enumerate(lines)]
-    top = 112 + 17 * count + 20
-    shapes.append(text(28, top, "energy by level (first bar above, second below)", size=12, fill=GREY))
+    columns = 2 if checked_width(width_px) >= BESIDE_PX else 1
+    room = (width_px - 44) / columns
+    nests = [[part for each in lines for part in wrapped(each, room - 20, 11.5, mono=True)] for lines in figure.loops]
+    heights = [17.0 * len(lines) + 40 for lines in nests]
+    high = (max(heights) if columns == 2 else sum(heights), 40.0 * len(figure.by_level))
+    layout = new_chart("Two mappings side by side", told, width_px, left=122, right=70, high=high, key=20, apart=20)
+    shapes, top = list[str](), layout.frame.top
+    for column, (name, lines) in enumerate(zip(figure.names, nests, strict=True)):
+        left = layout.left + (room * column if columns == 2 else 0)
+        shapes += mark("square", left + 6, top - 4, (FOUND, BOUND)[column], 5.5)
+        shapes.append(text(left + 20, top, fitted(name, room - 36, 13), size=13, bold=True))
+        shapes += [text(left, top + 22 + 17 * row, each, size=11.5, mono=True) for row, each in enumerate(lines)]
+        top += 0 if columns == 2 else heights[column]
+    shapes += _energies(figure, layout.frames[1])
+    return layout.picture(f"Side by side: {figure.title}", shapes, (), figure)
+
+
+def _energies(figure: SideBySide, frame: Frame) -> list[str]:
+    """Return two bars per level, the first mapping's above."""
+    told = "energy by level: first above, second below"
+    shapes = [text(frame.begin(told), frame.top - 12, told, size=12, fill=GREY)]
     most = max(max(a, b) for _, a, b in figure.by_level) or 1.0
     for row, (name, *both) in enumerate(figure.by_level):
-        base = top + 16 + 40 * row
-        shapes.append(text(110, base + 19, name, size=12, anchor="end"))
+        base = frame.top + 40 * row
+        shapes.append(text(frame.left - 12, base + 19, fitted(name, frame.left - 26), size=12, anchor="end"))
         for place, (pj, colour) in enumerate(zip(both, (FOUND, BOUND), strict=True)):
-            width = 480 * pj / most
-            bar = rect(122, base + 15 * place, max(width, 0.5), 13, fill=colour, round_by=2)
+            wide = (frame.right - frame.left) * pj / most
+            bar = rect(frame.left, base + 15 * place, max(wide, 0.5), 13, fill=colour, round_by=2)
             shapes.append(hint([bar], f"{figure.names[place]}: {energy(pj)} at {name}"))
-            shapes.append(text(130 + width, base + 15 * place + 11, energy(pj), size=11, fill=GREY))
-    return picture(800, top + 24 + 40 * len(figure.by_level), f"Side by side: {figure.title}", shapes, figure)
+            shapes.append(text(frame.left + 8 + wide, base + 15 * place + 11, energy(pj), size=11, fill=GREY))
+    return shapes

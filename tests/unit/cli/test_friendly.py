@@ -113,6 +113,10 @@ def test_lists_match_patterns(capsys: Captured) -> None:
     assert "resnet50" not in printed
     assert main(("list", "nothing like it")) == 0
     assert "no built-in workload or machine" in capsys.readouterr().out
+    for kind, other in (("machines", "workloads"), ("workloads", "machines")):
+        told = answer_of(capsys, "list", kind)
+        assert told[other] == []
+        assert told[kind]
     everything = answer_of(capsys, "list")
     assert len(everything["workloads"]) == len(pm.io.builtin_names())  # type: ignore[arg-type]
 

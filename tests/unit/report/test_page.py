@@ -17,7 +17,7 @@ import polymap as pm
 from polymap.cli.command_line import main
 from polymap.report import html
 from polymap.report.explanation import explain
-from polymap.report.figures import cloud_figure, cloud_places, cloud_svg
+from polymap.report.figures import Picture, cloud_figure, cloud_svg, picture_html
 from polymap.report.many import network_page, sweep_page
 from polymap.report.report import report_page
 from tests.times import few
@@ -133,7 +133,7 @@ def test_points_of_the_cloud_are_where_they_are_drawn() -> None:
     layer, arch, _ = asked()
     data = cloud_figure(pm.sample_mappings(layer, arch, 50))
     drawn = set(re.findall(r"M([0-9.]+),([0-9.]+)h0", cloud_svg(data)))
-    places = {(f"{x:.1f}", f"{y:.1f}") for x, y, _ in cloud_places(data)}
+    places = {(f"{x:.1f}", f"{y:.1f}") for _, ((x, y),) in cloud_svg(data).marks}
     assert drawn == places
 
 
@@ -143,20 +143,26 @@ def test_the_answer_is_marked_in_the_space_around_it() -> None:
     assert result.cost is not None
     assert "optimum, proven" in section
     places = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', section)[0])
-    assert places[-1][2].endswith("best known optimum")
-    x, y = places[-1][:2]
+    assert places[-1][0].endswith("best known optimum")
+    ((x, y),) = places[-1][1]
     assert re.search(rf'<circle cx="{x:g}0*" cy="{y:g}0*"', section), (x, y)
 
 
 def test_texts_cannot_break_out_of_the_page() -> None:
     evil = "</script><script>alert(1)</script>"
     text = html.page(
-        evil, "", [html.Section("a", evil, html.figure("<svg></svg>", [(1, 2, evil)]) + html.text_block(evil))]
+        evil,
+        "",
+        [
+            html.Section(
+                "a", evil, picture_html(Picture("<svg></svg>", None, [(evil, [(1, 2)])])) + html.text_block(evil)
+            )
+        ],
     )
     assert "<script>alert" not in text
     Tags(text)
     (data,) = re.findall(r'<script type="application/json">(.*?)</script>', text)
-    assert json.loads(data) == [[1, 2, evil]]
+    assert json.loads(data) == [[evil, [[1, 2]]]]
 
 
 PROBE = """
@@ -175,11 +181,22 @@ window.addEventListener("load", () => {
   note("falling", sorted(column(), -1) && button.parentElement.getAttribute("aria-sort") === "descending");
   document.dispatchEvent(new KeyboardEvent("keydown", { key: "3" }));
   note("key", document.activeElement.id);
-  const figure = document.querySelector("figure[data-points]"), svg = figure.querySelector("svg");
-  const point = JSON.parse(figure.querySelector("script").textContent)[0];
-  const at = new DOMPoint(point[0], point[1]).matrixTransform(svg.getScreenCTM());
-  svg.dispatchEvent(new PointerEvent("pointermove", { clientX: at.x, clientY: at.y, bubbles: true }));
-  note("hover", document.getElementById("tip").textContent.includes("cycles"));
+  const figure = document.querySelector("figure[data-marks]"), svg = figure.querySelector("svg");
+  const marks = JSON.parse(figure.querySelector("script").textContent);
+  const go = (name, x, y) => {
+    const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+    svg.dispatchEvent(new PointerEvent(name, { clientX: at.x, clientY: at.y, bubbles: true }));
+  };
+  const told = () => figure.querySelector("[role=status]").textContent;
+  const [[x, y]] = marks[0][1];
+  go("pointermove", x, y);
+  note("hover", told() === marks[0][0]);
+  go("pointerdown", x - 50, y - 50);
+  go("pointermove", x + 50, y + 50);
+  go("pointerup", x + 50, y + 50);
+  go("pointerleave", 0, 0);
+  const near = marks.filter(([, [[u, v]]]) => Math.abs(u - x) <= 50 && Math.abs(v - y) <= 50).length;
+  note("brush", told() === `${near.toLocaleString("en")} of ${marks.length.toLocaleString("en")} chosen`);
   const fits = each => each.getBoundingClientRect().right <= window.innerWidth;
   note("small", [...document.querySelectorAll("figure")].every(fits));
   const tall = each => parseFloat(each.getAttribute("font-size")) * each.getScreenCTM().a;
@@ -224,6 +241,7 @@ def test_a_browser_shows_it_without_complaint(width: int, tmp_path: Path) -> Non
         "falling": "true",
         "key": "traffic",
         "hover": "true",
+        "brush": "true",
         "small": "true",
         "legible": "true",
         "told": "true",
