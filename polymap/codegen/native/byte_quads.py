@@ -167,8 +167,8 @@ typedef uint32_t quad_bits __attribute__((vector_size(4 * {lanes})));
 static inline quad quad_at(const quad *from, long at, long step, int count)
 {{
     const uint8_t *const bytes = (const uint8_t *)from + at;
-    const uint8_t four[4] = {{bytes[0], count > 1 ? bytes[step] : 0, count > 2 ? bytes[2 * step] : 0,
-                             count > 3 ? bytes[3 * step] : 0}};
+    const uint8_t four[4] = {{bytes[0], (uint8_t)(count > 1 ? bytes[step] : 0),
+                             (uint8_t)(count > 2 ? bytes[2 * step] : 0), (uint8_t)(count > 3 ? bytes[3 * step] : 0)}};
     int32_t whole;
     memcpy(&whole, four, sizeof whole);
     return whole;
