@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,14 +205,14 @@ def test_what_is_not_looked_at_in_time_is_bounded(seed: int) -> None:
                 assert answer.bound <= whole.found[0] <= answer.found[0]
 
 
-def scaled(plain: Callable[..., object], factor: float) -> Callable[..., object]:
+def scaled(plain: Callable[..., Any], factor: float) -> Callable[..., Any]:
     """Return a function whose arrays, or lists of numbers, are too large or too small."""
 
-    def changed(*given: object) -> object:
+    def changed(*given: Any) -> Any:
         found = plain(*given)
         if isinstance(found, np.ndarray):
             return (found * factor).astype(found.dtype)
-        return None if found is None else [one * factor for one in found]
+        return [one * factor for one in found]
 
     return changed
 
