@@ -23,13 +23,14 @@ from polymap.search.dividing import (
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
-from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_splits
+from tests.unit.search.dividing import test_chains, test_group_search, test_groups, test_splits
 
 
 def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
+PLACES = _private(steps, "_placed_bounds")
 BUGS = (
     Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
     Bug(
@@ -101,12 +102,9 @@ BUGS = (
         "enumerate(zip(every, ends,",
         "enumerate(zip(every[:1], ends[:1],",
     ),
-    Bug(
-        "what a window's node may follow is kept",
-        _private(bounds, "_kept_below"),
-        "if table.term.is_window]",
-        "if not table]",
-    ),
+    Bug("places are refuted by half of what may win", PLACES, "beats(bound)", "beats(2 * bound)"),
+    Bug("the first place alone is bounded", PLACES, "for one in choices]", "for one in choices[:1]]"),
+    Bug("a search goes on at the next place", steps.solve_structures, "(ended, left=left)", "(ended, left=left[1:])"),
     Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
     Bug("nodes of one tile are before", _private(chain, "_is_before"), "inner % outer", "True"),
     Bug(
@@ -133,6 +131,12 @@ def _obeys(law: Callable[..., None], *given: object) -> None:
         law(seed, *given)
 
 
+def _best_tree_is_found(decided: int, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
+        test_splits.the_best_tree_of_every_structure_is_found(seed)
+
+
 def _best_tree_is_found_below_marks(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(marks, "TUNING", replace(marks.TUNING, pairs_per_node=1 << 40))
@@ -147,16 +151,15 @@ def _is_caught() -> bool:
         lambda: _obeys(test_groups.weights_that_no_other_covers_are_left),
         lambda: _obeys(test_group_search.tables_at_places_are_those_built_there),
         lambda: _obeys(test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more),
-        lambda: _obeys(test_costs_inside.what_is_kept_is_what_it_would_be),
         lambda: _obeys(test_splits.halves_bound_all_trees),
         lambda: _obeys(test_splits.test_halves_bound_what_a_search_of_larger_products_finds),
         *(
             partial(test_chains.test_spatial_loops_between_two_levels_stand_wherever_trees_have_them, name)
             for name in test_chains.BETWEEN
         ),
-        lambda: _obeys(test_splits.the_best_tree_of_every_structure_is_found),
-        lambda: _obeys(test_splits.test_a_search_with_open_places_goes_on_where_it_was_ended),
-        lambda: _obeys(test_splits.test_a_value_that_the_best_tree_just_beats_leaves_it),
+        *(partial(_obeys, partial(_best_tree_is_found, decided)) for decided in (0, 16)),
+        lambda: _obeys(test_splits.test_a_search_place_by_place_goes_on_where_it_was_ended),
+        lambda: _obeys(test_splits.test_bounds_place_by_place_leave_the_best_tree),
         lambda: _obeys(test_group_search.costs_below_a_node_are_the_least_of_the_members),
         lambda: _obeys(test_group_search.loads_cost_no_more_than_in_the_members),
         lambda: _obeys(test_group_search.the_best_tree_of_a_group_is_found),

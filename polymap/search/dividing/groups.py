@@ -26,7 +26,7 @@ from polymap.search.dividing.bounds import (
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
 from polymap.search.dividing.lagrange import improve_multipliers
-from polymap.search.dividing.node_costs import added_up, choices_of_places, places_of, root_context
+from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import IntArray, Measure, Problem, Structure, Structures
@@ -119,13 +119,11 @@ def open_tables(
     incumbent: Incumbent,
     only: frozenset[State] | None,
 ) -> Tables:
-    """Return the tables of a structure, or of all of a group, of some joint states (None: all), places of spatial loops
-    open where there is a choice. Those that were asked for last are remembered: steps on a group often follow each
-    other."""
+    """Return the tables of a structure, or of all of a group, of some joint states (None: all), all places of spatial
+    loops open. Those that were asked for last are remembered: steps on a group often follow each other."""
     if incumbent.tables is None or incumbent.tables[0] != members:
         first, *others = members
-        forced = tuple(one for choices in choices_of_places(problem, first) if len(choices) == 1 for one in choices)
-        shared = root_context(problem, first, forced), incumbent.out_of_time, incumbent.caches
+        shared = root_context(problem, first), incumbent.out_of_time, incumbent.caches
         incumbent.tables = members, build_tables(problem, first, measure, *shared, tuple(others))
     return replace(incumbent.tables[1], only=only)
 

@@ -14,7 +14,7 @@ from polymap.poly import Kind
 from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
-from polymap.search.dividing.cost_tables import State
+from polymap.search.dividing.cost_tables import State, Tables, tables_at
 from polymap.search.dividing.groups import (
     Group,
     group_bound,
@@ -25,6 +25,7 @@ from polymap.search.dividing.groups import (
 )
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
+from polymap.search.dividing.node_costs import Places, choices_of_places
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
@@ -42,14 +43,16 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StopPoint:
-    """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
-    the way down from there, and whether it knows the costs below marks."""
+    """Where the search inside an entry was ended, or begins: its multipliers, the joint states of its chains, which
+    first state, the way down from there, whether it knows the costs below marks, and the choices of places that are
+    left, that at which it was ended first."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
     start: int
     way: BranchPath
     is_marked: bool = False
+    left: tuple[Places, ...] = ()
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -92,13 +95,16 @@ def step_on(
         case Stage.ALL_TENSORS if few_first:
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            yield _raised(entry, _split_bound(problem, measure, members, incumbent, known))
+            least, left = _split_bound(problem, measure, members, incumbent, known)
+            if left:
+                stop_points[_raised(entry, least)] = StopPoint((), known.only if known else None, 0, (), left=left)
+            yield _raised(entry, least)
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
             if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
                 return
             if first:
-                own = _raised(entry, _split_bound(problem, measure, members, incumbent, known))
+                own = _raised(entry, _split_bound(problem, measure, members, incumbent, known)[0])
                 stop_points[own] = stop_points.pop(entry)
                 entry = own
             yield entry
@@ -142,20 +148,25 @@ def _split_bound(
     members: tuple[Structure, ...],
     incumbent: Incumbent,
     known: GroupBound | None,
-) -> int:
-    """Return a bound with branches on what a node holds; 0 where the measure has no use for it, there is nothing to
-    beat, or numbers are so long that tables take more time than the search. known: of the structures' group."""
+) -> tuple[int, tuple[Places, ...]]:
+    """Return a bound with branches on what a node holds, and of the places that are left, with these (none: they are
+    not worked out); 0 where the measure has no use for it, there is nothing to beat, or numbers are so long that tables
+    take more time than the search. known: of the structures' group."""
     if not measure.is_linear or incumbent.value is None:
-        return 0
+        return 0, ()
     tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
     if tables.arithmetics[0].kind is not Kind.NARROW:
-        return 0
+        return 0, ()
     constant = measure.value(tables.start, tables.compute_cycles)
     start = ((known.own if known else ()) or incumbent.multipliers or (None,))[0]
     found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
     if multipliers is not None:
         incumbent.multipliers = (multipliers,)
-    return found + constant
+    if not incumbent.beats(found + constant):
+        return found + constant, ()
+    placed = _placed_bounds(tables, incumbent, known)
+    least = min((bound for bound, _ in placed), default=incumbent.value)
+    return max(found + constant, least), tuple(places for _, places in placed)
 
 
 def solve_structures(
@@ -169,9 +180,45 @@ def solve_structures(
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
     an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
-    only = stop_point.only if stop_point else known.only if known else None
-    tables = open_tables(problem, measure, members, incumbent, only)
-    bounds = bound_tables(tables, ())
+    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+    placed = [] if stop_point else _placed_bounds(tables, incumbent, known)
+    left = stop_point.left if stop_point else tuple(places for _, places in placed)
+    before = incumbent.nodes
+    while left:
+        spent = incumbent.nodes - before
+        if spent and most is not None and spent >= most:
+            return StopPoint((), known.only if known else None, 0, (), left=left)
+        own = replace(tables, only=stop_point.only) if stop_point else tables
+        ended = _solve_at(tables_at(own, left[0]), incumbent, stop_point, known, None if most is None else most - spent)
+        if ended is not None:
+            return replace(ended, left=left)
+        stop_point, left = None, left[1:]
+    return None
+
+
+def _placed_bounds(tables: Tables, incumbent: Incumbent, known: GroupBound | None) -> list[tuple[int, Places]]:
+    """Return lower bounds of the trees at the choices of places of its spatial loops that they do not refute,
+    the least first: decided one by one, as long as there are few; the others stay open. tables: without places."""
+    suits = (known.own if known else ()) or incumbent.multipliers
+    every = choices_of_places(tables.problem, tables.structure)
+    found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
+    for choices in every:
+        if len(choices) == 1:
+            continue
+        if len(found) > TUNING.decided_places:
+            break
+        longer = [(*places, one) for _, places in found for one in choices]
+        bounds = (relaxed_bound(tables_at(tables, places), suits)[0] for places in longer)
+        pairs = zip(bounds, longer, strict=True)
+        found = [(bound, places) for bound, places in pairs if bound is not None and incumbent.beats(bound)]
+    return sorted(found, key=lambda one: one[0])
+
+
+def _solve_at(
+    tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, known: GroupBound | None, most: int | None
+) -> StopPoint | None:
+    """Search all trees with spatial loops at the places of the tables."""
+    bounds, measure = bound_tables(tables, ()), tables.measure
     if least_value(bounds) is None:
         return None
     search = StructureSearch(tables, (), incumbent, most)

@@ -36,6 +36,10 @@ class Tuning:
     most_pairs: int = 2_000_000
     """Up to which they are: a quarter of a gigabyte at a time."""
 
+    # Places of spatial loops over window dims.
+    decided_places: int = 16
+    """Where more choices of them are left, the other places stay open until a chain is complete (single_layers.py)."""
+
     # Branches on what a node holds.
     nodes_before_halves: int = 30
     """Nodes of a structure that are searched before its halves are bounded (search.py: gemm4096_flat3_keep)."""

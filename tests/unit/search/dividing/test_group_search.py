@@ -166,8 +166,12 @@ def the_best_tree_of_all_is_found(seed: int) -> None:
     assert outcome.count.is_whole, "every structure is accounted for"
 
 
+@pytest.mark.parametrize("decided", [0, 16])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_group_searched_at_once_gives_the_best_tree_of_its_members(seed: int) -> None:
+def test_a_group_searched_at_once_gives_the_best_tree_of_its_members(
+    seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
     the_best_tree_of_a_group_is_found(seed)
 
 
