@@ -23,7 +23,7 @@ from polymap.search.dividing import (
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
-from tests.unit.search.dividing import test_chains, test_group_search, test_groups, test_splits
+from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_splits
 
 
 def _private(owner: object, name: str) -> Any:
@@ -105,6 +105,12 @@ BUGS = (
     Bug("places are refuted by half of what may win", PLACES, "beats(bound)", "beats(2 * bound)"),
     Bug("the first place alone is bounded", PLACES, "for one in choices]", "for one in choices[:1]]"),
     Bug("a search goes on at the next place", steps.solve_structures, "(ended, left=left)", "(ended, left=left[1:])"),
+    Bug(
+        "what a window's node may follow is kept",
+        _private(bounds, "_kept_below"),
+        "if table.term.is_window]",
+        "if not table]",
+    ),
     Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
     Bug("nodes of one tile are before", _private(chain, "_is_before"), "inner % outer", "True"),
     Bug(
@@ -151,6 +157,7 @@ def _is_caught() -> bool:
         lambda: _obeys(test_groups.weights_that_no_other_covers_are_left),
         lambda: _obeys(test_group_search.tables_at_places_are_those_built_there),
         lambda: _obeys(test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more),
+        lambda: _obeys(test_costs_inside.what_is_kept_is_what_it_would_be),
         lambda: _obeys(test_splits.halves_bound_all_trees),
         lambda: _obeys(test_splits.test_halves_bound_what_a_search_of_larger_products_finds),
         *(

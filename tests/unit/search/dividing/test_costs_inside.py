@@ -132,8 +132,8 @@ def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
         assert least_from(tables, some, state) == least(state, top)
 
 
-@pytest.mark.parametrize("seed", few(range(24), 8))
-def test_what_is_kept_of_the_costs_above_a_tile_is_what_it_would_be_worked_out_anew(seed: int) -> None:
+def what_is_kept_is_what_it_would_be(seed: int) -> None:
+    """Below a tile, least costs inside that are kept of those above it are those that are worked out anew."""
     rng = random.Random(f"kept {seed}")
     compared = 0
     for one, _, _, tables in asked(seed, "kept", ("energy", "edp")[seed % 4 > 1]):
@@ -156,6 +156,11 @@ def test_what_is_kept_of_the_costs_above_a_tile_is_what_it_would_be_worked_out_a
                 assert key not in anew.costs or np.array_equal(*np.broadcast_arrays(cost, anew.costs[key])), key
             compared += len(inside.reach)
     assert compared
+
+
+@pytest.mark.parametrize("seed", few(range(24), 8))
+def test_below_a_tile_what_no_window_changes_is_kept(seed: int) -> None:
+    what_is_kept_is_what_it_would_be(seed)
 
 
 @pytest.mark.parametrize("seed", few(SEEDS, 8))
