@@ -22,7 +22,7 @@ from polymap.search.dividing import (
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch
 from tests.property.test_seeded_search_bugs import Bug, assert_seen
-from tests.unit.search.dividing import test_chains, test_group_search, test_groups, test_splits
+from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_splits
 
 
 def _private(owner: object, name: str) -> Any:
@@ -139,6 +139,14 @@ BUGS = {
             "lattice, tables.lattice",
         ),
     ),
+    "what is kept": (
+        Bug(
+            "what a window's node may follow is kept",
+            _private(bounds, "_kept_below"),
+            "if table.term.is_window]",
+            "if not table]",
+        ),
+    ),
     "the best tree of every structure": (
         Bug("the first place alone is bounded", PLACES, "for one in choices]", "for one in choices[:1]]"),
     ),
@@ -207,6 +215,7 @@ LAWS: dict[str, Callable[[int], None]] = {
     "bounds side by side": test_groups.bounds_side_by_side_are_those_of_each,
     "tables at places": test_group_search.tables_at_places_are_those_built_there,
     "states that win": test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more,
+    "what is kept": test_costs_inside.what_is_kept_is_what_it_would_be,
     "halves": test_splits.halves_bound_all_trees,
     "halves of larger products": test_splits.test_halves_bound_what_a_search_of_larger_products_finds,
     **{name: _at(name) for name in test_chains.BETWEEN},

@@ -17,7 +17,7 @@ from polymap.poly import Arithmetic, Numbers
 from polymap.resources import OutOfTime
 from polymap.search.dividing.cost_tables import Edge, NodeCost, State, Tables
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.problem import Multipliers, minimum_above, minimum_below
+from polymap.search.problem import Lattice, Multipliers, minimum_above, minimum_below, restricted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,12 +25,13 @@ class Inside:
     """Least costs inside.
 
     reach: per joint state, the minimum over the tile and all tiles that divide it. costs: of each node, priced, by
-    (tensor, number of its edge). arithmetic: of all these numbers.
+    (tensor, number of its edge). arithmetic: of all these numbers. lattice: the tiles.
     """
 
     reach: dict[State, Numbers]
     costs: dict[tuple[int, int], Numbers]
     arithmetic: Arithmetic
+    lattice: Lattice
 
 
 def no_multipliers(tables: Tables) -> Multipliers:
@@ -141,18 +142,25 @@ def first_states(tables: Tables) -> tuple[State, ...]:
 
 
 def costs_inside(
-    tables: Tables, component: int, multipliers: Multipliers, only: frozenset[State] | None = None
+    tables: Tables,
+    component: int,
+    multipliers: Multipliers,
+    only: frozenset[State] | None = None,
+    above: Inside | None = None,
 ) -> Inside:
     """Return the least costs inside for one component x unit, plus the prices of the multipliers.
 
-    A node that alone exceeds its level's capacity is never placed. only: the states to bound (None: all). Raises
-    OutOfTime where the tables are large.
+    A node that alone exceeds its level's capacity is never placed. only: the states to bound (None: all). above: the
+    least costs inside by the tables that these are below, of which all that follows no node of a window tensor is kept.
+    Raises OutOfTime where the tables are large.
     """
     graph, shape, arithmetic = graph_of(tables), tables.shape, tables.arithmetics[component]
     costs: dict[tuple[int, int], Numbers] = {}
     reach: dict[State, Numbers] = {}
+    if above is not None:
+        costs, reach = _kept_below(tables, above, only)
     for layer in graph.layers:
-        states = [state for state in layer if only is None or state in only]
+        states = [state for state in layer if state not in reach and (only is None or state in only)]
         if not states:
             continue
         block: Numbers = np.empty((len(states), *shape), dtype=arithmetic.dtype)
@@ -169,7 +177,27 @@ def costs_inside(
             reach[state] = block[row, ...]
         minimum_below(block.reshape(-1, *tables.lattice.shape))
         arithmetic.clip(block)
-    return Inside(reach, costs, arithmetic)
+    return Inside(reach, costs, arithmetic, tables.lattice)
+
+
+def _kept_below(
+    tables: Tables, above: Inside, only: frozenset[State] | None
+) -> tuple[dict[tuple[int, int], Numbers], dict[State, Numbers]]:
+    """Return the costs of nodes, and the least costs inside, that are those of the tables above, at fewer tiles: they
+    depend on the chain above them only where a node of a window tensor may follow."""
+    windows = [number for number, table in enumerate(tables.tensors) if table.term.is_window]
+    changing = {(number, edge.source) for number in windows for edge in tables.tensors[number].edges}
+    costs = {
+        key: restricted(cost, above.lattice, tables.lattice)
+        for key, cost in above.costs.items()
+        if key[0] not in windows
+    }
+    reach = {
+        state: restricted(least, above.lattice, tables.lattice)
+        for state, least in above.reach.items()
+        if (only is None or state in only) and not any((number, state[number]) in changing for number in windows)
+    }
+    return costs, reach
 
 
 def priced_final(tables: Tables, state: State, component: int, multipliers: Multipliers) -> int | None:

@@ -43,12 +43,14 @@ Parts = tuple[int, ...]
 @dataclass(frozen=True, eq=False)
 class BoundTables:
     """What bounds all chains below a node of the search: its tables, and the least costs inside at each of the
-    multipliers, for the states of `only` (None: all). free: what `insides` is, where it is known."""
+    multipliers, for the states of `only` (None: all). free: what `insides` is, where it is known. above: the bounds of
+    the tables that these are below."""
 
     tables: Tables
     priced: tuple[Inside, ...]
     only: frozenset[State] | None = None
     free: tuple[Inside, ...] | None = None
+    above: BoundTables | None = None
 
     @cached_property
     def insides(self) -> tuple[Inside, ...]:
@@ -59,7 +61,8 @@ class BoundTables:
         for component in range(len(self.tables.measure.components)):
             if component and self.tables.stop():
                 raise OutOfTime
-            found.append(costs_inside(self.tables, component, free, self.only))
+            above = None if self.above is None else self.above.insides[component]
+            found.append(costs_inside(self.tables, component, free, self.only, above))
         return tuple(found)
 
 
@@ -219,7 +222,7 @@ class StructureSearch:
         if not self.moves[node.state]:
             return
         if node.chain and self._window_moves(node.state):
-            bounds = self._bounds_below(bounds.tables, node)
+            bounds = self._bounds_below(bounds, node)
         for branching in self._branchings(bounds, node):
             if not self._beats(branching.bound):
                 if self.incumbent.is_ordered:
@@ -240,10 +243,14 @@ class StructureSearch:
             return False
         return any(edge.source == state[self.window] for edge in self.tables.tensors[self.window].edges)
 
-    def _bounds_below(self, above: Tables, node: SearchNode) -> BoundTables:
+    def _bounds_below(self, above: BoundTables, node: SearchNode) -> BoundTables:
         """Return the bounds below a node's tile, its loads restricted to the chain."""
-        tables = self._tables_below(above, node)
-        return bound_tables(tables, self.multipliers, reach_from(tables, node.state))
+        tables = self._tables_below(above.tables, node)
+        only = reach_from(tables, node.state)
+        priced = zip(self.multipliers, above.priced, strict=True)
+        return BoundTables(
+            tables, tuple(costs_inside(tables, 0, one, only, own) for one, own in priced), only, above=above
+        )
 
     def _tables_below(self, above: Tables, node: SearchNode) -> Tables:
         tiles = dict.fromkeys((self.tables.context.tiles[0], *(placed.tile for placed in node.chain)))

@@ -116,6 +116,22 @@ def _value_of(tables: Tables, parts: Sequence[int | None], priced: Multipliers, 
     return tables.measure.value_within_limits(added_up(whole, tables.start), cycles)
 
 
+def open_tables(
+    problem: Problem,
+    measure: Measure,
+    members: tuple[Structure, ...],
+    incumbent: Incumbent,
+    only: frozenset[State] | None,
+) -> Tables:
+    """Return the tables of a structure, or of all of a group, of some joint states (None: all), all places of spatial
+    loops open. Those that were asked for last are remembered: steps on a group often follow each other."""
+    if incumbent.tables is None or incumbent.tables[0] != members:
+        first, *others = members
+        shared = root_context(problem, first), incumbent.out_of_time, incumbent.caches
+        incumbent.tables = members, build_tables(problem, first, measure, *shared, tuple(others))
+    return replace(incumbent.tables[1], only=only)
+
+
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
     """Return what bounds all mappings of a group; taken again where multipliers have changed and it has none of its
     own."""
@@ -124,8 +140,7 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
-    context, stop = root_context(problem, first), incumbent.out_of_time
-    tables = build_tables(problem, first, measure, context, stop, incumbent.caches, tuple(others), known.only)
+    tables = open_tables(problem, measure, group.members, incumbent, known.only)
     suits, own, only = known.own or incumbent.multipliers, known.own, known.only
     found, inside = relaxed_bound(tables, suits)
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:

@@ -254,6 +254,7 @@ def _excess_at(
     scored: set[tuple[ChainNode, ...]] | None,
 ) -> Excess:
     """Return by how much a least-cost chain at multipliers exceeds each resource, having scored it where it fits."""
+    search.incumbent.tried += 1
     node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
     excess = _excess(search.tables, node, resources)
     _score_once(search, node, excess, scored)

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from polymap.resources import SearchCaches, Work
 from polymap.search.dividing.bounds import Multipliers
-from polymap.search.dividing.cost_tables import State
+from polymap.search.dividing.cost_tables import State, Tables
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import covers
-from polymap.search.problem import part_values
+from polymap.search.problem import Structure, part_values
 
 Entry = tuple[int, int, int]  # bound, minus the stage, number of the structure
 
@@ -84,16 +84,18 @@ class Polish(Protocol):
 class Incumbent:
     """The best trees so far, at most `keep`, best first (values scaled as Measure.value), and the stopping condition.
 
+    nodes: of searches that were visited. tried: multipliers, each of which takes about as long as a node with a window.
     multipliers: those of the last structure. groups: bounds of groups of structures, by the number of their first.
     work: of the search. told: called whenever the trees change.
     has_descended: a structure was searched. polish: a local search, run a little after each step. caches: of the
-    search.
+    search. tables: those that were asked for last, with their structures (groups.open_tables).
     """
 
     out_of_time: Callable[[], bool]
     keep: int = 1
     found: list[tuple[int, CompletedMapping]] = field(default_factory=list[tuple[int, CompletedMapping]])
     nodes: int = 0
+    tried: int = 0
     multipliers: tuple[Multipliers, ...] = ()
     groups: dict[int, GroupBound] = field(default_factory=dict[int, GroupBound])
     work: Work = field(default_factory=Work)
@@ -101,6 +103,7 @@ class Incumbent:
     has_descended: bool = False
     polish: Polish | None = None
     caches: SearchCaches = field(default_factory=SearchCaches)
+    tables: tuple[tuple[Structure, ...], Tables] | None = None
 
     def count(self, nodes: int = 1, *, polishes: bool = True) -> None:
         """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded). polishes:
@@ -119,6 +122,11 @@ class Incumbent:
     def _take(self, better: tuple[int, CompletedMapping] | None) -> None:
         if better is not None and self.beats(better[0]):
             self.add(*better)
+
+    @property
+    def effort(self) -> int:
+        """Return how much was done, in nodes of a search."""
+        return self.nodes + self.tried
 
     @property
     def value(self) -> int | None:

@@ -14,11 +14,18 @@ from polymap.poly import Kind
 from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
-from polymap.search.dividing.cost_tables import State, Tables, build_tables, tables_at
-from polymap.search.dividing.groups import Group, group_bound, is_searched_at_once, least_value, relaxed_bound
+from polymap.search.dividing.cost_tables import State, Tables, tables_at
+from polymap.search.dividing.groups import (
+    Group,
+    group_bound,
+    is_searched_at_once,
+    least_value,
+    open_tables,
+    relaxed_bound,
+)
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
-from polymap.search.dividing.node_costs import Places, choices_of_places, root_context
+from polymap.search.dividing.node_costs import Places, choices_of_places
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
@@ -129,7 +136,7 @@ def _bound_together(
         incumbent.groups[group.number] = replace(known, leader=number)
         yield bound, Stage.ALL_TENSORS
     else:
-        tables = _tables(problem, measure, (structure,), incumbent, known)
+        tables = open_tables(problem, measure, (structure,), incumbent, known.only)
         own, _ = relaxed_bound(tables, known.own or incumbent.multipliers)
         if own is not None:
             yield own, Stage.ALL_TENSORS
@@ -147,7 +154,7 @@ def _split_bound(
     take more time than the search. known: of the structures' group."""
     if not measure.is_linear or incumbent.value is None:
         return 0, ()
-    tables = _tables(problem, measure, members, incumbent, known)
+    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
     if tables.arithmetics[0].kind is not Kind.NARROW:
         return 0, ()
     constant = measure.value(tables.start, tables.compute_cycles)
@@ -162,16 +169,6 @@ def _split_bound(
     return max(found + constant, least), tuple(places for _, places in placed)
 
 
-def _tables(
-    problem: Problem, measure: Measure, members: tuple[Structure, ...], incumbent: Incumbent, known: GroupBound | None
-) -> Tables:
-    """Return the tables of a structure, or of all of a group, of the joint states that are left, all places of spatial
-    loops open."""
-    first, *others = members
-    shared = root_context(problem, first), incumbent.out_of_time, incumbent.caches
-    return build_tables(problem, first, measure, *shared, tuple(others), known.only if known else None)
-
-
 def solve_structures(
     problem: Problem,
     measure: Measure,
@@ -183,7 +180,7 @@ def solve_structures(
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
     an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
-    tables = _tables(problem, measure, members, incumbent, known)
+    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
     placed = [] if stop_point else _placed_bounds(tables, incumbent, known)
     left = stop_point.left if stop_point else tuple(places for _, places in placed)
     before = incumbent.nodes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -33,7 +34,7 @@ from polymap.search.dividing.branch_and_bound import (
     root_node,
     step,
 )
-from polymap.search.dividing.cost_tables import Tables
+from polymap.search.dividing.cost_tables import Tables, tables_below
 from polymap.search.dividing.groups import Group, least_value
 from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
 from polymap.search.dividing.node_costs import Places, places_of
@@ -129,6 +130,37 @@ def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
         state = rng.choice(list(found.reach))
         some = costs_inside(tables, component, multipliers, reach_from(tables, state))
         assert least_from(tables, some, state) == least(state, top)
+
+
+def what_is_kept_is_what_it_would_be(seed: int) -> None:
+    """Below a tile, least costs inside that are kept of those above it are those that are worked out anew."""
+    rng = random.Random(f"kept {seed}")
+    compared = 0
+    for one, _, _, tables in asked(seed, "kept", ("energy", "edp")[seed % 4 > 1]):
+        component = rng.randrange(len(one.measure.components))
+        multipliers = random_multipliers(rng, tables) if not component else no_multipliers(tables)
+        inside, context = costs_inside(tables, component, multipliers), tables.context
+        for _ in range(3):
+            tile = tuple(rng.choice([t for t in range(1, top + 1) if top % t == 0]) for top in context.tiles[-1])
+            context = replace(context, tiles=(*context.tiles, tile))
+            tables = tables_below(tables, context)
+            anew, inside = (
+                costs_inside(tables, component, multipliers),
+                costs_inside(
+                    tables, component, multipliers, reach_from(tables, rng.choice(list(inside.reach))), inside
+                ),
+            )
+            for state, least in inside.reach.items():
+                assert np.array_equal(least, np.broadcast_to(anew.reach[state], least.shape)), state
+            for key, cost in inside.costs.items():
+                assert key not in anew.costs or np.array_equal(*np.broadcast_arrays(cost, anew.costs[key])), key
+            compared += len(inside.reach)
+    assert compared
+
+
+@pytest.mark.parametrize("seed", few(range(24), 8))
+def test_below_a_tile_what_no_window_changes_is_kept(seed: int) -> None:
+    what_is_kept_is_what_it_would_be(seed)
 
 
 @pytest.mark.parametrize("seed", few(SEEDS, 8))
