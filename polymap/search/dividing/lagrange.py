@@ -230,6 +230,7 @@ def improve_multipliers(
         far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
         if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
             break
+        search.incumbent.tried += 1
         if trial is None:
             missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
             trial = _trial_of(tables, wanted := _next_wanted(wanted, excess, scale * missing), unit)
@@ -254,7 +255,6 @@ def _excess_at(
     scored: set[tuple[ChainNode, ...]] | None,
 ) -> Excess:
     """Return by how much a least-cost chain at multipliers exceeds each resource, having scored it where it fits."""
-    search.incumbent.tried += 1
     node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
     excess = _excess(search.tables, node, resources)
     _score_once(search, node, excess, scored)
