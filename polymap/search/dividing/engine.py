@@ -290,8 +290,8 @@ class _State:
     """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these,
     the best so far, where structures have gone; the numbers of each structure's group (groups_of).
 
-    most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so much
-    effort, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
+    most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
+    nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
     tensor that were taken in this run.
     """
 
@@ -343,7 +343,7 @@ class _State:
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
         if entries == (entry,) and -entry[1] == Stage.SPLIT:
-            self.recalled_at = self.recalled_at or self.incumbent.effort + TUNING.most_ahead * self.most_nodes
+            self.recalled_at = self.recalled_at or self.incumbent.nodes + TUNING.most_ahead * self.most_nodes
             self.deferred.append(entry)
             return
         for one in entries:
@@ -366,7 +366,7 @@ class _State:
 
     def recall(self, *, all_of_them: bool = False) -> None:
         """Put the deferred entries back into the queue, if it is time."""
-        if self.deferred and (all_of_them or not self.queue or self.incumbent.effort >= self.recalled_at):
+        if self.deferred and (all_of_them or not self.queue or self.incumbent.nodes >= self.recalled_at):
             for entry in self.deferred:
                 self.add(entry)
             self.deferred.clear()

@@ -230,7 +230,6 @@ def improve_multipliers(
         far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
         if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
             break
-        search.incumbent.tried += 1
         if trial is None:
             missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
             trial = _trial_of(tables, wanted := _next_wanted(wanted, excess, scale * missing), unit)

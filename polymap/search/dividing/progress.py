@@ -84,7 +84,6 @@ class Polish(Protocol):
 class Incumbent:
     """The best trees so far, at most `keep`, best first (values scaled as Measure.value), and the stopping condition.
 
-    nodes: of searches that were visited. tried: multipliers, each of which takes about as long as a node with a window.
     multipliers: those of the last structure. groups: bounds of groups of structures, by the number of their first.
     work: of the search. told: called whenever the trees change.
     has_descended: a structure was searched. polish: a local search, run a little after each step. caches: of the
@@ -95,7 +94,6 @@ class Incumbent:
     keep: int = 1
     found: list[tuple[int, CompletedMapping]] = field(default_factory=list[tuple[int, CompletedMapping]])
     nodes: int = 0
-    tried: int = 0
     multipliers: tuple[Multipliers, ...] = ()
     groups: dict[int, GroupBound] = field(default_factory=dict[int, GroupBound])
     work: Work = field(default_factory=Work)
@@ -122,11 +120,6 @@ class Incumbent:
     def _take(self, better: tuple[int, CompletedMapping] | None) -> None:
         if better is not None and self.beats(better[0]):
             self.add(*better)
-
-    @property
-    def effort(self) -> int:
-        """Return how much was done, in nodes of a search."""
-        return self.nodes + self.tried
 
     @property
     def value(self) -> int | None:
