@@ -46,7 +46,7 @@ BUGS = {
             "(*(row[d] for d in own), prod(row))",
             "row[:1]",
         ),
-        Bug("groups join what differs between levels", groups.groups_of, "if one.below == level", "if one.below"),
+        Bug("groups join what differs between levels", groups.kinds_of, "if one.below == level", "if one.below"),
     ),
     "bounds side by side": (
         Bug(
@@ -79,7 +79,12 @@ BUGS = {
             "own[0] if len(set(own)) == 1 else",
             "own[0] if len(own) else",
         ),
-        Bug("groups beside differ in windows", groups.groups_of, "if dim in read_through:", "if False:"),
+        Bug(
+            "groups beside differ in windows",
+            groups.groups_of,
+            "{dim for term in problem.terms for dim in term.window_dims}",
+            "()",
+        ),
         Bug(
             "side by side, every group has members that are spread so",
             node_costs.StackedAlike.among,
