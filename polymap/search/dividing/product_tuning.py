@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Tuning:
     """Thresholds of one search, chosen by benchmarks/choose_tiles.py (milliseconds a product)."""
 
-    most_nodes: int = 9
+    most_nodes: int = 8
     """Of a plan: all orders of its nodes are looked at."""
     most_bounds: int = 1 << 22
     """Pairs of a structure and a plan."""
