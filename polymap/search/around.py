@@ -156,7 +156,9 @@ def runs_over_fanouts(program: Workload, arch: Architecture, kept: tuple[str, ..
     for fanout, dim, time in product(arch.fanouts, dims, dims):
         places = [at for at, each in enumerate(statements) if dim in each.dims]
         begin, end = places[0], places[-1] + 1
-        if dim == time or end - begin < max(2, len(places)) or (fanout.dims is not None and dim not in fanout.dims):
+        if dim == time or not 2 <= len(places) == end - begin or (fanout.dims is not None and dim not in fanout.dims):
+            continue
+        if not all(time in each.dims for each in statements[begin:end]):
             continue
         names = {each.tensor for s in statements[begin:end] for each in (s.target, *s.reads)}
         inside = [name for name in kept if name in names and dim in accesses[name].dims]
