@@ -232,7 +232,7 @@ def _choice(
         windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
         left = max(end - clock(), 0.1 * seconds)
         result = _loops_around_tile(rounded, dealt, {**rules, **windows}, left, clock)
-        if result.best is not None:
+        if result.best is not None and _is_one_row(result.best, {facts.lane, *names.values()}):
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
             mapping = _with_rows_together(mapping, rounded, tile.vector)
             mapping = _with_cores_outside(mapping, rounded, facts.core)
@@ -304,6 +304,12 @@ def _busiest_share(workload: Workload, rounded: Workload, split: dict[str, int] 
     ((dim, threads),) = split.items()
     extent = workload.extents()[dim]
     return min(rounded.extents()[dim] // threads, extent) / extent
+
+
+def _is_one_row(mapping: Mapping, fanouts: set[str]) -> bool:
+    """Return whether no storage node stands between spatial loops over some fan-outs."""
+    places = [n for n, node in enumerate(mapping.nodes) if isinstance(node, Spatial) and node.fanout in fanouts]
+    return not any(isinstance(node, Storage) for node in mapping.nodes[min(places) : max(places)])
 
 
 def _with_registers(

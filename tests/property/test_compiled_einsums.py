@@ -116,7 +116,7 @@ def test_a_text_says_what_the_reference_computes() -> None:
     assert drawn.reference([np.array([1, 10, 100, 1000, 10000]), np.array([1, 2])]).tolist() == [20100, 2010, 201]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(8), 1354])  # the last: lanes stand far above the other sums
 def test_compiled_einsums_equal_numpy(seed: int) -> None:
     _case(seed)
 
