@@ -121,7 +121,8 @@ def solve(
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
-    state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
+    asked = product if looks_first else None
+    state = _initial_state(problem, measure, incumbent, report, before, listing, asked, looks_first=looks_first)
     context = _StepContext(problem, measure, keep, incumbent.out_of_time)
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -492,11 +493,12 @@ def _initial_state(
     report: Report,
     before: Outcome | None,
     listing: Stop,
+    product: Callable[[], Answer | None] | None,
     *,
     looks_first: bool,
 ) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one. listing: what ends the
-    list of structures."""
+    list of structures. product: what is asked first where they are many."""
     rest = None if before is None else before.rest
     if rest is not None:
         queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in rest.queue))
@@ -505,6 +507,12 @@ def _initial_state(
         _bound_single_tensors(problem, measure, state)
         return state
     structures, is_whole = _listed(problem, listing)
+    if product is not None and is_whole and incumbent.keep == 1 and len(structures) >= TUNING.many_structures:
+        answer = product()
+        if answer is not None and answer.found is not None:
+            incumbent.add(*answer.found)
+        if answer is not None and answer.is_proven:
+            return _ended_state(structures, incumbent)
     if looks_first:
         _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
@@ -514,6 +522,13 @@ def _initial_state(
     _bound_single_tensors(problem, measure, state)
     incumbent.listed(len(structures) if is_whole else None)
     return state if is_whole else replace(state, bounded=None)
+
+
+def _ended_state(structures: Structures, incumbent: Incumbent) -> _State:
+    """Return a search of which nothing is left: no structure is better than the incumbent."""
+    count, every = len(structures), range(len(structures))
+    fates = StructureFates(count, dict.fromkeys(every, 0), set(), set(every), set(every))
+    return _State(structures, count, BestFirst[int, Entry](_rank), incumbent, fates, ())
 
 
 def _listed(problem: Problem, stop: Stop) -> tuple[Structures, bool]:

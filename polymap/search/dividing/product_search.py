@@ -20,7 +20,7 @@ from polymap.search.dividing.product_plans import WHOLE, Order, orders_of
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import IntArray, Measure, Problem
+from polymap.search.problem import AtLeast, Factor, Held, IntArray, Measure, Problem, Span
 
 _NEVER = 1 << 62
 
@@ -42,13 +42,15 @@ class Answer:
 def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bool]) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
     is none that this search covers, or nothing is found in time."""
-    if not _is_covered(problem, measure):
+    if not is_product(problem, measure):
         return None
     spread = spread_of(problem)
     weights = None if spread is None else weights_of_best(problem, measure.components, spread, stop)
     plans = None if weights is None else _Plans(weights, measure)
     if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
         return None
+    if not plans.count:
+        return Answer(None)
     best, bound = _search(plans, stop)
     if bound is None:
         return None
@@ -65,14 +67,14 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
 def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:
     """Return what every choice of levels costs each tensor of a product on a machine without fan-outs; None where the
     problem is none that this search covers."""
-    if problem.classes or not measure.is_linear or not _is_covered(problem, measure):
+    if problem.classes or problem.rules or not measure.is_linear or not is_product(problem, measure):
         return None
     spread = spread_of(problem)
     weights = None if spread is None else Weights(problem, measure.components, spread)
     return None if weights is None else tuple(weights.chains(term) for term in problem.terms)
 
 
-def _is_covered(problem: Problem, measure: Measure) -> bool:
+def is_product(problem: Problem, measure: Measure) -> bool:
     """Return whether the problem is a product with an objective of sums, in numbers of 64 bits."""
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
     single = [own[0] for own in lacking if own]
@@ -81,13 +83,36 @@ def _is_covered(problem: Problem, measure: Measure) -> bool:
         and all(len(own) <= 1 for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
-        and not problem.rules
+        and whole_nodes(problem) is not None
         and not measure.limits
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
         and all(arithmetic_of(problem, component).kind is Kind.NARROW for component in measure.components)
         and sum(len(term.may_hold) for term in problem.terms) <= TUNING.most_nodes
     )
+
+
+def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
+    """Return (tensor, level, dim) where rules ask that no loop over the dim stands above the tensor's node in the level;
+    None where they ask for more than that, and for what levels hold and fan-outs spread."""
+    found = set[tuple[int, int, int]]()
+    terms = {term.tensor.name: term for term in problem.terms}
+    below = min((one.below for one in problem.classes), default=problem.level_count)
+    for rule in problem.rules:
+        if isinstance(rule, Held | Factor):
+            continue
+        if not isinstance(rule, AtLeast | Span):
+            return None
+        own = terms[rule.tensor].dims if isinstance(rule, AtLeast) else {rule.dim}
+        dims = [d for d, dim in enumerate(problem.dims) if dim in own]
+        extent = prod(problem.extents[d] for d in dims)
+        least, most = (rule.elements, extent) if isinstance(rule, AtLeast) else (rule.least, rule.most)
+        at = problem.arch.level_index(rule.level if isinstance(rule, AtLeast) else rule.at)
+        if least > 1 and (least != extent or at >= below) or most < extent:
+            return None
+        level = problem.arch.level_index(rule.level)
+        found |= {(terms[rule.tensor].index, level, d) for d in dims if least > 1}
+    return frozenset(found)
 
 
 @dataclass(slots=True)
@@ -117,6 +142,7 @@ class _Plans:
             next((d for d, dim in enumerate(problem.dims) if dim not in term.dims), None) for term in problem.terms
         )
         self._none = np.zeros_like(weights.steps)
+        self._whole = whole_nodes(problem) or frozenset()
 
     def bounds(self) -> Bounds:
         """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
@@ -210,7 +236,7 @@ class _Plans:
     def orders(self, plan: int) -> tuple[Order, ...]:
         """Return the orders of a plan's nodes."""
         levels = tuple(chain.levels for chain in self.of(plan))
-        return orders_of(self.lacks, levels, frozenset(self.usable), len(self.problem.dims))
+        return orders_of(self.lacks, levels, frozenset(self.usable), len(self.problem.dims), self._whole)
 
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
         """Return a plan's chain of levels per tensor."""
