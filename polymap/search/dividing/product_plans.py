@@ -14,6 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
+from polymap.search.problem import IntArray
+
 WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
 
 
@@ -81,6 +85,42 @@ def orders_of(
         tiles = (tuple(names[t] if t >= 0 else t for t in row) for row in order.tiles)
         found.setdefault(frozenset(zip(nodes, tiles, strict=True)), order)
     return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """The cuts of all orders of a plan side by side: their dims, the nodes that each makes visited more often and, per
+    level of limited room, those with it in their tiles [cut, node]; the first cut of each order."""
+
+    dims: IntArray
+    visited: IntArray
+    crowds: tuple[tuple[int, IntArray], ...]
+    firsts: IntArray
+
+
+@lru_cache(maxsize=4096)
+def sheet_of(
+    lacks: tuple[int | None, ...],
+    chains: tuple[tuple[int, ...], ...],
+    limited: frozenset[int],
+    dims: int,
+    whole: frozenset[tuple[int, int, int]] = frozenset(),
+) -> Sheet | None:
+    """Return the cuts of the orders of a plan (orders_of); None where some order has none."""
+    orders = orders_of(lacks, chains, limited, dims, whole)
+    counts, nodes = [len(order.cuts) for order in orders], sum(len(chain) - 1 for chain in chains)
+    if not all(counts):
+        return None
+    visited = np.zeros((sum(counts), nodes), dtype=np.int64)
+    crowds = {level: np.zeros_like(visited) for level in limited}
+    for at, own in enumerate(own for order in orders for own in order.visited):
+        visited[at, own] = 1
+    for at, crowd in enumerate(crowd for order in orders for crowd in order.crowds):
+        for level, some in crowd:
+            crowds[level][at, some] = 1
+    cut_dims = np.array([cut.dim for order in orders for cut in order.cuts], dtype=np.int64)
+    firsts = np.cumsum([0, *counts[:-1]])
+    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), firsts)
 
 
 def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:

@@ -16,7 +16,7 @@ from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
-from polymap.search.dividing.product_plans import WHOLE, Order, orders_of
+from polymap.search.dividing.product_plans import WHOLE, Order, orders_of, sheet_of
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
@@ -51,6 +51,8 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
         return None
     if not plans.count:
         return Answer(None)
+    if plans.has_credits():
+        return None
     best, bound = _search(plans, stop)
     if bound is None:
         return None
@@ -165,6 +167,31 @@ class _Plans:
         parts = sum(totals, start=np.zeros((len(plan), len(self.weights.components)), dtype=np.int64)).T
         return self.values.least(parts + self.excess(plan, structure), self.weights.cycles[structure])
 
+    def has_credits(self) -> bool:
+        """Return whether some node costs less than nothing, so that more visits may cost less."""
+        return any((node < 0).any() for own in self.chains for chain in own for node in chain.nodes)
+
+    def raised_by_orders(self, plan: int, structures: IntArray) -> Bounds:
+        """Return lower bounds of the value of a plan, per structure: the least over the orders of its nodes, each with
+        what every cut costs at least where all others are 1."""
+        chains, sheet = self.of(plan), sheet_of(*self._asked(plan))
+        total = np.sum([chain.total[:, structures] for chain in chains], axis=0)
+        if sheet is None:
+            return self.values.least(total, self.weights.cycles[structures])
+        own = [(level, bits[structures]) for c in chains for level, bits in zip(c.levels[1:], c.bits, strict=True)]
+        bits = np.stack([each for _, each in own])
+        extents = np.stack(self.weights.whole)[:, structures][sheet.dims]
+        most = extents
+        for level, crowd in sheet.crowds:
+            free = self.usable[level] - sum(each for at, each in own if at == level)
+            taken = crowd @ bits
+            most = np.where(taken > 0, np.minimum(most, 1 + free // np.maximum(taken, 1)), most)
+        parts: list[IntArray] = []
+        for number, least in enumerate(total):
+            once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
+            parts.append(least + np.add.reduceat(once * extents // most - once, sheet.firsts, axis=0))
+        return self.values.least(np.stack(parts), self.weights.cycles[structures]).min(axis=0)
+
     def excess(self, plan: IntArray, structure: IntArray) -> IntArray:
         """Return at least what limited room costs beyond one visit per node, [component, pair]: the larger of what
         follows from the outermost of all nodes, and of what each level's own costs together."""
@@ -235,8 +262,15 @@ class _Plans:
 
     def orders(self, plan: int) -> tuple[Order, ...]:
         """Return the orders of a plan's nodes."""
+        return orders_of(*self._asked(plan))
+
+    def _asked(
+        self, plan: int
+    ) -> tuple[
+        tuple[int | None, ...], tuple[tuple[int, ...], ...], frozenset[int], int, frozenset[tuple[int, int, int]]
+    ]:
         levels = tuple(chain.levels for chain in self.of(plan))
-        return orders_of(self.lacks, levels, frozenset(self.usable), len(self.problem.dims), self._whole)
+        return self.lacks, levels, frozenset(self.usable), len(self.problem.dims), self._whole
 
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
         """Return a plan's chain of levels per tensor."""
@@ -250,37 +284,51 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
 
 def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
-    ended before anything was found, or a weight is below 0)."""
+    ended before anything was found)."""
     bounds, best, values = plans.bounds(), _Best(), plans.values
     first = int(np.argmin(bounds))
     if bounds.flat[first] >= _NEVER:
         return best, inf
-    if not _has_tried(plans, *divmod(first, bounds.shape[1]), best):
-        return best, None
+    _try_orders(plans, *divmod(first, bounds.shape[1]), best)
     bounds.flat[first] = _NEVER
     plan, structure = np.nonzero((bounds < _NEVER) & values.may_win(bounds, best.value))
     left = plans.raised(plan, structure)
-    for pair in np.argsort(left, kind="stable").tolist():
-        if not values.may_win(left[pair], best.value):
+    queue, first, size = np.argsort(left, kind="stable"), 0, TUNING.first_raised
+    while first < len(queue):
+        block, first, size = queue[first : first + size], first + size, 2 * size
+        least = left[block[0]]
+        if not values.may_win(least, best.value):
             break
-        if stop():
-            return best, left[pair].item()
-        if not _has_tried(plans, int(plan[pair]), int(structure[pair]), best):
-            return best, None
+        if stop() or not _has_searched(plans, plan[block], structure[block], left[block], best, stop):
+            return best, least.item()
     return best, best.value
 
 
-def _has_tried(plans: _Plans, plan: int, structure: int, best: _Best) -> bool:
-    """Take the best tiles of a plan in a structure where they are better; return False where a weight is below 0."""
+def _has_searched(
+    plans: _Plans, plan: IntArray, structure: IntArray, left: Bounds, best: _Best, stop: Callable[[], bool]
+) -> bool:
+    """Search pairs of a plan and a structure with these bounds, raised by the orders of each; return False where time
+    ends before it."""
+    for one in np.unique(plan).tolist():
+        own = np.flatnonzero(plan == one)
+        left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
+    for pair in np.argsort(left, kind="stable").tolist():
+        if not plans.values.may_win(left[pair], best.value):
+            break
+        if stop():
+            return False
+        _try_orders(plans, int(plan[pair]), int(structure[pair]), best)
+    return True
+
+
+def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best) -> None:
+    """Take the best tiles of a plan in a structure where they are better."""
     place = plans.place(plan, structure)
-    if min((weight for own in place.weights for weight in own), default=0) < 0:
-        return False
     for order in plans.orders(plan):
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles
             best.structure, best.plan, best.order = structure, plan, order
-    return True
 
 
 def _chain(plans: _Plans, best: _Best) -> tuple[ChainNode, ...]:
