@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,23 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
-from polymap.search.dividing import best_product_tiles, chain_weights, solve
+from polymap.search.dividing import best_product_tiles, chain_weights, product_search, solve
 from polymap.search.dividing.product_bounds import PartValues
+from polymap.search.dividing.product_search import _Plans
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem import analyse, exact_score, is_confirmed, measure_of, parse_objective
+from polymap.search.problem import (
+    AtLeast,
+    Factor,
+    Held,
+    Rule,
+    Rules,
+    Span,
+    analyse,
+    exact_score,
+    is_confirmed,
+    measure_of,
+    parse_objective,
+)
 from tests.case_machines import with_open_levels, with_wires
 from tests.times import few
 
@@ -26,6 +40,8 @@ EINSUMS = (
     "C[b,m,n] += A[b,m,k] * B[b,k,n]",
     "C[m] += A[m,k] * B[k]",
     "C[m,n] += A[m] * B[n]",
+    "C[m,n] += A[m,k] * B[]",
+    "C[] += A[m,k] * B[k]",
 )
 SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 13, 16, 20, 24, 30, 36, 48, 64, 100, 128)
 
@@ -137,7 +153,7 @@ def timed(rng: random.Random, arch: Architecture) -> Architecture:
 def question(
     rng: random.Random, sizes: tuple[int, ...], objective: str | None = None
 ) -> tuple[Workload, Architecture, str]:
-    """Return a product, a machine that is timed, and an objective."""
+    """Return a product, or one with a tensor of one element, a machine that is timed, and an objective."""
     einsum = rng.choice((EINSUMS[0], *EINSUMS))
     each = {dim: rng.choice(sizes) for dim in "bmnk" if dim in einsum}
     workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": each})
@@ -146,12 +162,30 @@ def question(
     return workload, arch, objective or rng.choice(OBJECTIVES)
 
 
-def difference(asked: tuple[Workload, Architecture, str]) -> str | None:
+def rules_of_a_leg(rng: random.Random, workload: Workload, arch: Architecture) -> Rules:
+    """Return rules that legs of programs have: what a level holds, all of a tensor or of a dim there, and how far a
+    fan-out spreads a dim."""
+    names, extents, rules = [level.name for level in arch.levels], workload.extents(), list[Rule]()
+    for kind in rng.choices(("held", "least", "span", "factor"), (3, 2, 3, 2), k=rng.choice((1, 2, 3))):
+        tensor, level, dim = rng.choice(workload.tensors), rng.choice(names[1:]), rng.choice(list(extents))
+        outside = [name for name in names[: names.index(level) + 1] if not arch.fanouts_above(name)]
+        if kind == "held" or rng.random() < 0.7:
+            rules.append(Held(level, tensor.name, must=rng.random() < 0.7))
+        if kind == "least":
+            rules.append(AtLeast(level, tensor.name, prod(tensor.shape)))
+        elif kind == "span":
+            rules.append(Span(level, tensor.name, rng.choice(outside), dim, extents[dim], extents[dim]))
+        elif kind == "factor" and arch.fanouts:
+            rules.append(Factor(rng.choice(arch.fanouts).name, dim, rng.choice((1, 1, 2)), rng.choice((2, 4, None))))
+    return tuple(rules)
+
+
+def difference(asked: tuple[Workload, Architecture, str], rules: Rules = ()) -> str | None:
     """Return how the search without tables differs from that with them, or its mapping's cost from its claim (None: it
     does not; "": one of them does not answer)."""
     workload, arch, objective = asked
     goal = parse_objective(objective, arch)
-    problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
+    problem, measure = analyse(workload, arch, rules), measure_of(goal, workload, arch)
     answer = best_product_tiles(problem, measure, lambda: False)
     steps = count()
     other = solve(problem, measure, lambda: next(steps) > 400, lambda found, bound: None, looks_first=False)
@@ -170,6 +204,16 @@ def difference(asked: tuple[Workload, Architecture, str]) -> str | None:
 def test_products_of_several_costs_on_unlike_fan_outs_are_those_of_the_tables(seed: int) -> None:
     rng = random.Random(f"timed products {seed}")
     told = [difference(question(rng, SIZES[:9], OBJECTIVES[seed % 4])) for _ in range(4)]
+    assert [fault for fault in told if fault] == []
+    assert None in told
+
+
+@pytest.mark.parametrize("seed", few(range(8), 3))
+def test_products_under_the_rules_of_legs_are_those_of_the_tables(seed: int) -> None:
+    rng, told = random.Random(f"ruled products {seed}"), list[str | None]()
+    for _ in range(8):
+        asked = question(rng, SIZES[:9])
+        told.append(difference(asked, rules_of_a_leg(rng, *asked[:2])))
     assert [fault for fault in told if fault] == []
     assert None in told
 
@@ -221,6 +265,8 @@ MISTAKES = {
     "caps of parts": lambda: (PartValues, "_most", scaled(PartValues._most, 0.9)),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
     "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
+    "bounds by orders": lambda: (_Plans, "raised_by_orders", scaled(_Plans.raised_by_orders, 1.5)),
+    "whole tiles": lambda: (product_search, "whole_nodes", lambda _: frozenset()),
     "kinds": lambda: (chain_weights, "kinds_of", lambda _, classes, __: np.zeros(len(classes), dtype=np.int64)),
 }
 
@@ -230,4 +276,5 @@ MISTAKES = {
 def test_seeded_mistakes_of_products_are_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MISTAKES[mistake]())
     rng = random.Random("seeded mistakes of products")
-    assert any(difference(question(rng, SIZES[3:9])) for _ in range(30))
+    asked = (question(rng, SIZES[3:9]) for _ in range(30))
+    assert any(difference(each, rules_of_a_leg(rng, *each[:2]) if mistake == "whole tiles" else ()) for each in asked)

@@ -293,7 +293,7 @@ class _State:
 
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
-    tensor that were taken in this run.
+    tensor that were taken in this run. least: bounds all structures, those without a bound of their own, too (0: not).
     """
 
     structures: Structures
@@ -307,6 +307,7 @@ class _State:
     deferred: list[Entry] = field(default_factory=list[Entry])
     single: dict[int, int] = field(default_factory=dict[int, int])
     recalled_at: int = 0
+    least: int = 0
 
     @property
     def known(self) -> bool:
@@ -417,7 +418,7 @@ class _State:
         if not self.known:
             where = replace(where, listed=None)
         if not self.known or (not left and not (where.is_whole and some)):
-            return Outcome(found, None, where, self.incumbent.nodes, None)
+            return Outcome(found, None, where, self.incumbent.nodes, (self.least,) if self.least else None)
         left = tuple(dict.fromkeys(left))
         best = [found[0][0]] if found else []
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
@@ -506,19 +507,20 @@ def _initial_state(
         state = _State(rest.structures, rest.bounded, queue, incumbent, fates, groups, dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
-    structures, is_whole = _listed(problem, listing)
+    (structures, is_whole), answer, least = _listed(problem, listing), None, 0
     if product is not None and is_whole and incumbent.keep == 1 and len(structures) >= TUNING.many_structures:
         answer = product()
         if answer is not None and answer.found is not None:
             incumbent.add(*answer.found)
+            least = answer.bound or 0
         if answer is not None and answer.is_proven:
             return _ended_state(structures, incumbent)
-    if looks_first:
+    if looks_first and answer is None:
         _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
-    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups)
+    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups, least=least)
     _bound_single_tensors(problem, measure, state)
     incumbent.listed(len(structures) if is_whole else None)
     return state if is_whole else replace(state, bounded=None)

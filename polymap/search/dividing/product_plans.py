@@ -4,8 +4,8 @@ A product is an accumulation in which every tensor lacks at most one dim and eve
 A node of X is then filled n / t times over, with t the tile of the dim that X lacks, and room is taken by the others.
 Along a chain of nodes tiles only shrink. A dim that X lacks is therefore best cut as soon as a node that has it stands
 below the last node of X, once per node of X that is to come, and down to 1 where none is: those cuts are all that an
-order leaves to choose. Where a rule asks that no loop over a dim stands above a node, the first cut of the dim is all of
-it, and the next one waits for that node.
+order leaves to choose. Where a rule asks that no loop over a dim stands above a node, the first cut of the dim is all
+of it, and the next one waits for that node. Nodes of a tensor without dims stand outermost: there they are filled once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from polymap.search.problem import IntArray
 
 WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
+SCALAR = -1  # what a tensor of one element lacks: all dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a plan: the dim that its tensor lacks, its level, and the dims that have no loop above it."""
+    """A node of a plan: the dim that its tensor lacks (SCALAR: all), its level, and the dims that have no loop above
+    it."""
 
     lacks: int | None
     level: int
@@ -68,8 +70,8 @@ def orders_of(
 ) -> tuple[Order, ...]:
     """Return the orders of the nodes of a plan, but of those between which nothing is to choose one.
 
-    lacks: the dim that each tensor lacks; chains: the levels that hold it; limited: levels of limited room; whole:
-    (tensor, level, dim) where no loop over the dim stands above the node.
+    lacks: the dim that each tensor lacks (SCALAR: all); chains: the levels that hold it; limited: levels of limited
+    room; whole: (tensor, level, dim) where no loop over the dim stands above the node.
     """
     own = [
         Node(lacks[tensor], level, frozenset(d for d in range(dims) if (tensor, level, d) in whole))
@@ -78,8 +80,10 @@ def orders_of(
     ]
     numbers = iter(range(len(own)))
     left = tuple(tuple(next(numbers) for _ in chain[1:]) for chain in chains)
+    scalars = tuple(node for node, one in enumerate(own) if one.lacks == SCALAR)
     found: dict[object, Order] = {}
-    for nodes in _merged(left):
+    for others in _merged(tuple(some for some in left if not set(scalars).intersection(some))):
+        nodes = (*scalars, *others)
         order = _order(own, limited, nodes, dims)
         names = [(cut.dim, sum(other.dim == cut.dim for other in order.cuts[:n])) for n, cut in enumerate(order.cuts)]
         tiles = (tuple(names[t] if t >= 0 else t for t in row) for row in order.tiles)
@@ -139,7 +143,7 @@ def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dim
     tiles: list[tuple[int, ...]] = []
     now, fresh = [WHOLE] * dims, [True] * dims  # whether the next node that has the dim cuts it
     for place, node in enumerate(nodes):
-        for d in range(dims):
+        for d in range(dims) if own[node].lacks != SCALAR else ():
             is_kept = any(d in own[other].whole for other in nodes[place:])
             if own[node].lacks == d:
                 fresh[d] = True
@@ -155,7 +159,7 @@ def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dim
     crowds: list[dict[int, list[int]]] = [{} for _ in cuts]
     for node, row in zip(nodes, tiles, strict=True):
         lacking, level = own[node].lacks, own[node].level
-        if lacking is not None and row[lacking] >= 0:
+        if lacking not in (None, SCALAR) and row[lacking] >= 0:
             visited[row[lacking]].append(node)
         if level in limited:
             taken = tuple(t for d, t in enumerate(row) if t >= 0 and d != lacking)

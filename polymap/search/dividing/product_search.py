@@ -16,7 +16,7 @@ from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
-from polymap.search.dividing.product_plans import WHOLE, Order, orders_of, sheet_of
+from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, orders_of, sheet_of
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
@@ -77,12 +77,13 @@ def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeig
 
 
 def is_product(problem: Problem, measure: Measure) -> bool:
-    """Return whether the problem is a product with an objective of sums, in numbers of 64 bits."""
+    """Return whether the problem is a product, of single elements, too, with an objective of sums, in numbers of 64
+    bits."""
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
-    single = [own[0] for own in lacking if own]
+    single = [own[0] for own in lacking if len(own) == 1]
     return (
         bool(problem.dims)
-        and all(len(own) <= 1 for own in lacking)
+        and all(len(own) in (0, 1, len(problem.dims)) for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
         and whole_nodes(problem) is not None
@@ -90,13 +91,13 @@ def is_product(problem: Problem, measure: Measure) -> bool:
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
         and all(arithmetic_of(problem, component).kind is Kind.NARROW for component in measure.components)
-        and sum(len(term.may_hold) for term in problem.terms) <= TUNING.most_nodes
+        and sum(len(term.may_hold) for term in problem.terms if term.dims) <= TUNING.most_nodes
     )
 
 
 def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
-    """Return (tensor, level, dim) where rules ask that no loop over the dim stands above the tensor's node in the level;
-    None where they ask for more than that, and for what levels hold and fan-outs spread."""
+    """Return (tensor, level, dim) where rules ask that no loop over the dim stands above the tensor's node there; None
+    where they ask for more than that, and for what levels hold and fan-outs spread."""
     found = set[tuple[int, int, int]]()
     terms = {term.tensor.name: term for term in problem.terms}
     below = min((one.below for one in problem.classes), default=problem.level_count)
@@ -110,7 +111,7 @@ def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
         extent = prod(problem.extents[d] for d in dims)
         least, most = (rule.elements, extent) if isinstance(rule, AtLeast) else (rule.least, rule.most)
         at = problem.arch.level_index(rule.level if isinstance(rule, AtLeast) else rule.at)
-        if least > 1 and (least != extent or at >= below) or most < extent:
+        if most < extent or (least > 1 and (least != extent or at >= below)):
             return None
         level = problem.arch.level_index(rule.level)
         found |= {(terms[rule.tensor].index, level, d) for d in dims if least > 1}
@@ -140,9 +141,8 @@ class _Plans:
         self.count = prod(self.shape)
         levels = enumerate(problem.arch.levels)
         self.usable = {n: level.usable_bits for n, level in levels if n and level.usable_bits is not None}
-        self.lacks = tuple(
-            next((d for d, dim in enumerate(problem.dims) if dim not in term.dims), None) for term in problem.terms
-        )
+        lacking = ([d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms)
+        self.lacks = tuple(None if not own else own[0] if len(own) == 1 else SCALAR for own in lacking)
         self._none = np.zeros_like(weights.steps)
         self._whole = whole_nodes(problem) or frozenset()
 
@@ -199,7 +199,7 @@ class _Plans:
 
     def _excess(self, plan: IntArray, structure: IntArray, part: int) -> IntArray:
         chosen = np.unravel_index(plan, self.shape)
-        lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks is not None]
+        lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks not in (None, SCALAR)]
         levels = np.zeros(len(plan), dtype=np.int64)
         for level in self.usable:
             sides = [self._side_at(level, tensor, chosen[tensor], structure, part) for tensor in lacking]
