@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,11 @@ import pytest
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
 from polymap.search.dividing import best_product_tiles, chain_weights, product_search, solve
+from polymap.search.dividing.chain_weights import weights_of_best
 from polymap.search.dividing.product_bounds import PartValues
 from polymap.search.dividing.product_search import _Plans
+from polymap.search.dividing.product_spread import spread_of
+from polymap.search.dividing.product_tiles import best_tiles
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import (
     AtLeast,
@@ -249,6 +252,26 @@ def test_what_is_not_looked_at_in_time_is_bounded(seed: int) -> None:
                 assert answer.bound <= whole.found[0] <= answer.found[0]
 
 
+@pytest.mark.parametrize("seed", few(range(6), 3))
+def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> None:
+    rng, attained = random.Random(f"orders {seed}"), 0
+    while attained < 3:
+        workload, arch, objective = question(rng, SIZES[:12])
+        problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
+        spread = spread_of(problem) if product_search.is_product(problem, measure) else None
+        weights = None if spread is None else weights_of_best(problem, measure.components, spread, lambda: False)
+        plans = None if weights is None else _Plans(weights, measure)
+        if plans is None or not plans.count or plans.has_credits():
+            continue
+        fitting = np.argwhere(plans.bounds() < product_search._NEVER).tolist()
+        for plan, structure in rng.sample(fitting, min(12, len(fitting))):
+            place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
+            found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
+            best = min(one.value for one in found if one is not None)
+            assert bound <= best, (workload, arch, plan, structure)
+            attained += bool(bound > 0.999 * best)
+
+
 def scaled(plain: Callable[..., Any], factor: float) -> Callable[..., Any]:
     """Return a function whose arrays, or lists of numbers, are too large or too small."""
 
@@ -265,7 +288,6 @@ MISTAKES = {
     "caps of parts": lambda: (PartValues, "_most", scaled(PartValues._most, 0.9)),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
     "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
-    "bounds by orders": lambda: (_Plans, "raised_by_orders", scaled(_Plans.raised_by_orders, 1.5)),
     "whole tiles": lambda: (product_search, "whole_nodes", lambda _: frozenset()),
     "kinds": lambda: (chain_weights, "kinds_of", lambda _, classes, __: np.zeros(len(classes), dtype=np.int64)),
 }

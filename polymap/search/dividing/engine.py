@@ -121,8 +121,7 @@ def solve(
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
-    asked = product if looks_first else None
-    state = _initial_state(problem, measure, incumbent, report, before, listing, asked, looks_first=looks_first)
+    state = _initial_state(problem, measure, incumbent, report, before, listing, product, looks_first=looks_first)
     context = _StepContext(problem, measure, keep, incumbent.out_of_time)
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -508,7 +507,13 @@ def _initial_state(
         _bound_single_tensors(problem, measure, state)
         return state
     (structures, is_whole), answer, least = _listed(problem, listing), None, 0
-    if product is not None and is_whole and incumbent.keep == 1 and len(structures) >= TUNING.many_structures:
+    if (
+        product is not None
+        and looks_first
+        and is_whole
+        and incumbent.keep == 1
+        and len(structures) >= TUNING.many_structures
+    ):
         answer = product()
         if answer is not None and answer.found is not None:
             incumbent.add(*answer.found)
