@@ -45,7 +45,10 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
     if not is_product(problem, measure):
         return None
     spread = spread_of(problem)
-    weights = None if spread is None else weights_of_best(problem, measure.components, spread, stop)
+    nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
+    if spread is None or (nodes > TUNING.few_nodes and len(spread.classes) < TUNING.many_spread):
+        return None
+    weights = weights_of_best(problem, measure.components, spread, stop)
     plans = None if weights is None else _Plans(weights, measure)
     if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
         return None
@@ -310,8 +313,9 @@ def _has_searched(
     """Search pairs of a plan and a structure with these bounds, raised by the orders of each; return False where time
     ends before it."""
     for one in np.unique(plan).tolist():
-        own = np.flatnonzero(plan == one)
-        left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
+        every = np.flatnonzero(plan == one)
+        for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
+            left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
     for pair in np.argsort(left, kind="stable").tolist():
         if not plans.values.may_win(left[pair], best.value):
             break
