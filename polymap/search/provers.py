@@ -35,6 +35,7 @@ from polymap.search.dividing import (
     Count,
     Found,
     Outcome,
+    is_product,
     outcome_to_resume,
     solve,
 )
@@ -378,7 +379,8 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
     polish = _dividing_polish(search)
     if outcome is None:
         outcome = _told_before(search, measure)
-    if outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+    is_soon_proven = search.divides and is_product(search.problem, measure)
+    if outcome is None and not is_soon_proven and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
@@ -438,7 +440,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple
     none, or time ends."""
     from polymap.search.dividing import mappings_of_padded
 
-    answer = _known_product(search, measure)
+    answer = None if search.problem.rules else _known_product(search, measure)
     if answer is None or answer.found is None or not answer.is_proven:
         return None, evidence
     value, leaf = answer.found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,26 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
-from polymap.search.dividing import best_product_tiles, chain_weights, solve
+from polymap.search.dividing import best_product_tiles, chain_weights, product_search, solve
+from polymap.search.dividing.chain_weights import weights_of_best
 from polymap.search.dividing.product_bounds import PartValues
+from polymap.search.dividing.product_search import _Plans
+from polymap.search.dividing.product_spread import spread_of
+from polymap.search.dividing.product_tiles import best_tiles
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem import analyse, exact_score, is_confirmed, measure_of, parse_objective
+from polymap.search.problem import (
+    AtLeast,
+    Factor,
+    Held,
+    Rule,
+    Rules,
+    Span,
+    analyse,
+    exact_score,
+    is_confirmed,
+    measure_of,
+    parse_objective,
+)
 from tests.case_machines import with_open_levels, with_wires
 from tests.times import few
 
@@ -26,6 +43,8 @@ EINSUMS = (
     "C[b,m,n] += A[b,m,k] * B[b,k,n]",
     "C[m] += A[m,k] * B[k]",
     "C[m,n] += A[m] * B[n]",
+    "C[m,n] += A[m,k] * B[]",
+    "C[] += A[m,k] * B[k]",
 )
 SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 13, 16, 20, 24, 30, 36, 48, 64, 100, 128)
 
@@ -137,7 +156,7 @@ def timed(rng: random.Random, arch: Architecture) -> Architecture:
 def question(
     rng: random.Random, sizes: tuple[int, ...], objective: str | None = None
 ) -> tuple[Workload, Architecture, str]:
-    """Return a product, a machine that is timed, and an objective."""
+    """Return a product, or one with a tensor of one element, a machine that is timed, and an objective."""
     einsum = rng.choice((EINSUMS[0], *EINSUMS))
     each = {dim: rng.choice(sizes) for dim in "bmnk" if dim in einsum}
     workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": each})
@@ -146,12 +165,30 @@ def question(
     return workload, arch, objective or rng.choice(OBJECTIVES)
 
 
-def difference(asked: tuple[Workload, Architecture, str]) -> str | None:
+def rules_of_a_leg(rng: random.Random, workload: Workload, arch: Architecture) -> Rules:
+    """Return rules that legs of programs have: what a level holds, all of a tensor or of a dim there, and how far a
+    fan-out spreads a dim."""
+    names, extents, rules = [level.name for level in arch.levels], workload.extents(), list[Rule]()
+    for kind in rng.choices(("held", "least", "span", "factor"), (3, 2, 3, 2), k=rng.choice((1, 2, 3))):
+        tensor, level, dim = rng.choice(workload.tensors), rng.choice(names[1:]), rng.choice(list(extents))
+        outside = [name for name in names[: names.index(level) + 1] if not arch.fanouts_above(name)]
+        if kind == "held" or rng.random() < 0.7:
+            rules.append(Held(level, tensor.name, must=rng.random() < 0.7))
+        if kind == "least":
+            rules.append(AtLeast(level, tensor.name, prod(tensor.shape)))
+        elif kind == "span":
+            rules.append(Span(level, tensor.name, rng.choice(outside), dim, extents[dim], extents[dim]))
+        elif kind == "factor" and arch.fanouts:
+            rules.append(Factor(rng.choice(arch.fanouts).name, dim, rng.choice((1, 1, 2)), rng.choice((2, 4, None))))
+    return tuple(rules)
+
+
+def difference(asked: tuple[Workload, Architecture, str], rules: Rules = ()) -> str | None:
     """Return how the search without tables differs from that with them, or its mapping's cost from its claim (None: it
     does not; "": one of them does not answer)."""
     workload, arch, objective = asked
     goal = parse_objective(objective, arch)
-    problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
+    problem, measure = analyse(workload, arch, rules), measure_of(goal, workload, arch)
     answer = best_product_tiles(problem, measure, lambda: False)
     steps = count()
     other = solve(problem, measure, lambda: next(steps) > 400, lambda found, bound: None, looks_first=False)
@@ -170,6 +207,16 @@ def difference(asked: tuple[Workload, Architecture, str]) -> str | None:
 def test_products_of_several_costs_on_unlike_fan_outs_are_those_of_the_tables(seed: int) -> None:
     rng = random.Random(f"timed products {seed}")
     told = [difference(question(rng, SIZES[:9], OBJECTIVES[seed % 4])) for _ in range(4)]
+    assert [fault for fault in told if fault] == []
+    assert None in told
+
+
+@pytest.mark.parametrize("seed", few(range(8), 3))
+def test_products_under_the_rules_of_legs_are_those_of_the_tables(seed: int) -> None:
+    rng, told = random.Random(f"ruled products {seed}"), list[str | None]()
+    for _ in range(8):
+        asked = question(rng, SIZES[:9])
+        told.append(difference(asked, rules_of_a_leg(rng, *asked[:2])))
     assert [fault for fault in told if fault] == []
     assert None in told
 
@@ -205,6 +252,47 @@ def test_what_is_not_looked_at_in_time_is_bounded(seed: int) -> None:
                 assert answer.bound <= whole.found[0] <= answer.found[0]
 
 
+@pytest.mark.parametrize("seed", few(range(6), 3))
+def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> None:
+    rng, attained = random.Random(f"orders {seed}"), 0
+    while attained < 3:
+        workload, arch, objective = question(rng, SIZES[:12])
+        problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
+        spread = spread_of(problem) if product_search.is_product(problem, measure) else None
+        weights = None if spread is None else weights_of_best(problem, measure.components, spread, lambda: False)
+        plans = None if weights is None else _Plans(weights, measure)
+        if plans is None or not plans.count or plans.has_credits():
+            continue
+        fitting = np.argwhere(plans.bounds() < product_search._NEVER).tolist()
+        for plan, structure in rng.sample(fitting, min(12, len(fitting))):
+            place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
+            found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
+            best = min(one.value for one in found if one is not None)
+            assert bound <= best, (workload, arch, plan, structure)
+            attained += bool(bound > 0.999 * best)
+
+
+@pytest.mark.parametrize("mistake", [1, 0.9])
+def test_parts_of_a_value_below_the_limit_are_at_most_their_caps(
+    mistake: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, kept = random.Random("caps of parts"), list[bool]()
+    if mistake != 1:
+        monkeypatch.setattr(PartValues, "_most", scaled(PartValues._most, mistake))
+    while len(kept) < 200:
+        workload, arch, objective = question(rng, SIZES[:9])
+        measure = measure_of(parse_objective(objective, arch), workload, arch)
+        values, cycles = PartValues(measure), rng.randint(1, 10**6)
+        if measure.is_linear or not values.is_estimated(cycles):
+            continue
+        parts = [rng.randint(0, 10**6) for _ in measure.components]
+        found = values.best(np.array(parts)[:, None], cycles, inf)
+        assert found is not None
+        caps = values.caps([rng.randint(0, part) for part in parts], cycles, found[0] + 1)
+        kept.append(caps is not None and all(part <= cap for part, cap in zip(parts, caps, strict=True)))
+    assert all(kept) == (mistake == 1)
+
+
 def scaled(plain: Callable[..., Any], factor: float) -> Callable[..., Any]:
     """Return a function whose arrays, or lists of numbers, are too large or too small."""
 
@@ -218,7 +306,6 @@ def scaled(plain: Callable[..., Any], factor: float) -> Callable[..., Any]:
 
 
 MISTAKES = {
-    "caps of parts": lambda: (PartValues, "_most", scaled(PartValues._most, 0.9)),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
     "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
     "kinds": lambda: (chain_weights, "kinds_of", lambda _, classes, __: np.zeros(len(classes), dtype=np.int64)),
@@ -229,5 +316,5 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_seeded_mistakes_of_products_are_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MISTAKES[mistake]())
-    rng = random.Random("seeded mistakes of products")
-    assert any(difference(question(rng, SIZES[3:9])) for _ in range(30))
+    asked = (rng for rng in map(random.Random, ("seeded mistakes of products", "a")) for _ in range(20))
+    assert any(difference(question(rng, SIZES[3:9])) for rng in asked)

@@ -121,7 +121,7 @@ def solve(
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
-    state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
+    state = _initial_state(problem, measure, incumbent, report, before, listing, product, looks_first=looks_first)
     context = _StepContext(problem, measure, keep, incumbent.out_of_time)
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -292,7 +292,7 @@ class _State:
 
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
-    tensor that were taken in this run.
+    tensor that were taken in this run. least: bounds all structures, those without a bound of their own, too (0: not).
     """
 
     structures: Structures
@@ -306,6 +306,7 @@ class _State:
     deferred: list[Entry] = field(default_factory=list[Entry])
     single: dict[int, int] = field(default_factory=dict[int, int])
     recalled_at: int = 0
+    least: int = 0
 
     @property
     def known(self) -> bool:
@@ -416,7 +417,7 @@ class _State:
         if not self.known:
             where = replace(where, listed=None)
         if not self.known or (not left and not (where.is_whole and some)):
-            return Outcome(found, None, where, self.incumbent.nodes, None)
+            return Outcome(found, None, where, self.incumbent.nodes, (self.least,) if self.least else None)
         left = tuple(dict.fromkeys(left))
         best = [found[0][0]] if found else []
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
@@ -492,11 +493,12 @@ def _initial_state(
     report: Report,
     before: Outcome | None,
     listing: Stop,
+    product: Callable[[], Answer | None] | None,
     *,
     looks_first: bool,
 ) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one. listing: what ends the
-    list of structures."""
+    list of structures. product: what is asked first where they are many."""
     rest = None if before is None else before.rest
     if rest is not None:
         queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in rest.queue))
@@ -504,16 +506,36 @@ def _initial_state(
         state = _State(rest.structures, rest.bounded, queue, incumbent, fates, groups, dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
-    structures, is_whole = _listed(problem, listing)
-    if looks_first:
+    (structures, is_whole), answer, least = _listed(problem, listing), None, 0
+    if (
+        product is not None
+        and looks_first
+        and is_whole
+        and incumbent.keep == 1
+        and len(structures) >= TUNING.many_structures
+    ):
+        answer = product()
+        if answer is not None and answer.found is not None:
+            incumbent.add(*answer.found)
+            least = answer.bound or 0
+        if answer is not None and answer.is_proven:
+            return _ended_state(structures, incumbent)
+    if looks_first and answer is None:
         _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
-    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups)
+    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups, least=least)
     _bound_single_tensors(problem, measure, state)
     incumbent.listed(len(structures) if is_whole else None)
     return state if is_whole else replace(state, bounded=None)
+
+
+def _ended_state(structures: Structures, incumbent: Incumbent) -> _State:
+    """Return a search of which nothing is left: no structure is better than the incumbent."""
+    count, every = len(structures), range(len(structures))
+    fates = StructureFates(count, dict.fromkeys(every, 0), set(), set(every), set(every))
+    return _State(structures, count, BestFirst[int, Entry](_rank), incumbent, fates, ())
 
 
 def _listed(problem: Problem, stop: Stop) -> tuple[Structures, bool]:

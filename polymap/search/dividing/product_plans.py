@@ -4,7 +4,8 @@ A product is an accumulation in which every tensor lacks at most one dim and eve
 A node of X is then filled n / t times over, with t the tile of the dim that X lacks, and room is taken by the others.
 Along a chain of nodes tiles only shrink. A dim that X lacks is therefore best cut as soon as a node that has it stands
 below the last node of X, once per node of X that is to come, and down to 1 where none is: those cuts are all that an
-order leaves to choose.
+order leaves to choose. Where a rule asks that no loop over a dim stands above a node, the first cut of the dim is all
+of it, and the next one waits for that node. Nodes of a tensor without dims stand outermost: there they are filled once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
+from polymap.search.problem import IntArray
+
 WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
+SCALAR = -1  # what a tensor of one element lacks: all dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +31,30 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a plan: the dim that its tensor lacks (SCALAR: all), its level, and the dims that have no loop above
+    it."""
+
+    lacks: int | None
+    level: int
+    whole: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """A chain of a plan's nodes, outermost first; nodes are numbered tensor by tensor, outermost first in each.
 
     tiles: [place][dim], the number of the cut that the tile is, WHOLE or ONE. nested: pairs of cuts (outer, inner) of
-    which the inner one divides the outer. visited: per cut, the nodes that are visited extent / tile times. rooms: per
-    level of limited room, the nodes there, each with the cuts that its tile has. crowds: per cut, the levels of limited
-    room where nodes have it, with these nodes.
+    which the inner one divides the outer. whole: the cuts that are all of their dims. visited: per cut, the nodes that
+    are visited extent / tile times. rooms: per level of limited room, the nodes there, each with the cuts that its tile
+    has. crowds: per cut, the levels of limited room where nodes have it, with these nodes.
     """
 
     nodes: tuple[int, ...]
     cuts: tuple[Cut, ...]
     tiles: tuple[tuple[int, ...], ...]
     nested: tuple[tuple[int, int], ...]
+    whole: frozenset[int]
     visited: tuple[tuple[int, ...], ...]
     rooms: tuple[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]], ...]
     crowds: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
@@ -45,22 +62,69 @@ class Order:
 
 @lru_cache(maxsize=4096)
 def orders_of(
-    lacks: tuple[int | None, ...], chains: tuple[tuple[int, ...], ...], limited: frozenset[int], dims: int
+    lacks: tuple[int | None, ...],
+    chains: tuple[tuple[int, ...], ...],
+    limited: frozenset[int],
+    dims: int,
+    whole: frozenset[tuple[int, int, int]] = frozenset(),
 ) -> tuple[Order, ...]:
     """Return the orders of the nodes of a plan, but of those between which nothing is to choose one.
 
-    lacks: the dim that each tensor lacks; chains: the levels that hold it; limited: levels of limited room.
+    lacks: the dim that each tensor lacks (SCALAR: all); chains: the levels that hold it; limited: levels of limited
+    room; whole: (tensor, level, dim) where no loop over the dim stands above the node.
     """
-    own = [(tensor, level) for tensor, chain in enumerate(chains) for level in chain[1:]]
+    own = [
+        Node(lacks[tensor], level, frozenset(d for d in range(dims) if (tensor, level, d) in whole))
+        for tensor, chain in enumerate(chains)
+        for level in chain[1:]
+    ]
     numbers = iter(range(len(own)))
     left = tuple(tuple(next(numbers) for _ in chain[1:]) for chain in chains)
+    scalars = tuple(node for node, one in enumerate(own) if one.lacks == SCALAR)
     found: dict[object, Order] = {}
-    for nodes in _merged(left):
-        order = _order([lacks[tensor] for tensor, _ in own], [level for _, level in own], limited, nodes, dims)
+    for others in _merged(tuple(some for some in left if not set(scalars).intersection(some))):
+        nodes = (*scalars, *others)
+        order = _order(own, limited, nodes, dims)
         names = [(cut.dim, sum(other.dim == cut.dim for other in order.cuts[:n])) for n, cut in enumerate(order.cuts)]
         tiles = (tuple(names[t] if t >= 0 else t for t in row) for row in order.tiles)
         found.setdefault(frozenset(zip(nodes, tiles, strict=True)), order)
     return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """The cuts of all orders of a plan side by side: their dims, the nodes that each makes visited more often and, per
+    level of limited room, those with it in their tiles [cut, node]; the first cut of each order."""
+
+    dims: IntArray
+    visited: IntArray
+    crowds: tuple[tuple[int, IntArray], ...]
+    firsts: IntArray
+
+
+@lru_cache(maxsize=4096)
+def sheet_of(
+    lacks: tuple[int | None, ...],
+    chains: tuple[tuple[int, ...], ...],
+    limited: frozenset[int],
+    dims: int,
+    whole: frozenset[tuple[int, int, int]] = frozenset(),
+) -> Sheet | None:
+    """Return the cuts of the orders of a plan (orders_of); None where some order has none."""
+    orders = orders_of(lacks, chains, limited, dims, whole)
+    counts, nodes = [len(order.cuts) for order in orders], sum(len(chain) - 1 for chain in chains)
+    if not all(counts):
+        return None
+    visited = np.zeros((sum(counts), nodes), dtype=np.int64)
+    crowds = {level: np.zeros_like(visited) for level in limited}
+    for at, own in enumerate(own for order in orders for own in order.visited):
+        visited[at, own] = 1
+    for at, crowd in enumerate(crowd for order in orders for crowd in order.crowds):
+        for level, some in crowd:
+            crowds[level][at, some] = 1
+    cut_dims = np.array([cut.dim for order in orders for cut in order.cuts], dtype=np.int64)
+    firsts = np.cumsum([0, *counts[:-1]])
+    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), firsts)
 
 
 def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
@@ -73,41 +137,42 @@ def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
                 yield (own[0], *others)
 
 
-def _order(
-    lacks: list[int | None], levels: list[int], limited: frozenset[int], nodes: tuple[int, ...], dims: int
-) -> Order:
-    """Return the order of nodes with its cuts. lacks, levels: of each node."""
-    cuts: list[Cut] = []
+def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dims: int) -> Order:
+    """Return the order of nodes with its cuts."""
+    cuts, whole = list[Cut](), set[int]()
     tiles: list[tuple[int, ...]] = []
     now, fresh = [WHOLE] * dims, [True] * dims  # whether the next node that has the dim cuts it
     for place, node in enumerate(nodes):
-        for d in range(dims):
-            if lacks[node] == d:
+        for d in range(dims) if own[node].lacks != SCALAR else ():
+            is_kept = any(d in own[other].whole for other in nodes[place:])
+            if own[node].lacks == d:
                 fresh[d] = True
-            elif not any(lacks[other] == d for other in nodes[place:]):
+            elif not is_kept and not any(own[other].lacks == d for other in nodes[place:]):
                 now[d] = ONE
-            elif fresh[d]:
+            elif fresh[d] and not (is_kept and now[d] in whole):
                 cuts.append(Cut(d, now[d]))
-                now[d], fresh[d] = len(cuts) - 1, False
+                now[d], fresh[d] = len(cuts) - 1, is_kept
+                whole |= {now[d]} if is_kept else set()
         tiles.append(tuple(now))
     visited: list[list[int]] = [[] for _ in cuts]
     rooms: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
     crowds: list[dict[int, list[int]]] = [{} for _ in cuts]
     for node, row in zip(nodes, tiles, strict=True):
-        lacking = lacks[node]
-        if lacking is not None and row[lacking] >= 0:
+        lacking, level = own[node].lacks, own[node].level
+        if lacking not in (None, SCALAR) and row[lacking] >= 0:
             visited[row[lacking]].append(node)
-        if levels[node] in limited:
-            own = tuple(t for d, t in enumerate(row) if t >= 0 and d != lacking)
-            rooms.setdefault(levels[node], []).append((node, own))
-            for cut in own:
-                crowds[cut].setdefault(levels[node], []).append(node)
+        if level in limited:
+            taken = tuple(t for d, t in enumerate(row) if t >= 0 and d != lacking)
+            rooms.setdefault(level, []).append((node, taken))
+            for cut in taken:
+                crowds[cut].setdefault(level, []).append(node)
     return Order(
         nodes,
         tuple(cuts),
         tuple(tiles),
         tuple((cut.within, place) for place, cut in enumerate(cuts) if cut.within >= 0),
-        tuple(tuple(own) for own in visited),
-        tuple((level, tuple(own)) for level, own in rooms.items()),
-        tuple(tuple((level, tuple(own)) for level, own in crowd.items()) for crowd in crowds),
+        frozenset(whole),
+        tuple(tuple(some) for some in visited),
+        tuple((level, tuple(some)) for level, some in rooms.items()),
+        tuple(tuple((level, tuple(some)) for level, some in crowd.items()) for crowd in crowds),
     )

@@ -16,11 +16,11 @@ from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
-from polymap.search.dividing.product_plans import WHOLE, Order, orders_of
+from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, orders_of, sheet_of
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import IntArray, Measure, Problem
+from polymap.search.problem import AtLeast, Factor, Held, IntArray, Measure, Problem, Span
 
 _NEVER = 1 << 62
 
@@ -42,12 +42,19 @@ class Answer:
 def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bool]) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
     is none that this search covers, or nothing is found in time."""
-    if not _is_covered(problem, measure):
+    if not is_product(problem, measure):
         return None
     spread = spread_of(problem)
-    weights = None if spread is None else weights_of_best(problem, measure.components, spread, stop)
+    nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
+    if spread is None or (nodes > TUNING.few_nodes and len(spread.classes) < TUNING.many_spread):
+        return None
+    weights = weights_of_best(problem, measure.components, spread, stop)
     plans = None if weights is None else _Plans(weights, measure)
     if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
+        return None
+    if not plans.count:
+        return Answer(None)
+    if plans.has_credits():
         return None
     best, bound = _search(plans, stop)
     if bound is None:
@@ -65,29 +72,53 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
 def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:
     """Return what every choice of levels costs each tensor of a product on a machine without fan-outs; None where the
     problem is none that this search covers."""
-    if problem.classes or not measure.is_linear or not _is_covered(problem, measure):
+    if problem.classes or problem.rules or not measure.is_linear or not is_product(problem, measure):
         return None
     spread = spread_of(problem)
     weights = None if spread is None else Weights(problem, measure.components, spread)
     return None if weights is None else tuple(weights.chains(term) for term in problem.terms)
 
 
-def _is_covered(problem: Problem, measure: Measure) -> bool:
-    """Return whether the problem is a product with an objective of sums, in numbers of 64 bits."""
+def is_product(problem: Problem, measure: Measure) -> bool:
+    """Return whether the problem is a product, of single elements, too, with an objective of sums, in numbers of 64
+    bits."""
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
-    single = [own[0] for own in lacking if own]
+    single = [own[0] for own in lacking if len(own) == 1]
     return (
         bool(problem.dims)
-        and all(len(own) <= 1 for own in lacking)
+        and all(len(own) in (0, 1, len(problem.dims)) for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
-        and not problem.rules
+        and whole_nodes(problem) is not None
         and not measure.limits
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
         and all(arithmetic_of(problem, component).kind is Kind.NARROW for component in measure.components)
-        and sum(len(term.may_hold) for term in problem.terms) <= TUNING.most_nodes
+        and sum(len(term.may_hold) for term in problem.terms if term.dims) <= TUNING.most_nodes
     )
+
+
+def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
+    """Return (tensor, level, dim) where rules ask that no loop over the dim stands above the tensor's node there; None
+    where they ask for more than that, and for what levels hold and fan-outs spread."""
+    found = set[tuple[int, int, int]]()
+    terms = {term.tensor.name: term for term in problem.terms}
+    below = min((one.below for one in problem.classes), default=problem.level_count)
+    for rule in problem.rules:
+        if isinstance(rule, Held | Factor):
+            continue
+        if not isinstance(rule, AtLeast | Span):
+            return None
+        own = terms[rule.tensor].dims if isinstance(rule, AtLeast) else {rule.dim}
+        dims = [d for d, dim in enumerate(problem.dims) if dim in own]
+        extent = prod(problem.extents[d] for d in dims)
+        least, most = (rule.elements, extent) if isinstance(rule, AtLeast) else (rule.least, rule.most)
+        at = problem.arch.level_index(rule.level if isinstance(rule, AtLeast) else rule.at)
+        if most < extent or (least > 1 and (least != extent or at >= below)):
+            return None
+        level = problem.arch.level_index(rule.level)
+        found |= {(terms[rule.tensor].index, level, d) for d in dims if least > 1}
+    return frozenset(found)
 
 
 @dataclass(slots=True)
@@ -113,10 +144,10 @@ class _Plans:
         self.count = prod(self.shape)
         levels = enumerate(problem.arch.levels)
         self.usable = {n: level.usable_bits for n, level in levels if n and level.usable_bits is not None}
-        self.lacks = tuple(
-            next((d for d, dim in enumerate(problem.dims) if dim not in term.dims), None) for term in problem.terms
-        )
+        lacking = ([d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms)
+        self.lacks = tuple(None if not own else own[0] if len(own) == 1 else SCALAR for own in lacking)
         self._none = np.zeros_like(weights.steps)
+        self._whole = whole_nodes(problem) or frozenset()
 
     def bounds(self) -> Bounds:
         """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
@@ -139,6 +170,31 @@ class _Plans:
         parts = sum(totals, start=np.zeros((len(plan), len(self.weights.components)), dtype=np.int64)).T
         return self.values.least(parts + self.excess(plan, structure), self.weights.cycles[structure])
 
+    def has_credits(self) -> bool:
+        """Return whether some node costs less than nothing, so that more visits may cost less."""
+        return any((node < 0).any() for own in self.chains for chain in own for node in chain.nodes)
+
+    def raised_by_orders(self, plan: int, structures: IntArray) -> Bounds:
+        """Return lower bounds of the value of a plan, per structure: the least over the orders of its nodes, each with
+        what every cut costs at least where all others are 1."""
+        chains, sheet = self.of(plan), sheet_of(*self._asked(plan))
+        total = np.sum([chain.total[:, structures] for chain in chains], axis=0)
+        if sheet is None:
+            return self.values.least(total, self.weights.cycles[structures])
+        own = [(level, bits[structures]) for c in chains for level, bits in zip(c.levels[1:], c.bits, strict=True)]
+        bits = np.stack([each for _, each in own])
+        extents = np.stack(self.weights.whole)[:, structures][sheet.dims]
+        most = extents
+        for level, crowd in sheet.crowds:
+            free = self.usable[level] - sum(each for at, each in own if at == level)
+            taken = crowd @ bits
+            most = np.where(taken > 0, np.minimum(most, 1 + free // np.maximum(taken, 1)), most)
+        parts: list[IntArray] = []
+        for number, least in enumerate(total):
+            once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
+            parts.append(least + np.add.reduceat(once * extents // most - once, sheet.firsts, axis=0))
+        return self.values.least(np.stack(parts), self.weights.cycles[structures]).min(axis=0)
+
     def excess(self, plan: IntArray, structure: IntArray) -> IntArray:
         """Return at least what limited room costs beyond one visit per node, [component, pair]: the larger of what
         follows from the outermost of all nodes, and of what each level's own costs together."""
@@ -146,7 +202,7 @@ class _Plans:
 
     def _excess(self, plan: IntArray, structure: IntArray, part: int) -> IntArray:
         chosen = np.unravel_index(plan, self.shape)
-        lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks is not None]
+        lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks not in (None, SCALAR)]
         levels = np.zeros(len(plan), dtype=np.int64)
         for level in self.usable:
             sides = [self._side_at(level, tensor, chosen[tensor], structure, part) for tensor in lacking]
@@ -209,8 +265,15 @@ class _Plans:
 
     def orders(self, plan: int) -> tuple[Order, ...]:
         """Return the orders of a plan's nodes."""
+        return orders_of(*self._asked(plan))
+
+    def _asked(
+        self, plan: int
+    ) -> tuple[
+        tuple[int | None, ...], tuple[tuple[int, ...], ...], frozenset[int], int, frozenset[tuple[int, int, int]]
+    ]:
         levels = tuple(chain.levels for chain in self.of(plan))
-        return orders_of(self.lacks, levels, frozenset(self.usable), len(self.problem.dims))
+        return self.lacks, levels, frozenset(self.usable), len(self.problem.dims), self._whole
 
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
         """Return a plan's chain of levels per tensor."""
@@ -224,37 +287,52 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
 
 def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
-    ended before anything was found, or a weight is below 0)."""
+    ended before anything was found)."""
     bounds, best, values = plans.bounds(), _Best(), plans.values
     first = int(np.argmin(bounds))
     if bounds.flat[first] >= _NEVER:
         return best, inf
-    if not _has_tried(plans, *divmod(first, bounds.shape[1]), best):
-        return best, None
+    _try_orders(plans, *divmod(first, bounds.shape[1]), best)
     bounds.flat[first] = _NEVER
     plan, structure = np.nonzero((bounds < _NEVER) & values.may_win(bounds, best.value))
     left = plans.raised(plan, structure)
-    for pair in np.argsort(left, kind="stable").tolist():
-        if not values.may_win(left[pair], best.value):
+    queue, first, size = np.argsort(left, kind="stable"), 0, TUNING.first_raised
+    while first < len(queue):
+        block, first, size = queue[first : first + size], first + size, 2 * size
+        least = left[block[0]]
+        if not values.may_win(least, best.value):
             break
-        if stop():
-            return best, left[pair].item()
-        if not _has_tried(plans, int(plan[pair]), int(structure[pair]), best):
-            return best, None
+        if stop() or not _has_searched(plans, plan[block], structure[block], left[block], best, stop):
+            return best, least.item()
     return best, best.value
 
 
-def _has_tried(plans: _Plans, plan: int, structure: int, best: _Best) -> bool:
-    """Take the best tiles of a plan in a structure where they are better; return False where a weight is below 0."""
+def _has_searched(
+    plans: _Plans, plan: IntArray, structure: IntArray, left: Bounds, best: _Best, stop: Callable[[], bool]
+) -> bool:
+    """Search pairs of a plan and a structure with these bounds, raised by the orders of each; return False where time
+    ends before it."""
+    for one in np.unique(plan).tolist():
+        every = np.flatnonzero(plan == one)
+        for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
+            left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
+    for pair in np.argsort(left, kind="stable").tolist():
+        if not plans.values.may_win(left[pair], best.value):
+            break
+        if stop():
+            return False
+        _try_orders(plans, int(plan[pair]), int(structure[pair]), best)
+    return True
+
+
+def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best) -> None:
+    """Take the best tiles of a plan in a structure where they are better."""
     place = plans.place(plan, structure)
-    if min((weight for own in place.weights for weight in own), default=0) < 0:
-        return False
     for order in plans.orders(plan):
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles
             best.structure, best.plan, best.order = structure, plan, order
-    return True
 
 
 def _chain(plans: _Plans, best: _Best) -> tuple[ChainNode, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import Problem, Structure, divisors
+from polymap.search.problem import Factor, Problem, Structure, divisors
 
 Rows = NDArray[np.int64]
 
@@ -34,7 +34,8 @@ class Spread:
 
 
 def spread_of(problem: Problem) -> Spread | None:
-    """Return every structure whose factors divide the extents (None: they are too many)."""
+    """Return every structure whose factors divide the extents and meet the rules (None: they are too many, or
+    none)."""
     extents = np.array(problem.extents, dtype=np.int64)
     found, products = np.zeros((1, 0, len(extents)), dtype=np.int64), np.ones((1, len(extents)), dtype=np.int64)
     for one in problem.classes:
@@ -50,17 +51,22 @@ def spread_of(problem: Problem) -> Spread | None:
         left, right = _pairs(products, rows, extents)
         found = np.concatenate([found[left], rows[right, None, :]], axis=1)
         products = products[left] * rows[right]
-    return Spread(problem, found)
+    return Spread(problem, found) if len(found) else None
 
 
 def _choices(problem: Problem, fanout: int) -> tuple[tuple[int, ...], ...]:
     """Return per dim the factors that a fan-out may have."""
     one = problem.arch.fanouts[fanout]
     free = (one.may_spread(name) for name in problem.dims)
-    return tuple(
-        tuple(v for v in divisors(extent) if v <= one.size) if may else (1,)
+    found = [
+        [v for v in divisors(extent) if v <= one.size] if may else [1]
         for extent, may in zip(problem.extents, free, strict=True)
-    )
+    ]
+    for rule in problem.rules:
+        if isinstance(rule, Factor) and rule.fanout == one.name:
+            d = problem.dims.index(rule.dim)
+            found[d] = [v for v in found[d] if rule.least <= v <= (rule.most or v)]
+    return tuple(map(tuple, found))
 
 
 def _rows(choices: tuple[tuple[int, ...], ...], size: int) -> Rows:

@@ -62,7 +62,9 @@ def best_tiles(place: Place, order: Order, values: PartValues, limit: Number) ->
     bits = place.bits
     rooms = [_Room(place.usable[level], tuple((bits[node], cuts) for node, cuts in own)) for level, own in order.rooms]
     question = _Question(order, rooms, visits, fixed, place.cycles, values)
-    return _best_choice(question, [divisors_of(place.whole[cut.dim]) for cut in order.cuts], limit)
+    extents = [place.whole[cut.dim] for cut in order.cuts]
+    choices = [(own,) if n in order.whole else divisors_of(own) for n, own in enumerate(extents)]
+    return _best_choice(question, choices, limit)
 
 
 @dataclass(frozen=True, slots=True)

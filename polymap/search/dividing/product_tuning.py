@@ -9,12 +9,19 @@ from dataclasses import dataclass
 class Tuning:
     """Thresholds of one search, chosen by benchmarks/choose_tiles.py (milliseconds a product)."""
 
-    most_nodes: int = 8
+    most_nodes: int = 9
     """Of a plan: all orders of its nodes are looked at."""
+    few_nodes: int = 8
+    """The same where structures are fewer than so many: tables take less time there (search.py, gemm_cluster4_keep)."""
+    many_spread: int = 20_000
     most_bounds: int = 1 << 22
     """Pairs of a structure and a plan."""
     bounded_together: int = 1 << 18
     """Of these pairs (memory, not speed)."""
+    first_raised: int = 64
+    """Of these pairs, bounded by the orders of their nodes before tiles are looked at; then twice as many."""
+    raised_together: int = 1 << 8
+    """Of these pairs (memory)."""
     most_spread: int = 1 << 24
     """Pairs of ways to spread the dims over different fan-outs (memory)."""
     weighed_together: int = 1 << 15
