@@ -28,7 +28,10 @@ from polymap.codegen.native.arrays import ArrayForm
 from polymap.ir import (
     Access,
     Affine,
+    Apply,
     Architecture,
+    Convert,
+    Expression,
     FanoutKind,
     Mapping,
     Mistake,
@@ -166,7 +169,8 @@ def _instance(
     target = forms[statement.target.tensor]
     body: list[Stmt] = []
     for number, access in enumerate(statement.reads):
-        body.append(_operand(forms[access.tensor], access, number, target.c_type, values, extents))
+        form = forms[access.tensor]
+        body.append(_operand(form, access, number, operand_type(statement, target.c_type, form), values, extents))
     operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
     body.append(_write(statement.operator, target.c_type, place, value))
@@ -177,11 +181,10 @@ def _instance(
 
 
 def _operand(
-    form: ArrayForm, access: Access, number: int, sum_type: str, values: dict[str, Expr], extents: dict[str, int]
+    form: ArrayForm, access: Access, number: int, kind: str, values: dict[str, Expr], extents: dict[str, int]
 ) -> Declare:
-    """Return the value that is read, 0 on padding, in the type of the sums."""
+    """Return the value that is read in a C type, 0 on padding."""
     element: Expr = Element(form.parameter, (_position(form, access, values),))
-    kind = "float" if form.kind == "bfloat16" else form.c_type
     element = Invoke("bfloat16_value", (element,)) if form.kind == "bfloat16" else element
     inside: list[Expr] = []
     for axis, size in enumerate(form.sizes):
@@ -189,12 +192,28 @@ def _operand(
         low, high = bounds(index, extents)
         inside += [_not_negative(index, values)] if low < 0 else []
         inside += [_not_negative(-index + (size - 1), values)] if high >= size else []
-    wide = sum_type if is_wider(sum_type, kind) else kind
     value = Choice(_all(inside), element, Int(0)) if inside else element
-    return Declare(f"const {wide}", f"a{number}", value)
+    return Declare(f"const {kind}", f"a{number}", value)
 
 
-def is_wider(one: str, other: str) -> bool:
+def operand_type(statement: Statement, sum_type: str, form: ArrayForm) -> str:
+    """Return the C type in which a value is read: its own where the statement says how values are converted, else that
+    of the sums if it is wider."""
+    own = "float" if form.kind == "bfloat16" else form.c_type
+    return sum_type if _is_wider(sum_type, own) and not _converts(statement.expression) else own
+
+
+def _converts(expression: Expression) -> bool:
+    match expression:
+        case Convert():
+            return True
+        case Apply(_, arguments):
+            return any(map(_converts, arguments))
+        case _:
+            return False
+
+
+def _is_wider(one: str, other: str) -> bool:
     """Return whether values of the second type are converted to the first before they are computed with."""
     if one in _FLOATS:
         return other != "double"

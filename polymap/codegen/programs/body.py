@@ -29,7 +29,7 @@ from polymap.codegen.lower import (
     element_types,
     registers,
 )
-from polymap.codegen.native import ArrayForm, is_wider, neutral_value
+from polymap.codegen.native import ArrayForm, neutral_value, operand_type
 from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
@@ -108,16 +108,11 @@ def _extreme_of_comparison(storage: Storage, statement: Statement, place: Expr, 
 
 
 def _operand_types(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
-    """Return the C types of the values read: in a C text their own, else the target's where that is wider."""
+    """Return the C types of the values read."""
     if workload.original is not None:
         return registers(workload, element_types(workload), statement).operands
     target = storage.forms[statement.target.tensor].c_type
-    found: list[str] = []
-    for access in statement.reads:
-        form = storage.forms[access.tensor]
-        own = "float" if form.kind == "bfloat16" else form.c_type
-        found.append(target if is_wider(target, own) else own)
-    return tuple(found)
+    return tuple(operand_type(statement, target, storage.forms[access.tensor]) for access in statement.reads)
 
 
 def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> ElementType:
