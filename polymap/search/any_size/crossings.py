@@ -109,6 +109,17 @@ class Crossings:
                 total = min(total * self.covered[g][d], self.problem.extents[d])
         return total
 
+    def most_at_once(self, d: int, first: int, last: int) -> int:
+        """Return an upper bound on the indices that siblings over the groups first .. last - 1 hold at once, as a
+        multiple of what one holds: with two loops of a class, both with a short last tile, more than M / T are at
+        work."""
+        total = 1
+        for group in range(first, last):
+            for g in self.classes_of(group):
+                several = sum(self._may(fanout, d) for fanout in self.problem.classes[g].fanouts) > 1
+                total = min(total * (self.high if several else self.covered)[g][d], self.problem.extents[d])
+        return total
+
     def may_be_split(self, g: int, d: int) -> bool:
         """Return whether no other class of its group spreads the dim: then a LoadBalance bounds `g` alone."""
         group = self.groups.index(self.problem.classes[g].below)

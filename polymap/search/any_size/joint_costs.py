@@ -432,5 +432,5 @@ class NodeView:
         return total
 
     def _most_size(self, d: int, unit: int) -> FloatArray:
-        width = self.crossings.most_covered(d, unit, self.phase)
+        width = self.crossings.most_at_once(d, unit, self.phase)
         return np.minimum(self.axes[d].high * width, self.problem.extents[d]).astype(np.float64)
