@@ -318,3 +318,9 @@ def test_seeded_mistakes_of_products_are_noticed(mistake: str, monkeypatch: pyte
     monkeypatch.setattr(*MISTAKES[mistake]())
     asked = (rng for rng in map(random.Random, ("seeded mistakes of products", "a")) for _ in range(20))
     assert any(difference(question(rng, SIZES[3:9])) for rng in asked)
+
+
+def test_products_are_worth_nothing_by_energy_times_delay_where_no_energy_is_stated() -> None:
+    with pytest.warns(RuntimeWarning, match="states no energies"):
+        found = pm.explore(pm.matmul(97, 89, 101), "h100", "edp", time_limit_s=3)
+    assert (found.value, found.bound) == (0, 0)

@@ -66,7 +66,7 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
     parts = tuple(part - start for part, start in zip(best.parts, tables.start, strict=True))
     free = (None,) * problem.level_count
     (completed,) = next(completed_mappings(tables, (_chain(plans, best),), parts, free))
-    return Answer((int(best.value), completed), min(int(best.value), ceil(bound)))
+    return Answer((int(best.value), completed), ceil(min(int(best.value), max(0, bound))))
 
 
 def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:
