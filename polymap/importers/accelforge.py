@@ -209,7 +209,11 @@ class _Machine:
             if word not in tensors:
                 what = f"{word[:60]} in the set {value.told()} is no role, memory above or tensor of the workload"
                 told = self._told.no_equal if tensors else self._told.note
-                told(value.place, what, did_you_mean(word[:60], (*tensors, *self._kept, *(r[1:] for r in ROLE_WORDS))))
+                told(
+                    value.place,
+                    what,
+                    did_you_mean(word[:60], (*sorted(tensors), *self._kept, *(r[1:] for r in ROLE_WORDS))),
+                )
 
     def _memory(self, value: Value) -> MemoryLevel:
         fields = self._component("a memory", value)

@@ -144,7 +144,7 @@ class FusedTrees:
         *around, branch = nodes
         assert isinstance(branch, Branch)
         below = [statements_below(child) for child in branch.children]
-        passed = {each.target.tensor for each in program.statements}
+        passed = dict.fromkeys(each.target.tensor for each in program.statements)
         users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
         spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
         for begin, end in spans:

@@ -89,7 +89,7 @@ def _ranges(
             else:
                 continue
             low[name], high[name] = min(low.get(name, least), least), max(high.get(name, most), most)
-    for name in {name for _, name in columns} - set(low):
+    for name in dict.fromkeys(name for _, name in columns if name not in low):
         low[name] = high[name] = 0
     return low, {name: high[name] - low[name] + 1 for name in low}
 

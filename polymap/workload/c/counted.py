@@ -192,10 +192,10 @@ class _Walker:
 
     def _inside(self, expression: CExpression, values: Values) -> CExpression:
         """Return an expression with the variables replaced."""
-        names = names_of(expression) & values.keys()
+        names = sorted(names_of(expression) & values.keys())
         found = {name: self._known(values[name].expression(expression.line)) for name in names}
         for each in found.values():
-            lost = next((name for name in names_of(each) if name.endswith("?")), None)
+            lost = next((name for name in sorted(names_of(each)) if name.endswith("?")), None)
             if lost is not None:
                 raise _LostError(lost[:-1])
         return replaced(expression, found)
@@ -277,7 +277,7 @@ class _Walker:
         if counter in self.names:
             ends[counter] = chosen(first, self._after(loop, condition), self._static(counter, start, {}))
         declared = {each.name for each in all_statements(each.body) if isinstance(each, Declare)}
-        ends |= {name: _unset(name) for name in declared & self.names}
+        ends |= {name: _unset(name) for name in sorted(declared & self.names)}
         whole = (replace(loop, condition=condition, body=body),) if body else ()
         return whole, {**values, **ends}
 

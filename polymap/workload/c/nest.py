@@ -286,7 +286,9 @@ class Nest:
     def _with_undeclared(self, every: Sequence[CStatement], place: _Place) -> _Place:
         """Return the position with the names as parameters that nothing declares or sets."""
         own = {each.name for each in every if isinstance(each, Declare)} | self._counters | self._data
-        names = dict.fromkeys(name for each in every for whole in _expressions_of(each) for name in names_of(whole))
+        names = dict.fromkeys(
+            name for each in every for whole in _expressions_of(each) for name in sorted(names_of(whole))
+        )
         for name in names:
             if name not in own and name not in place.variables and known_name(name, self.sizes) is None:
                 place = place if name in place.integers else self._with_parameter(name, None, place)

@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+NEST = """
+import polymap as pm
+product = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=4, n=6, k=4)
+found = pm.explore(product, "cluster4", "edp", tiles="divide", time_limit_s=600)
+print(found.status, found.value, found.bound, found.mapping_text(), found.work)
+"""
+
+FUSED = """
+import polymap as pm
+attention = pm.program(
+    ["S[h,m,n] += Q[h,m,e] * K[h,n,e]", "M[h,m] max= S[h,m,n]", "P[h,m,n] = exp(S[h,m,n] - M[h,m])",
+     "L[h,m] += P[h,m,n]", "C[h,m,e] += P[h,m,n] * V[h,n,e]", "Z[h,m,e] = C[h,m,e] / L[h,m]"],
+    h=2, m=16, n=16, e=8, temporary=list("SMPLC"), types="float32",
+)
+found = pm.explore(attention, "eyeriss_like", tiles="divide", time_limit_s=3600, work_limit=4000)
+print(found.status, found.value, found.bound, found.mapping_text(), found.work)
+"""
+
+TEXT = """
+import polymap as pm
+text = '''
+for (int i = 0; i < alpha + beta; i++)
+  for (int j = 0; j < gamma * delta; j++)
+    A[i][j] = w * B[i + zeta][j + eta] + u * v * B[i][j];
+'''
+print(pm.from_c(text, sizes=dict(alpha=3, beta=2, gamma=2, delta=3, zeta=1, eta=4)))
+for wrong in ("for (i = 0; i < q * r; i += s * t) A[i] = A[i * x + A[y * z]];", "x = 1; x += y * z; A[x * q] = w;"):
+    try:
+        print(pm.from_c(wrong))
+    except pm.errors.PolymapError as error:
+        print(error)
+"""
+
+QUESTIONS = {"nest": NEST, "fused": FUSED, "text": TEXT}
+
 
 @pytest.mark.slow
-def test_the_answer_does_not_depend_on_the_seed_of_hashes() -> None:
-    words = ["explore", "C[m,n] += A[m,k] * B[k,n]", "m=4", "n=6", "k=4", "--arch", "cluster4", "--objective", "edp"]
-    answers: list[dict[str, object]] = []
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-m", "polymap", *words, "--tiles", "divide", "--time-limit", "600", "--json", "-"],
+@pytest.mark.parametrize("asked", ["nest", "fused", "text"])
+def test_the_answer_does_not_depend_on_the_seed_of_hashes(asked: str) -> None:
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", QUESTIONS[asked]],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,
             text=True,
-        )
-        answer = json.loads(done.stdout)
-        assert answer.pop("seconds") >= 0
-        answers.append(answer)
-    assert answers[0]["status"] == "OPTIMAL"
-    assert answers[0] == answers[1]
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(answers) == 1
+    assert answers != {""}
