@@ -123,7 +123,9 @@ def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
             row, parent = rows.get((stay.level, stay.tensor)), rows.get((stay.parent, stay.tensor))
             if row is None or parent is None:
                 continue
-            if tensor.name in written:
+            if not stay.has_all:
+                sentences.append(_shared(stay, row, parent))
+            elif tensor.name in written:
                 sentences.append(_written(stay, row, parent, _content(workload, tensor)))
             else:
                 sentences.append(_read(stay, row, parent, least[tensor.name]))
@@ -161,6 +163,13 @@ def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
         text += f", each the sum of {_average(row.drains, arrivals)} drained"
     text += f", {exact(row.fills)} {what}s filled back in" if row.fills else f", no {what} comes back"
     return f"{text}{_why(stay)}."
+
+
+def _shared(stay: Stay, row: Traffic, parent: Traffic) -> str:
+    """Return the sentence on a tensor in a level that other statements access elsewhere: counts are of all together."""
+    counts = ((stay.parent, parent.reads, parent.writes), (stay.level, row.reads, row.writes))
+    told = (f"{level} {exact(reads)} read and {exact(writes)} written" for level, reads, writes in counts)
+    return f"{stay.parent} -> {stay.level} for some statements, of all together {', '.join(told)}{_why(stay)}."
 
 
 def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:

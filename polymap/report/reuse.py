@@ -35,6 +35,7 @@ class Stay:
     swept: tuple[Loop, ...]
     kept: tuple[Loop, ...]
     used: tuple[Loop, ...]
+    has_all: bool
 
 
 def stays(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Stay, ...]:
@@ -60,6 +61,7 @@ def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: st
     }
     above = _temporal(storage.loops)
     inside = view.computes_below(storage)
+    own = {each.node.statement for each in inside}
     first, *others = inside
     # Loops above a branch around the node: nothing is kept from one execution of its child to the next.
     around = {loop for each in view.computes if each not in inside for loop in each.loops if loop in storage.loops}
@@ -81,6 +83,9 @@ def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: st
         swept=named(loop for loop in above[start:] if loop.dim in relevant),
         kept=named(above[last + 1 :]),
         used=named(loop for loop in below if loop.dim not in relevant),
+        has_all=not any(
+            accesses_of(statement, tensor) for statement in workload.statements if statement.name not in own
+        ),
     )
 
 

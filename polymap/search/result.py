@@ -16,13 +16,13 @@ from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, R
 class SpaceCount:
     """Exact sizes of the mapping space (docs/counting.md, "The mapping space"), and what the search did with it.
 
-    distinct: mappings with different costs; None where the space was not enumerated tree by tree. listed: for a search
-    over dividing tiles, its structures (which dims are spread over which fan-outs; those that a symmetry maps to one
-    another count once); None where not all are known. evaluated: structures whose trees were searched. pruned:
-    structures refuted by a bound. infeasible: structures in which nothing fits. An OPTIMAL answer has evaluated +
-    pruned + infeasible = listed. Where none are listed, evaluated counts mappings scored or programs solved, and pruned
-    counts refuted structures. name: the space, where an OPTIMAL answer is only over the trees of docs/program_space.md;
-    "" for the mapping space.
+    distinct: mappings, those of equal traffic (per tensor and level) and steps counted once; None where it was not
+    enumerated tree by tree. listed: for a search over dividing tiles, its structures (which dims are spread over which
+    fan-outs; those that a symmetry maps to one another count once); None where not all are known. evaluated: structures
+    whose trees were searched. pruned: structures refuted by a bound. infeasible: structures in which nothing fits. An
+    OPTIMAL answer has evaluated + pruned + infeasible = listed. Where none are listed, evaluated counts mappings scored
+    or programs solved, and pruned counts refuted structures. name: the space, where an OPTIMAL answer is only over the
+    trees of docs/program_space.md; "" for the mapping space.
     """
 
     syntactic: int | None
@@ -39,7 +39,7 @@ class SpaceCount:
         parts = (
             ("mappings by syntax", self.syntactic),
             ("legal", self.legal),
-            ("with different costs", self.distinct),
+            ("with different traffic or steps", self.distinct),
             ("evaluated", self.evaluated if self.evaluated or is_listed else None),
             ("pruned", self.pruned if self.pruned or is_listed else None),
             ("infeasible", self.infeasible),

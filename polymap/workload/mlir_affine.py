@@ -82,8 +82,9 @@ class _Value:
 def affine_to_c(text: str, *, file: str = "the text") -> str:
     """Return a C function that does what a function of MLIR's affine dialect does.
 
-    Sizes `?` of an argument `%A` become parameters `A_0`, `A_1`, ... Raises InputError (PM287) with the line for
-    operations of other dialects and text that is none.
+    Sizes `?` of an argument `%A` become parameters `A_0`, `A_1`, ... arith.maximumf and minimumf become fmax and fmin,
+    whose result is the other operand where one is NaN. Raises InputError (PM287) with the line for operations of other
+    dialects and text that is none.
     """
     text = expected_text(text, "the MLIR text", InputError)
     tokens = tokens_of(text, file)

@@ -41,6 +41,8 @@ from polymap.workload.c import (
 )
 
 _TYPES = {"float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
+_WHOLE = ("int32", "int64")
+"""Types whose values an index has as they are: of narrower ones C cuts bits off."""
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem"}
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _EXTREMES = {"fmax": "arith.maxnumf", "fmin": "arith.minnumf"}
@@ -79,7 +81,7 @@ class _Writer:
     def __init__(self, program: Program, file: str) -> None:
         self._program, self._file = program, file
         self._lines: list[str] = []
-        self._depth, self._count = 2, 0
+        self._depth, self._count, self._divisions = 2, 0, 0
         self._known: dict[str, _Known] = {}
         every = list(all_statements(program.body))
         targets = [each.target for each in every if isinstance(each, Assign)]
@@ -251,7 +253,7 @@ class _Writer:
             word = self._new(f"memref.alloc({', '.join(sizes)}) : {memref}")
             self._known[name] = _Known(word, kind, memref)
         elif declared.value is not None and name not in self._set:
-            is_index = kind not in FLOATS and self._affine(declared.value, []) is not None
+            is_index = kind in _WHOLE and self._affine(declared.value, []) is not None
             word = self._index(declared.value) if is_index else self._as(declared.value, kind)
             self._known[name] = _Known(word, "index" if is_index else kind)
         else:
@@ -304,7 +306,7 @@ class _Writer:
                 if found.word not in operands:
                     operands.append(found.word)
                 return f"d{operands.index(found.word)}"
-            case Cast(kind, operand) if kind in _TYPES and kind not in FLOATS:
+            case Cast(kind, operand) if kind in _WHOLE:
                 return self._affine(operand, operands)
             case Unary("-", operand):
                 text = self._affine(operand, operands)
@@ -397,6 +399,7 @@ class _Writer:
                 return self._value(Binary(expression.operator, Literal("0", 0, line), operand, line))
             case Binary(operator, left, right) if operator in _ARITHMETIC:
                 (one, other), kind = self._alike(left, right)
+                self._divisions += kind not in FLOATS and operator in "/%" and not _is_number(right)
                 name = _ARITHMETIC[operator] + ("f" if kind in FLOATS else "si" if operator in "/%" else "i")
                 return self._new(f"arith.{name} {one}, {other} : {_TYPES[kind]}"), kind
             case Choice():
@@ -427,7 +430,11 @@ class _Writer:
         else:
             compare = f"arith.cmpi {word if word in ('eq', 'ne') else f's{word}'}"
         truth = self._new(f"{compare}, {one}, {other} : {_TYPES[kind]}")
+        before = self._divisions
         (then, rest), kind = self._alike(choice.then, choice.other)
+        if self._divisions > before:
+            hint = "Both sides of arith.select are computed: write an `if`."
+            raise self._refusal(choice.line, "a choice one side of which divides integers by what may be 0", hint)
         return self._new(f"arith.select {truth}, {then}, {rest} : {_TYPES[kind]}"), kind
 
     def _call(self, call: Call) -> tuple[str, str]:

@@ -285,6 +285,15 @@ void clipped(double A[9][9], double b[9], double x[9]) {
   for (int i = 0; i < 9; i++) total += c[i] % 7 * i - 2;
   for (int i = 0; i < 9; i++) x[i] = t[i] * b[i] + total;
 }""",
+    "narrow": """void narrow(double A[9][9], double b[9], double x[9]) {
+  for (int i = 0; i < 9; i++) {
+    signed char c = 40 * i;
+    const short s = 9000 * i - 7;
+    long all = i + 1;
+    b[i] = c + s;
+    x[(int)all - 1] = (signed char)(100 * i);
+  }
+}""",
 }
 
 
@@ -300,6 +309,21 @@ def test_c_as_mlir_computes_what_gcc_computes(name: str, tmp_path: Path) -> None
     made(*map(pointer, found))
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("A[(signed char)i + 128] = 1;", "the subscript .* is not affine"),
+        ("A[i] = A[i] != 0 ? 100 / A[i] : 0;", "divides integers by what may be 0"),
+        ("A[i] = A[i] > i ? A[i] : 7 % (A[i] + 1);", "divides integers by what may be 0"),
+    ],
+)
+def test_what_values_and_maps_would_compute_otherwise_is_refused(line: str, message: str) -> None:
+    with pytest.raises(pm.errors.InputError, match=f"PM288.*{message}"):
+        pm.io.c_to_affine(f"void f(int A[256]) {{ for (int i = 0; i < 256; i++) {{ {line} }} }}")
+    halved = "void f(int A[9]) { for (int i = 0; i < 9; i++) A[i] = A[i] > 0 ? A[i] / 2 : 0; }"
+    assert "divsi" in pm.io.c_to_affine(halved)
 
 
 def test_transformed_programs_are_written_as_mlir(tmp_path: Path) -> None:

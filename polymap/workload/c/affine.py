@@ -442,16 +442,15 @@ def _gap(left: CExpression, low: Whole, right: CExpression, high: Whole, scope: 
 
 
 def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Whole]:
-    """Return the operands of an expression that is a maximum (minimum), else the expression alone."""
+    """Return the operands of an expression that is a maximum (minimum), else the expression alone; none where one of
+    the operands is the other extreme."""
     match expression:
         case Call(function, arguments) if function in (MAXIMA if maximum else MINIMA):
-            sides = [(each, value) for each in arguments for value in extremes(each, scope, maximum=maximum)]
-            return _compared(sides, scope)
+            return _compared(arguments, scope, maximum=maximum)
         case Choice(Binary(operator, left, right), then, other) if (
             _picks(operator, left, right, then, other) is maximum
         ):
-            sides = [(each, value) for each in (then, other) for value in extremes(each, scope, maximum=maximum)]
-            return _compared(sides, scope)
+            return _compared((then, other), scope, maximum=maximum)
         case Binary("+", left, right):
             ones, twos = extremes(left, scope, maximum=maximum), extremes(right, scope, maximum=maximum)
             return [_operation(expression, *_matched(left, a, right, b, scope), scope) for a in ones for b in twos]
@@ -470,11 +469,14 @@ def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Wh
             return [whole_of(expression, scope)]
 
 
-def _compared(sides: Sequence[tuple[CExpression, Whole]], scope: Scope) -> list[Whole]:
-    """Return values that C compares with each other, in the type in which it does; Refused if one could wrap around."""
+def _compared(operands: Sequence[CExpression], scope: Scope, *, maximum: bool) -> list[Whole]:
+    """Return values that C compares with each other, in the type in which it does (none: extremes); Refused if one
+    could wrap around."""
+    parts = [[(each, value) for value in extremes(each, scope, maximum=maximum)] for each in operands]
+    sides = [pair for own in parts for pair in own] if all(parts) else []
     kinds = [whole.kind for _, whole in sides]
     known = [kind for kind in kinds if kind is not None]
-    kind = reduce(common, known) if len(known) == len(kinds) else None
+    kind = reduce(common, known) if known and len(known) == len(kinds) else None
     found = [converted(each, whole, kind, scope) for each, whole in sides]
     return [replace(whole, value=seen(each, whole, scope)) for (each, _), whole in zip(sides, found, strict=True)]
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
+import polymap as pm
+from polymap.costmodel import simulate
+from polymap.ir import written_tensors
 from polymap.report.explanation import compare, explain
 from polymap.report.reuse import Loop, stays
+from tests.referee.test_fused_counts import fused_case
 from tests.unit.report.shared import (
     CONVOLUTION,
     FLAT,
@@ -20,6 +26,8 @@ from tests.unit.report.shared import (
     cost_of,
     nest,
 )
+
+TWO = pm.Architecture("two", (pm.MemoryLevel("DRAM"), pm.MemoryLevel("GLB", 4096), pm.ComputeUnit("MAC")))
 
 
 def test_the_sentences(golden: Callable[[str, str], None]) -> None:
@@ -49,6 +57,42 @@ def test_all_on_chip_is_called_compulsory() -> None:
     text = explain(PRODUCT, FLAT, everything, cost_of(PRODUCT, FLAT, everything))
     assert "DRAM moves 104 elements, exactly the compulsory ones: no mapping can move less there." in text
     assert "A: DRAM -> GLB 48 read, each element once; one tile for the whole run" in " ".join(text.split())
+
+
+def test_what_other_statements_move_is_not_told_as_moved_into_a_level() -> None:
+    """A of 4 x 4 goes into GLB once for S0; S1 reads 64 times past it."""
+    program = pm.program(["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += A[m,k] * D[k,p]"], m=4, n=4, k=4, p=4, bits=8)
+    legs = (
+        (pm.Storage("GLB", ("A",)), *(pm.Temporal(dim, 1) for dim in "mkn"), pm.Compute("S0")),
+        (*(pm.Temporal(dim, 1) for dim in "mkp"), pm.Compute("S1")),
+    )
+    mapping = pm.Mapping((pm.Branch(legs),))
+    text = " ".join(explain(program, TWO, mapping, cost_of(program, TWO, mapping)).split())
+    assert "of all together DRAM 80 read and 0 written, GLB 64 read and 16 written; one tile for the whole run" in text
+    assert "overlap" not in text
+
+
+def test_counts_of_an_arrow_are_of_what_passes_it() -> None:
+    checked = left = 0
+    for seed in range(60):
+        workload, arch, mapping = fused_case(random.Random(f"arrows {seed}"))
+        arch = replace(arch, nodes=tuple(node for node in arch.nodes if not isinstance(node, pm.Fanout)))
+        nodes = mapping.nodes
+        if arch.is_timed_by_step or "Spatial" in repr(nodes):
+            continue
+        rows = {(row.level, row.tensor): row for row in simulate(workload, arch, mapping).traffic}
+        written = written_tensors(workload)
+        for stay in stays(workload, arch, mapping):
+            row, parent = rows.get((stay.level, stay.tensor)), rows.get((stay.parent, stay.tensor))
+            if row is None or parent is None or not stay.has_all:
+                left += 1
+            elif stay.tensor not in written:
+                checked += 1
+                assert parent.reads == row.fills, (seed, stay)
+            else:
+                checked += 1
+                assert parent.writes - parent.fills == row.drains, (seed, stay)
+    assert min(checked, left) > 9
 
 
 def test_a_tensor_that_bypasses_every_level_is_told() -> None:

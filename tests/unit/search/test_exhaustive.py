@@ -128,6 +128,17 @@ def test_the_best_is_the_least_of_all_that_fit() -> None:
     assert result.best in {tree.mapping for tree in trees}
 
 
+def test_mappings_are_told_apart_by_traffic_and_steps_whatever_else_they_cost() -> None:
+    workload = einsum("C[m] += A[m,k]", m=2, k=4)
+    nodes = (MemoryLevel("DRAM", read_pj=Fraction(9)), MemoryLevel("L"), Fanout("X", 4, pj_per_word=Fraction(1)))
+    one, three = (Architecture("a", (*nodes, ComputeUnit("MAC", per_cycle=rate))) for rate in (1, 3))
+    costs = [evaluate(workload, one, tree) for tree in all_trees(workload, one, "divide", legal=True)]
+    result = exhaustive(workload, three, "energy", "divide", count_distinct=True)
+    assert result is not None
+    assert result.legal == len(costs)
+    assert result.distinct == len({(cost.traffic, cost.compute_cycles) for cost in costs})  # of `one`: its steps
+
+
 def test_a_space_too_large_to_walk_is_given_up() -> None:
     workload = einsum("C[m,n] += A[m,k] * B[k,n]", m=16, n=16, k=16)
     arch = Architecture("two", (MemoryLevel("DRAM"), MemoryLevel("L"), ComputeUnit("MAC")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from polymap.codegen.reference import interpreted
 from polymap.ir.errors import WorkloadError
 from polymap.workload.c.reader import from_c
 from tests.lazy_programs import steps_of_text, steps_of_workload
+from tests.times import few
 
 MACHINE = pm.io.arch_from_document(
     {"name": "a", "nodes": [{"level": "DRAM"}, {"level": "L1", "capacity_bytes": 256}, {"compute": "MAC"}]}
@@ -129,6 +132,40 @@ def test_bounds_of_loops_by_pieces_stay_one_loop(head: str) -> None:
     plain = text.replace("max(i - 1, 0)", "(i > 1 ? i - 1 : 0)").replace("min(i + 1, 9)", "(i < 8 ? i + 1 : 9)")
     assert [each.name for each in work.statements] == ["S0"]
     assert steps_of_workload(work) == steps_of_text(plain, {"A": "int32", "B": "int32"}, 10).steps
+
+
+def extreme(rng: random.Random, names: str, depth: int = 0) -> tuple[str, str]:
+    """Return maxima and minima inside each other, in any mixture, as Python and as C."""
+    if depth > 1 or rng.random() < 0.3 * depth:
+        text = f"{rng.choice(('', '2*', '-'))}{rng.choice(names)} + {rng.randint(-2, 6)}"
+        return text, text
+    (one, first), (other, second) = (extreme(rng, names, depth + 1) for _ in range(2))
+    function = rng.choice(("max", "min"))
+    more = rng.choice(("", "", " + 1"))
+    sign = ">" if function == "max" else "<"
+    written = f"{function}({first}, {second})"
+    chosen = f"({first} {sign} {second} ? {first} : {second})"
+    return f"{function}({one}, {other}){more}", f"{chosen if depth and rng.random() < 0.3 else written}{more}"
+
+
+@pytest.mark.parametrize("seed", few(range(40), 8))
+def test_maxima_and_minima_of_each_other_are_bounds_and_conditions(seed: int) -> None:
+    rng = random.Random(f"extremes {seed}")
+    (low, start), (high, end), (left, one), (right, other) = (extreme(rng, names) for names in ("i", "i", "ij", "ij"))
+    head = rng.choice((f"int j = {start}; j < {end}; j++", f"int j = {end}; j > {start}; j--"))
+    compared = rng.choice(("<", "<=", ">", ">="))
+    text = f"for ({head}) if ({one} {compared} {other}) A[20*i + j + 40] = 1;"
+    expected: list[int] = []
+    for i in range(6):
+        values = {"i": i, "max": max, "min": min}
+        ends = eval(low, values), eval(high, values)
+        for j in range(*ends) if "++" in head else range(ends[1], ends[0], -1):
+            if eval(f"({left}) {compared} ({right})", {**values, "j": j}):
+                expected.append(20 * i + j + 40)
+    if not expected:
+        text, expected = f"{{ {text} A[0] = 1; }}", [0] * 6
+    found = steps_of_workload(from_c(loop(text, arrays="int A[200]", to=6)))
+    assert [step.target[1][0] for step in found] == expected
 
 
 def test_sides_are_converted_to_their_common_type() -> None:
