@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import inf, nextafter
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
@@ -55,7 +56,7 @@ def answer(
     status = "OPTIMAL" if least == values else "FEASIBLE"
     gap = next((gap_of(value, bound) for value, bound in zip(values, least, strict=True) if value != bound), 0.0)
     shown = tuple(number_of(one, value) for one, value in zip(objective.singles, values, strict=True))
-    lower = tuple(number_of(one, value) for one, value in zip(objective.singles, least, strict=True))
+    lower = tuple(map(bound_of, objective.singles, least, values))
     names = tuple(one.text for one in objective.singles)
     several = len(names) > 1
     return SearchResult(
@@ -140,7 +141,7 @@ def _with_bound(question: Question, point: SearchResult, values: Values, left: S
     rivals = [bound[0] for bound in left if covers(bound[1:], values[1:])]
     least = min((values[0], *rivals))
     singles = question.objective.singles
-    bounds = ((singles[0].text, number_of(singles[0], least)), *point.values[1:])
+    bounds = ((singles[0].text, bound_of(singles[0], least, values[0])), *point.values[1:])
     gap = gap_of(values[0], least)
     status = "FEASIBLE" if any(covers(bound, values) for bound in left) else "OPTIMAL"
     return replace(point, status=status, bound=bounds[0][1], bounds=bounds, gap=gap)
@@ -210,3 +211,11 @@ def number_of(objective: Objective, value: Fraction) -> int | float:
         return float(value)
     except OverflowError:  # above 1.8e308, where a fraction of a pJ is none too many
         return round(value)
+
+
+def bound_of(objective: Objective, bound: Fraction, value: Fraction | None) -> int | float:
+    """Return a bound as it is shown: a number that is not above it, or that of the value if it is met."""
+    shown = number_of(objective, bound)
+    if bound == value or shown <= bound:
+        return shown
+    return nextafter(shown, -inf) if isinstance(shown, float) else shown - 1

@@ -15,7 +15,18 @@ from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 from polymap.resources import Limits, Processes, SearchCaches, Stop
 from polymap.schedules import SpaceSize, TileRule, few_legal, space_size
-from polymap.search.answer import Question, Values, answer, believed, covers, front_answer, gap_of, not_worse, number_of
+from polymap.search.answer import (
+    Question,
+    Values,
+    answer,
+    believed,
+    bound_of,
+    covers,
+    front_answer,
+    gap_of,
+    not_worse,
+    number_of,
+)
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.in_order import is_covered, ranked
@@ -223,7 +234,7 @@ class Search:
         space = evidence.space or counted_space(evidence.size, Count(evaluated=evidence.nodes))
         if not found:
             clash = evidence.dividing_clash if self.rules else ()
-            return self._without_mapping("TIMEOUT", self._shown(evidence.floors[0]), space, clash)
+            return self._without_mapping("TIMEOUT", self._bound(evidence.floors[0], None), space, clash)
         left = (evidence.floors,) if evidence.left is None else evidence.left
         left = left if evidence.clash is None else (self.asked.floors(),)  # there is a mapping: nothing is refuted
         question, claims = replace(self.asked, workload=found[0].workload), tuple(one.values for one in found)
@@ -298,17 +309,18 @@ class Search:
     def report(
         self, best: Mapping | None, value: Fraction | None, bound: Fraction, front: tuple[Mapping, ...] = ()
     ) -> None:
-        shown = None if value is None else self._shown(value)
+        shown = None if value is None else number_of(self.objective.singles[0], value)
         last = self.moments[-1].value if self.moments else None
         if shown is None and last is not None:
             return  # what is known stands: a search begins with less than was reported before it
-        self._note(shown, self._shown(bound))
+        least = self._bound(bound, value)
+        self._note(shown, least)
         if self.on_progress is not None:
             gap = None if value is None else gap_of(value, bound)
-            self.on_progress(Progress(best, shown, self._shown(bound), gap, self._seconds(), front))
+            self.on_progress(Progress(best, shown, least, gap, self._seconds(), front))
 
-    def _shown(self, value: Fraction) -> int | float:
-        return number_of(self.objective.singles[0], value)
+    def _bound(self, bound: Fraction, value: Fraction | None) -> int | float:
+        return bound_of(self.objective.singles[0], bound, value)
 
 
 def _check_floors(best: Incumbent, evidence: Evidence) -> None:
