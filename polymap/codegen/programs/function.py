@@ -13,6 +13,7 @@ from polymap.codegen.lower import (
     FLOAT_EXTREMES,
     IN_TURN,
     LINE_BYTES,
+    NO_INTERCHANGE,
     NO_VECTORS,
     Block,
     Stmt,
@@ -20,6 +21,7 @@ from polymap.codegen.lower import (
     check_memory,
     lines_of,
     sums_in_turn,
+    sums_of_several_loops,
 )
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
@@ -112,7 +114,8 @@ def program_function(
     helpers = _with_types_once("\n".join(tiles))
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
-    head += _HEAD + _helpers(whole + helpers) + helpers
+    several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
+    head += _HEAD + several + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
 
