@@ -1,9 +1,9 @@
 """The code that polymap chooses for PolyBench's kernels, beside their own texts, Polly and isl's scheduler.
 
-`python -m benchmarks.program_speed [KERNEL ...] [--size LARGE] [--samples N] [--threads N] [--isl] [--transform]`: all with
-the same flags, -O3 -march=native (gcc, or clang with --cc; Polly is clang's), run in turns on the same values; a time
-is the median of the samples (three of those after the first two): CPU time on one thread, else wall time. The last lines say
-how many kernels were changed, and the geometric mean of the changed ones.
+`python -m benchmarks.program_speed [KERNEL ...] [--size LARGE] [--samples N] [--threads N] [--isl] [--transform]`:
+all with the same flags, -O3 -march=native (gcc, or clang with --cc; Polly is clang's), run in turns on the same values;
+a time is the median of the samples (three of those after the first two): CPU time on one thread, else wall time. The
+last lines say how many kernels were changed, and the geometric mean of the changed ones.
 """
 
 from __future__ import annotations

@@ -109,6 +109,37 @@ def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
     return total
 
 
+def vector_loops(schedule: Schedule) -> Iterator[tuple[Loop, bool]]:
+    """Yield the loops that compilers should put into vectors where their iterations are independent: all accesses step
+    through memory one by one, and no loops but short ones are inside; and whether such are."""
+    workload, extents = schedule.workload, schedule.workload.extents()
+    own = {each.name: each for each in workload.statements}
+    for loop in schedule.loops():
+        is_window = False
+        for name in loop.statements:
+            places = [place for place, entry in enumerate(schedule.times[name]) if entry.terms]
+            times = [schedule.times[name][place] for place in places]
+            end = places.index(loop.position) + 1
+            dims = times[end - 1].dims
+            is_plain = len(dims) == 1 and times[end - 1].is_linear and extents[dims[0]] >= TUNING.written_out_terms
+            is_inside = _innermost(workload, own[name], times) <= end
+            if (
+                not (is_plain and is_inside)
+                or _stays(workload, own[name], dims[0])
+                or _iteration_cost(workload, own[name], times[:end])
+            ):
+                break
+            is_window |= end < len(places)
+        else:
+            yield loop, is_window
+
+
+def _stays(workload: Workload, statement: Statement, dim: str) -> bool:
+    """Return whether a statement reads an element of an array again in each iteration of a loop: compilers that test
+    whether arrays are apart take it out of the loop, others do not."""
+    return any(workload.tensor(each.tensor).shape and not step_of(workload, each, dim) for each in statement.reads)
+
+
 def _innermost(workload: Workload, statement: Statement, times: Sequence[Affine]) -> int:
     """Return how many loops of a statement are left once short ones are written out."""
     written_out = 1
