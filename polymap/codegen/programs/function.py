@@ -42,6 +42,7 @@ from polymap.codegen.source import (
     conflicts_of,
     isl_loops,
     loops_of,
+    strip_loops,
 )
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
@@ -67,7 +68,7 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
-_NAMES = Names("c", "LEAST", "MOST", "floor_div")
+_NAMES = Names("c", "LEAST", "MOST", "floor_div", single="polymap_single")
 
 
 def program_function(
@@ -79,6 +80,7 @@ def program_function(
     fma: bool = False,
     remark: str = "",
     contractions: Sequence[Contraction] = (),
+    strips: Sequence[str] = (),
 ) -> NativeFunction:
     """Return the function that computes a program in the order of a legal schedule.
 
@@ -86,7 +88,8 @@ def program_function(
     the arrays that are only read, in order of first read, then those written. Tensors that are `initial` start with the
     arrays' values. Temporary tensors are local arrays.
 
-    contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers.
+    contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers. strips:
+    those whose rows run side by side.
     threads: cores among which outermost loops with independent iterations are divided (OpenMP). fma: a product and a
     sum may be rounded once. remark: lines of the comment at its head.
 
@@ -103,7 +106,8 @@ def program_function(
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
         clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
-        parallel = Parallel(threads > 1, (), clauses, dealt, TUNING.parallel_instances)
+        single = strip_loops(schedule, strips, _NAMES.single)
+        parallel = Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
@@ -230,6 +234,7 @@ def _helpers(body: str) -> str:
         "MAX(": EXTREMES,
         "FMIN(": FLOAT_EXTREMES,
         "FMAX(": FLOAT_EXTREMES,
+        **{name: f"{text}\n" for name, text in _NAMES.definitions() if name == _NAMES.single},
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,

@@ -40,13 +40,14 @@ _ARITHMETIC = ("+", "-", "*")
 @dataclass(frozen=True, slots=True)
 class Names:
     """Identifiers that do not occur in the text: a prefix of loop counters, and macros. apart: of the pragmas before a
-    loop whose iterations touch no element in common."""
+    loop whose iterations touch no element in common; single: of one that keeps clang's vectors from a loop."""
 
     counter: str
     minimum: str
     maximum: str
     floor: str
-    apart: str = "apart"
+    apart: str = "APART"
+    single: str = "SINGLE"
 
     def definitions(self) -> tuple[tuple[str, str], ...]:
         """Return (name, lines that define it) of the macros."""
@@ -55,6 +56,7 @@ class Names:
             (self.maximum, f"#define {self.maximum}(a, b) ((a) > (b) ? (a) : (b))"),
             (self.floor, f"#define {self.floor}(n, d) ((n) / (d) - ((n) % (d) < 0))"),
             (self.apart, _APART.format(name=self.apart)),
+            (self.single, _SINGLE.format(name=self.single)),
         )
 
 
@@ -64,6 +66,12 @@ _APART = """\
 #define {name} _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
 #elif defined(__GNUC__)
 #define {name} _Pragma("GCC ivdep")
+#else
+#define {name}
+#endif"""
+_SINGLE = """\
+#if defined(__clang__)
+#define {name} _Pragma("clang loop vectorize(disable)")
 #else
 #define {name}
 #endif"""

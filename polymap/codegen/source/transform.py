@@ -16,7 +16,7 @@ from polymap.codegen.source.contiguous import cost_of, vector_loops
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded_loops, given_times, workload_of_text
+from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, workload_of_text
 from polymap.codegen.source.loops import (
     LoopConflictError,
     LoopPragma,
@@ -97,7 +97,7 @@ def transform_c(
     if schedule is not None:
         found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        found = _chosen_text(source, sizes, file, region, write, _free_names(place.words).apart)
+        found = _chosen_text(source, sizes, file, region, write, _free_names(place.words))
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
@@ -160,12 +160,11 @@ def _chosen_text(
     file: str,
     region: Region,
     write: Callable[..., Written],
-    apart: str,
+    names: Names,
 ) -> Written | str:
     """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is.
 
-    apart: the macro before loops whose iterations are independent. Compilers cannot test for that what is around short
-    loops, and leave it out of vectors.
+    Compilers cannot test whether arrays are apart around short loops, and leave these out of vectors unless told.
     """
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
@@ -173,13 +172,17 @@ def _chosen_text(
         vectors = list(vector_loops(chosen.schedule))
         if not chosen.changes and not any(is_window for _, is_window in vectors):
             return _NOTHING
-        marks = (LoopPragma(each.position, frozenset(each.statements), apart, optional=True) for each, _ in vectors)
+        marks = strip_loops(chosen.schedule, chosen.strips, names.single)
+        marks += tuple(
+            LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
+        )
         name = f"chosen ({'; '.join(chosen.changes)})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
-        written = write(order, wanted=Parallel(demanded=tuple(marks)))
-        if not written.marked and not chosen.changes:
+        written = write(order, wanted=Parallel(demanded=marks))
+        is_marked = any(each.pragma == names.apart for each in written.marked)
+        if not is_marked and not chosen.changes:
             return _NOTHING
-        changes = (*chosen.changes, *([_MARKED] if written.marked else []))
+        changes = (*chosen.changes, *([_MARKED] if is_marked else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         return f"another order cannot be written: {error.mistakes[0].what}"
@@ -464,7 +467,7 @@ def _free_names(words: frozenset[str]) -> Names:
     counter = next(
         each for each in ("c", "t", f"{prefix}_c") if not any(re.fullmatch(rf"{each}[0-9]+", word) for word in words)
     )
-    return Names(counter, f"{prefix}_min", f"{prefix}_max", f"{prefix}_floor", f"{prefix}_apart")
+    return Names(counter, f"{prefix}_min", f"{prefix}_max", f"{prefix}_floor", f"{prefix}_apart", f"{prefix}_single")
 
 
 def _remark(region: Region, times: Times, name: str) -> list[str]:
