@@ -104,10 +104,7 @@ def program_function(
     region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
-        # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
-        clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
-        single = strip_loops(schedule, strips, _NAMES.single)
-        parallel = Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
+        parallel = _marked_loops(schedule, strips, threads)
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
@@ -122,6 +119,14 @@ def program_function(
     head += _HEAD + several + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
+
+
+def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Parallel:
+    """Return which loops carry pragmas. Tiles of triangles take unequal time. Where threads meet too often, one is
+    faster."""
+    clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
+    single = strip_loops(schedule, strips, _NAMES.single)
+    return Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
 
 
 def _with_types_once(text: str) -> str:
