@@ -1,9 +1,9 @@
 """The code that polymap chooses for PolyBench's kernels, beside their own texts, Polly and isl's scheduler.
 
-`python -m benchmarks.program_speed [KERNEL ...] [--size LARGE] [--samples N] [--threads N] [--isl]`: all of them with
-the same flags, -O3 -march=native (gcc, or clang with --cc; Polly is clang's), run in turns on the same values; a time
-is the median of the samples (three of Polly's and isl's): CPU time on one thread, else wall time. The last lines say
-how many kernels were changed, and the geometric mean of the changed ones.
+`python -m benchmarks.program_speed [KERNEL ...] [--size LARGE] [--samples N] [--threads N] [--isl] [--transform]`:
+all with the same flags, -O3 -march=native (gcc, or clang with --cc; Polly is clang's), run in turns on the same values;
+a time is the median of the samples (three of those after the first two): CPU time on one thread, else wall time. The
+last lines say how many kernels were changed, and the geometric mean of the changed ones.
 """
 
 from __future__ import annotations
@@ -115,6 +115,10 @@ def contenders(name: str, given: argparse.Namespace, where: Path) -> tuple[Array
     _, code = native_code(workload, arch, "polymap_native", layout="NHWC", threads=given.threads, time_limit_s=15)
     library = built(code.text, where, "polymap", (given.cc, *openmp))
     found.append(Contender("polymap", arrays.of_printed(library, code), changed=is_changed(code.text)))
+    if given.transform:
+        other = pm.transform_c(with_sizes(text, sizes))
+        library = built(on_stack(other), where, "transform", (given.cc,))
+        found.append(Contender("transform", arrays.of_text(library), changed=bool(other.report.changes)))
     parallel = ("-mllvm", "-polly-parallel", "-lgomp") if given.threads > 1 else ()
     try:
         library = built(plain, where, "polly", ("clang", *POLLY, *parallel))
@@ -167,6 +171,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cc", default="gcc")
     parser.add_argument("--isl", action="store_true", help="also isl's own order, untiled")
+    parser.add_argument("--transform", action="store_true", help="also polymap transform")
     given = parser.parse_args()
     ratios: dict[str, dict[str, float]] = {}
     changed: list[str] = []
@@ -184,7 +189,7 @@ def main() -> None:
         print(f"{name:15} text {times[0] * 1e3:10.2f} ms  {cells}  {mark}  built in {chosen:.1f} s{said}", flush=True)
     ours = {name: each["polymap"] for name, each in ratios.items()}
     print(f"{len(changed)} of {len(ratios)} changed; least {min(ours.values()):.2f}")
-    for contender in ("polymap", "polly", "isl"):
+    for contender in ("polymap", "transform", "polly", "isl"):
         over = [ratios[name][contender] for name in changed if contender in ratios[name]]
         everywhere = [each[contender] for each in ratios.values() if contender in each]
         words = f"{mean(over):.2f} ({len(over)}), over all {mean(everywhere):.2f}"

@@ -260,7 +260,14 @@ def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeF
     flags = program_flags(chosen.workload, tiles, fma=fma)
     remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes, flags)
     return program_function(
-        chosen.workload, chosen.schedule, name=name, threads=threads, fma=fma, remark=remark, contractions=tiles
+        chosen.workload,
+        chosen.schedule,
+        name=name,
+        threads=threads,
+        fma=fma,
+        remark=remark,
+        contractions=tiles,
+        strips=chosen.strips,
     )
 
 

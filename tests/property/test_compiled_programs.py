@@ -216,7 +216,7 @@ def test_any_legal_tree_or_schedule_may_be_given() -> None:
 
 
 def test_innermost_loops_step_through_memory_one_by_one_where_that_is_legal() -> None:
-    gram = pm.compile(pm.from_c(KERNELS["gramschmidt"][0], {"m": 6, "n": 5}), "cpu_avx2")
+    gram = pm.compile(pm.from_c(KERNELS["gramschmidt"][0], {"m": 60, "n": 50}), "cpu_avx2")
     assert "S5[k,j,i_3] -> [0, k, 5, i_3, 0, j_2: j, 0]" in gram.source  # R[k][j] += Q[i][k] * A[i][j]
     trisolv = pm.compile(pm.from_c(KERNELS["trisolv"][0], {"n": 6}), "cpu_avx2")
     assert "S1[i,j] -> [0, i, 1, j, 0]" in trisolv.source

@@ -48,13 +48,13 @@ void gemver(int N, double A[N][N], double u1[N], double v1[N], double u2[N], dou
     for (long c0 = 0; c0 < N; ++c0) {
         for (long c1 = 0; c1 < N; ++c1) {
             {
-                const int i = c1;
-                const int j = c0;
+                const long i = c1;
+                const long j = c0;
                 A[i][j] += u1[i] * v1[j] + u2[i] * v2[j];
             }
             {
-                const int k = c0;
-                const int l = c1;
+                const long k = c0;
+                const long l = c1;
                 x[k] += A[l][k] * y[l];
             }
         }

@@ -81,10 +81,12 @@ with lazy(__name__):
     from polymap.codegen.lower.program import lower_faithful as lower_faithful
     from polymap.codegen.lower.sums import (
         IN_TURN as IN_TURN,
+        NO_INTERCHANGE as NO_INTERCHANGE,
         NO_VECTORS as NO_VECTORS,
         loop_extent as loop_extent,
         order_of_sums as order_of_sums,
         sums_in_turn as sums_in_turn,
+        sums_of_several_loops as sums_of_several_loops,
     )
     from polymap.codegen.lower.tidy import inlined as inlined, prune as prune
     from polymap.codegen.lower.tiles import (

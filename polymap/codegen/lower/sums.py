@@ -36,6 +36,12 @@ NO_VECTORS = """\
 #define NO_VECTORS()
 #endif
 """
+# The pragma has effect on the functions below it.
+NO_INTERCHANGE = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-loop-interchange") /* gcc 12 adds up floats of several loops in another order */
+#endif
+"""
 
 
 def order_of_sums(workload: Workload) -> str:
@@ -55,6 +61,28 @@ def sums_in_turn(workload: Workload, times: Mapping[str, Sequence[Affine]]) -> f
         for each in workload.statements
         if each.name in endangered and _is_sum(workload, each) and _has_inner_sum(workload, each, times[each.name])
     )
+
+
+def sums_of_several_loops(workload: Workload, times: Mapping[str, Sequence[Affine]]) -> frozenset[str]:
+    """Return the statements that several loops around those over their elements add to, which gcc may interchange.
+
+    gcc 12.2 does under -O3: of `for (r...) for (s...) for (i...) y[i] += a[r][s][i]` it counts the dependences between
+    neighbouring iterations of r and of s, not those from one r to an earlier s of the next.
+    """
+    found: set[str] = set()
+    for each in workload.statements:
+        own = {dim for index in each.target.index for dim in index.dims}
+        terms: set[str] = set()
+        for dims in (set(entry.dims) for entry in times[each.name] if entry.terms):
+            if dims & own and len(terms) > 1 and _updates(each):
+                found.add(each.name)
+            terms |= dims - own
+    return frozenset(found)
+
+
+def _updates(statement: Statement) -> bool:
+    """Return whether a statement's new value depends on the old one."""
+    return statement.operator is not Operator.ASSIGN or statement.target in statement.reads
 
 
 def _adds_against_memory(workload: Workload) -> bool:

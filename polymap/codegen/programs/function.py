@@ -13,6 +13,7 @@ from polymap.codegen.lower import (
     FLOAT_EXTREMES,
     IN_TURN,
     LINE_BYTES,
+    NO_INTERCHANGE,
     NO_VECTORS,
     Block,
     Stmt,
@@ -20,6 +21,7 @@ from polymap.codegen.lower import (
     check_memory,
     lines_of,
     sums_in_turn,
+    sums_of_several_loops,
 )
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
@@ -40,6 +42,7 @@ from polymap.codegen.source import (
     conflicts_of,
     isl_loops,
     loops_of,
+    strip_loops,
 )
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
@@ -65,7 +68,7 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
-_NAMES = Names("c", "LEAST", "MOST", "floor_div")
+_NAMES = Names("c", "LEAST", "MOST", "floor_div", single="polymap_single")
 
 
 def program_function(
@@ -77,6 +80,7 @@ def program_function(
     fma: bool = False,
     remark: str = "",
     contractions: Sequence[Contraction] = (),
+    strips: Sequence[str] = (),
 ) -> NativeFunction:
     """Return the function that computes a program in the order of a legal schedule.
 
@@ -84,7 +88,8 @@ def program_function(
     the arrays that are only read, in order of first read, then those written. Tensors that are `initial` start with the
     arrays' values. Temporary tensors are local arrays.
 
-    contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers.
+    contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers. strips:
+    those whose rows run side by side.
     threads: cores among which outermost loops with independent iterations are divided (OpenMP). fma: a product and a
     sum may be rounded once. remark: lines of the comment at its head.
 
@@ -99,9 +104,7 @@ def program_function(
     region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
-        # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
-        clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
-        parallel = Parallel(threads > 1, (), clauses, dealt, TUNING.parallel_instances)
+        parallel = _marked_loops(schedule, strips, threads)
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
@@ -112,9 +115,18 @@ def program_function(
     helpers = _with_types_once("\n".join(tiles))
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
-    head += _HEAD + _helpers(whole + helpers) + helpers
+    several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
+    head += _HEAD + several + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
+
+
+def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Parallel:
+    """Return which loops carry pragmas. Tiles of triangles take unequal time. Where threads meet too often, one is
+    faster."""
+    clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
+    single = strip_loops(schedule, strips, _NAMES.single)
+    return Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
 
 
 def _with_types_once(text: str) -> str:
@@ -227,6 +239,7 @@ def _helpers(body: str) -> str:
         "MAX(": EXTREMES,
         "FMIN(": FLOAT_EXTREMES,
         "FMAX(": FLOAT_EXTREMES,
+        **{name: f"{text}\n" for name, text in _NAMES.definitions() if name == _NAMES.single},
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,

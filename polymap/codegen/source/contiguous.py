@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from polymap.codegen.lower import loop_extent
+from polymap.codegen.lower import loop_extent, sums_of_several_loops
 from polymap.codegen.source.order_tuning import TUNING
 from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
 from polymap.resources import cpu_seconds
@@ -50,36 +50,46 @@ def is_legal(schedule: Schedule, seconds: float) -> bool:
 
 
 def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
-    """Return the schedules with one exchange more that cost less, the best first."""
-    now = cost_of(schedule)
+    """Return the schedules with one exchange more that cost less, the best first; none in which compilers may change
+    the order of a sum."""
+    workload, now = schedule.workload, cost_of(schedule)
+    endangered = sums_of_several_loops(workload, schedule.times)
     priced = [(cost_of(each), number, each) for number, each in enumerate(_loop_exchanges(schedule, kept))]
-    return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
+    better = [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
+    return [each for each in better if sums_of_several_loops(workload, each.times) <= endangered]
 
 
 def _loop_exchanges(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
-    """Yield the schedules with an innermost loop and one around it exchanged, in a nest of their own."""
+    """Yield the schedules with an innermost loop and one around it exchanged, then those with a loop moved into another
+    one, in a nest of their own."""
     loops = schedule.loops()
+    pairs: list[tuple[Loop, Loop]] = []
     for inner in loops:
         own = set(inner.statements)
-        if own & kept or any(own & set(each.statements) and each.position > inner.position for each in loops):
-            continue
         around = [each for each in loops if each.position < inner.position and own <= set(each.statements)]
-        for outer in around:
-            yield _exchange(schedule, outer, inner)
+        pairs += [(outer, inner) for outer in around if not own & kept]
+    for outer, inner in pairs:
+        own = set(inner.statements)
+        if not any(own & set(each.statements) and each.position > inner.position for each in loops):
+            yield _in_own_nest(schedule, outer, inner, moved=False)
+    for outer, inner in pairs:
+        yield _in_own_nest(schedule, outer, inner, moved=True)
 
 
-def _exchange(schedule: Schedule, outer: Loop, inner: Loop) -> Schedule:
-    """Return the schedule with the statements of `inner` in loops of their own from `outer` on, the two exchanged."""
-    own = set(inner.statements)
-    first = min(outer.statements.index(name) for name in own)
+def _in_own_nest(schedule: Schedule, outer: Loop, inner: Loop, *, moved: bool) -> Schedule:
+    """Return the schedule with the statements of `inner` in loops of their own from `outer` on, the two exchanged, or
+    `outer` moved into `inner`."""
+    own, first, last = set(inner.statements), outer.position, inner.position
+    begin = min(outer.statements.index(name) for name in own)
     changed: dict[str, list[TimeDim]] = {}
     for number, name in enumerate(outer.statements):
         places = list(schedule.scattering(name).places)
-        if name in own:
-            places[outer.position], places[inner.position] = places[inner.position], places[outer.position]
-        part = 1 if name in own else 0 if number < first else 2
-        head = TimeDim(Affine((), part))
-        changed[name] = [*places[: outer.position], head, *places[outer.position :]]
+        if name in own and moved:
+            places.insert(last, places.pop(first))
+        elif name in own:
+            places[first], places[last] = places[last], places[first]
+        part = 1 if name in own else 0 if number < begin else 2
+        changed[name] = [*places[:first], TimeDim(Affine((), part)), *places[first:]]
     return schedule.with_places(changed).normal()
 
 
@@ -94,27 +104,57 @@ def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
         times = [each for each in schedule.times[statement.name] if each.terms]
         if times and statement.name not in free:
             instances = prod(extents[dim] for dim in statement.dims)
-            costs = [
-                _iteration_cost(schedule.workload, statement, each) for each in _innermost(schedule.workload, times)
-            ]
-            total += instances * min(costs)
+            ends = {len(times), _innermost(schedule.workload, statement, times)}
+            total += instances * min(_iteration_cost(schedule.workload, statement, times[:each]) for each in ends)
     return total
 
 
-def _innermost(workload: Workload, times: Sequence[Affine]) -> tuple[Affine, Affine]:
-    """Return the innermost loop of a statement, and the one that is left once short loops are written out."""
+def vector_loops(schedule: Schedule) -> Iterator[tuple[Loop, bool]]:
+    """Yield the loops that compilers should put into vectors where their iterations are independent: all accesses step
+    through memory one by one, and no loops but short ones are inside; and whether such are."""
+    workload, extents = schedule.workload, schedule.workload.extents()
+    own = {each.name: each for each in workload.statements}
+    for loop in schedule.loops():
+        is_window = False
+        for name in loop.statements:
+            places = [place for place, entry in enumerate(schedule.times[name]) if entry.terms]
+            times = [schedule.times[name][place] for place in places]
+            end = places.index(loop.position) + 1
+            dims = times[end - 1].dims
+            is_plain = len(dims) == 1 and times[end - 1].is_linear and extents[dims[0]] >= TUNING.written_out_terms
+            is_inside = _innermost(workload, own[name], times) <= end
+            if (
+                not (is_plain and is_inside)
+                or _stays(workload, own[name], dims[0])
+                or _iteration_cost(workload, own[name], times[:end])
+            ):
+                break
+            is_window |= end < len(places)
+        else:
+            yield loop, is_window
+
+
+def _stays(workload: Workload, statement: Statement, dim: str) -> bool:
+    """Return whether a statement reads an element of an array again in each iteration of a loop: compilers that test
+    whether arrays are apart take it out of the loop, others do not."""
+    return any(workload.tensor(each.tensor).shape and not step_of(workload, each, dim) for each in statement.reads)
+
+
+def _innermost(workload: Workload, statement: Statement, times: Sequence[Affine]) -> int:
+    """Return how many loops of a statement are left once short ones are written out."""
     written_out = 1
     for place in reversed(range(1, len(times))):
         written_out *= loop_extent(workload, times[place], times[:place])
         is_loop = times[place].is_linear and len(times[place].terms) == 1
-        if not is_loop or written_out > TUNING.written_out_iterations:
-            return times[-1], times[place]
-    return times[-1], times[0]
+        is_constant = not any(set(times[place].dims) & set(each.dims) for each in statement.constraints)
+        if not (is_loop and is_constant) or written_out > TUNING.written_out_iterations:
+            return place + 1
+    return 1
 
 
-def _iteration_cost(workload: Workload, statement: Statement, innermost: Affine) -> float:
-    """Return the cost of one iteration of a loop over a dim."""
-    dims = innermost.dims
+def _iteration_cost(workload: Workload, statement: Statement, times: Sequence[Affine]) -> float:
+    """Return the cost of one iteration of the last of these loops, the innermost one."""
+    dims = times[-1].dims
     if len(dims) != 1:
         return 0.0
     steps = [step_of(workload, access, dims[0]) for access in statement.reads]
@@ -123,8 +163,24 @@ def _iteration_cost(workload: Workload, statement: Statement, innermost: Affine)
     if step is None or abs(step) > 1:
         return cost + TUNING.strided_write
     kind = workload.tensor(statement.target.tensor).element_type or ""
-    waits = step == 0 and statement.operator is not Operator.ASSIGN and kind.startswith("float")
-    return cost + (TUNING.innermost_sum if waits else 0.0)
+    is_sum = statement.operator is not Operator.ASSIGN and kind.startswith("float")
+    return cost + (TUNING.innermost_sum * _wait(workload, statement, times) if is_sum else 0.0)
+
+
+def _wait(workload: Workload, statement: Statement, times: Sequence[Affine]) -> float:
+    """Return which part of the latency of an addition is waited for: all where the innermost loop adds to one element,
+    less the more elements lie between two additions to one. Processors overlap sums of few terms."""
+    extents, elements = workload.extents(), 1
+    terms = prod(extents[dim] for dim in statement.dims if step_of(workload, statement.target, dim) == 0)
+    for place in reversed(range(len(times))):
+        dims = times[place].dims
+        if len(dims) == 1 and step_of(workload, statement.target, dims[0]) == 0:
+            is_overlapped = elements > 1 and terms <= TUNING.written_out_iterations
+            return 0.0 if is_overlapped else 1 - (elements - 1) / TUNING.sum_elements
+        elements *= loop_extent(workload, times[place], times[:place])
+        if elements >= TUNING.sum_elements:
+            return 0.0
+    return 0.0
 
 
 def step_of(workload: Workload, access: Access, dim: str) -> int | None:

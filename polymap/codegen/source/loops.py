@@ -39,33 +39,55 @@ _ARITHMETIC = ("+", "-", "*")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Identifiers that do not occur in the text: a prefix of loop counters, and macros."""
+    """Identifiers that do not occur in the text: a prefix of loop counters, and macros. apart: of the pragmas before a
+    loop whose iterations touch no element in common; single: of one that keeps clang's vectors from a loop."""
 
     counter: str
     minimum: str
     maximum: str
     floor: str
+    apart: str = "APART"
+    single: str = "SINGLE"
 
     def definitions(self) -> tuple[tuple[str, str], ...]:
-        """Return (name, definition) of the macros."""
+        """Return (name, lines that define it) of the macros."""
         return (
-            (self.minimum, f"{self.minimum}(a, b) ((a) < (b) ? (a) : (b))"),
-            (self.maximum, f"{self.maximum}(a, b) ((a) > (b) ? (a) : (b))"),
-            (self.floor, f"{self.floor}(n, d) ((n) / (d) - ((n) % (d) < 0))"),
+            (self.minimum, f"#define {self.minimum}(a, b) ((a) < (b) ? (a) : (b))"),
+            (self.maximum, f"#define {self.maximum}(a, b) ((a) > (b) ? (a) : (b))"),
+            (self.floor, f"#define {self.floor}(n, d) ((n) / (d) - ((n) % (d) < 0))"),
+            (self.apart, _APART.format(name=self.apart)),
+            (self.single, _SINGLE.format(name=self.single)),
         )
 
 
+# clang writes out short loops before it looks for vectors.
+_APART = """\
+#if defined(__clang__)
+#define {name} _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
+#elif defined(__GNUC__)
+#define {name} _Pragma("GCC ivdep")
+#else
+#define {name}
+#endif"""
+_SINGLE = """\
+#if defined(__clang__)
+#define {name} _Pragma("clang loop vectorize(disable)")
+#else
+#define {name}
+#endif"""
 _PLAIN = Names("c", "min", "max", "floor")
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPragma:
-    """A loop that gets a pragma. position: in the times. statements: inside. independent: its iterations must be."""
+    """A loop that gets a pragma. position: in the times. statements: inside. independent: its iterations must be.
+    optional: it gets none where they are not."""
 
     position: int
     statements: frozenset[str]
     pragma: str
     independent: bool = True
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +220,15 @@ class _Loops:
         if not demanded and least and sum(self._work(place, name) for name in inside) < least:
             return ""
         private = self._private(place, inside)
+        if demanded and demanded[0].optional:
+            private = tuple(each for each in private if self._is_variable(each))
         found = carried_conflict(self.conflicts, self.times, place, inside, private)
-        if found is not None and demanded:
+        if found is not None and demanded and not demanded[0].optional:
             raise LoopConflictError(*found)
         if found is not None:
             return ""
+        if demanded and demanded[0].optional:
+            return demanded[0].pragma
         clause = f" private({', '.join(private)})" if private else ""
         return f"{demanded[0].pragma if demanded else OPENMP + clauses}{clause}"
 
@@ -239,6 +265,11 @@ class _Loops:
                 if each.array == name and {each.source, each.sink} & inside and not _is_dead(each)
             )
         )
+
+    def _is_variable(self, name: str) -> bool:
+        """Return whether a name is one of a single variable."""
+        references = [each for own in self.statements.values() for each in own.references if each.array == name]
+        return all(each.elements.dim(isl.dim_type.out) == 0 for each in references)
 
     def _instance(self, call: isl.AstExpr) -> Stmt:
         """Return an instance of a statement: its body inside constants for the integers that it names."""

@@ -77,7 +77,9 @@ class Tuning(NamedTuple):
     written_out_terms: int = 16
     """Iterations of one such loop: gcc's limit."""
     innermost_sum: float = 1.0
-    """Added where a sum of floats waits for its last addition."""
+    """Added where a sum of floats waits for its last addition,"""
+    sum_elements: int = 128
+    """less where others are added to between: derived, as many wait for nothing (`chains` vectors of 16 floats)."""
 
     # Limits, so that no program takes long to be transformed (not swept).
     exchange_cpu_s: float = 4.0

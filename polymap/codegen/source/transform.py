@@ -12,12 +12,20 @@ from polymap.codegen.lower import expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import Chosen, choose
-from polymap.codegen.source.contiguous import cost_of
+from polymap.codegen.source.contiguous import cost_of, vector_loops
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded_loops, given_times, workload_of_text
-from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, assumption_of, isl_loops, loops_of
+from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, workload_of_text
+from polymap.codegen.source.loops import (
+    LoopConflictError,
+    LoopPragma,
+    Names,
+    Parallel,
+    assumption_of,
+    isl_loops,
+    loops_of,
+)
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
@@ -85,11 +93,11 @@ def transform_c(
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
     loops = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
-    write = partial(_text_of_order, region, conflicts, loops, place, program, reorder_sums=reorder_sums)
+    write = partial(_text_of_order, region, conflicts, place, program, wanted=loops, reorder_sums=reorder_sums)
     if schedule is not None:
         found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        found = _chosen_text(source, sizes, file, region, write)
+        found = _chosen_text(source, sizes, file, region, write, _free_names(place.words))
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
@@ -151,19 +159,37 @@ def _chosen_text(
     sizes: Mapping[str, int],
     file: str,
     region: Region,
-    write: Callable[[Order], Written],
+    write: Callable[..., Written],
+    names: Names,
 ) -> Written | str:
-    """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is."""
+    """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is.
+
+    Compilers cannot test whether arrays are apart around short loops, and leave these out of vectors unless told.
+    """
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
         chosen = choose(workload, _CORE, wider=False)
-        if not chosen.changes:
-            return "no other order was found to pay"
-        name = f"chosen ({'; '.join(chosen.changes)})"
-        written = write(partial(_own_order, region, chosen.schedule, name))
-        return replace(written, changes=chosen.changes, ground=_ground(chosen, region, sizes))
+        vectors = list(vector_loops(chosen.schedule))
+        if not chosen.changes and not any(is_window for _, is_window in vectors):
+            return _NOTHING
+        marks = strip_loops(chosen.schedule, chosen.strips, names.single)
+        marks += tuple(
+            LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
+        )
+        name = f"chosen ({'; '.join(chosen.changes)})" if chosen.changes else "the original's"
+        order = partial(_own_order, region, chosen.schedule, name)
+        written = write(order, wanted=Parallel(demanded=marks))
+        is_marked = any(each.pragma == names.apart for each in written.marked)
+        if not is_marked and not chosen.changes:
+            return _NOTHING
+        changes = (*chosen.changes, *([_MARKED] if is_marked else []))
+        return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         return f"another order cannot be written: {error.mistakes[0].what}"
+
+
+_NOTHING = "no other order was found to pay"
+_MARKED = "loops marked for vectors, as their iterations touch no element in common"
 
 
 def _ground(chosen: Chosen, region: Region, sizes: Mapping[str, int]) -> str:
@@ -194,11 +220,11 @@ def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
 def _text_of_order(
     region: Region,
     conflicts: Sequence[Conflict],
-    wanted: Parallel,
     place: RegionText,
     program: CProgram,
     order_of: Order,
     *,
+    wanted: Parallel,
     reorder_sums: bool,
 ) -> Written:
     """Return the text of an order after checking that it is legal."""
@@ -364,10 +390,10 @@ def _text(
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
     tests = _tests(region, program, names)
     code = "\n".join((*lines, *tests))
-    macros = [(key, text) for key, text in names.definitions() if f"{key}(" in code]
+    macros = [(key, text) for key, text in names.definitions() if re.search(rf"\b{key}\b", code)]
     lines = [
         *_remark(region, times, name),
-        *(f"#define {text}" for _, text in macros),
+        *(text for _, text in macros),
         *_guard_block(lines, tests, place),
         *(f"#undef {key}" for key, _ in macros),
     ]
@@ -441,7 +467,7 @@ def _free_names(words: frozenset[str]) -> Names:
     counter = next(
         each for each in ("c", "t", f"{prefix}_c") if not any(re.fullmatch(rf"{each}[0-9]+", word) for word in words)
     )
-    return Names(counter, f"{prefix}_min", f"{prefix}_max", f"{prefix}_floor")
+    return Names(counter, f"{prefix}_min", f"{prefix}_max", f"{prefix}_floor", f"{prefix}_apart", f"{prefix}_single")
 
 
 def _remark(region: Region, times: Times, name: str) -> list[str]:

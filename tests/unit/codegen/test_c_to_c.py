@@ -85,7 +85,7 @@ def test_names_of_the_program_are_not_taken() -> None:
     inner = "for (int pm_min = 0; pm_min < m; pm_min++) B[c0][pm_min] = A[c0][pm_min];"
     body = f"for (int c0 = 0; c0 < n; c0++) {inner}"
     text = pm.transform_c(COPY % body, tile=4)
-    assert "const int c0 = t2;" in text
+    assert "const long c0 = t2;" in text
     assert "#define pm___min(" in text
 
 
@@ -121,7 +121,7 @@ def test_sums_keep_their_order_unless_told() -> None:
     backwards = pm.transform.schedule_from_text(pm.from_c(source, {"n": 5}), "S0[i] -> [-i]")
     with pytest.raises(ScheduleError, match="(?s)PM280.*Sums may change their order"):
         pm.transform_c(source, schedule=backwards)
-    assert "const int i = 0 - c0" in pm.transform_c(source, schedule=backwards, reorder_sums=True)
+    assert "const long i = 0 - c0" in pm.transform_c(source, schedule=backwards, reorder_sums=True)
 
 
 @pytest.mark.parametrize(
