@@ -55,9 +55,7 @@ _REDUCTIONS = {
 _CONVOLUTIONS = {
     "Conv": (0, 1), "ConvTranspose": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3), "FusedConv": (0, 1),
 }  # fmt: skip
-_PRODUCTS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "Gemm": (0, 1)} | {
-    name: places[:2] for name, places in MATRICES.items()
-}
+_PRODUCTS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "Gemm": (0, 1), **MATRICES}
 _RECURRENCES = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
 _ACTIVATIONS = {"LSTM": (b"Sigmoid", b"Tanh", b"Tanh"), "GRU": (b"Sigmoid", b"Tanh"), "RNN": (b"Tanh",)}
 # Operators that multiply and accumulate nothing, mapped or not.
@@ -467,7 +465,7 @@ class NodeCall:
         heads = as_integer(self.given.get("num_heads"))
         kept = as_integer(self.given.get("kv_num_heads")) or heads
         first_shape = self._input(0).known_shape()
-        if self.inputs[1] is None:  # queries, keys and values stand beside each other
+        if not any(self.inputs[1:2]):  # queries, keys and values stand beside each other
             every = (heads or 0) + 2 * (kept or 0)
             shared = _in_heads(first_shape, every)
             values = [self._input(0)]

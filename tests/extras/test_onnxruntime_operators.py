@@ -215,3 +215,14 @@ def test_what_is_not_read_of_onnxruntime_is_told(tmp_path: Path) -> None:
     assert dict(net.left_out_macs) == {"qlinearreducemean": 0}
     assert net.unmapped_macs is None
     assert pm.explore_network(net, "flat3", tiles="divide").status == "UNMAPPED"
+
+
+def test_half_of_the_last_axis_is_left_where_it_gates_the_other_half(tmp_path: Path) -> None:
+    nodes = [foreign("BiasSplitGelu", ["x", "b"], ["g"]), node("MatMul", ["g", "w"], ["y"], name="last")]
+    net = read(tmp_path, nodes, {"x": (2, 3, 8), "b": (8,)}, {"w": (4, 5)})
+    assert net.macs == 2 * 3 * 4 * 5
+
+
+def test_attention_with_its_first_input_alone_is_told(tmp_path: Path) -> None:
+    net = read(tmp_path, [foreign("MultiHeadAttention", ["x"], ["y"], num_heads=2)], {"x": (2, 3, 8)})
+    assert [each.operator for each in net.unmapped] == ["MultiHeadAttention"]
