@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from polymap.importers.timeloop import Files, FileWarning, Findings, Value, tree_of, value_of
-from polymap.inputs import answers_in_words, as_fraction, expected_kind, mapping_from_document
+from polymap.inputs import answers_in_words, as_fraction, mapping_from_document
 from polymap.ir import (
     ROLE_WORDS,
     Architecture,
@@ -112,8 +112,7 @@ def from_accelforge(
 
 
 def _part(files: Files, source: object, name: str) -> Value:
-    given = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
-    found = files.read(given)
+    found = files.read(source)
     table = found.table(f"the {name}")
     if name not in table:
         raise found.refuse(f"there is no {name}", f"Found: {', '.join(table)[:200] or 'nothing'}.")

@@ -24,7 +24,12 @@ FOREIGN_CALLS = {
     "BiasGelu": ("biased_gelu", (0, 1)),
     "BiasAdd": ("add", (0, 1, 2)), "QLinearAdd": ("add", (0, 3)), "QLinearMul": ("multiply", (0, 3)),
     "QLinearSigmoid": ("sigmoid", (0,)), "QLinearLeakyRelu": ("leaky_relu", (0,)), "QuantizeLinear": ("copy", (0,)),
-    "DequantizeLinear": ("copy", (0,)), "QLinearSoftmax": ("softmax", (0,)),
+    "DequantizeLinear": ("copy", (0,)),
+}  # fmt: skip
+# Operators that are some of ONNX with other operands behind.
+FOREIGN_NAMES = {
+    "QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearSoftmax": "Softmax",
+    "SimplifiedLayerNormalization": "RMSNormalization",
 }  # fmt: skip
 FOREIGN_VIEWS = ("QLinearConcat", "ExpandDims", "Pad")
 FOREIGN_WITHOUT_MACS = frozenset((

@@ -433,7 +433,7 @@ def elementwise(call: Call) -> tuple[Part, ...]:
         raise NotMapped("no tensor among the operands")
     if len(operands) > len(_OPERANDS):
         raise NotMapped(f"more than {len(_OPERANDS)} operands", 0)
-    letters = [f"i{axis}" for axis in range(len(call.output))]
+    letters = _letters(call.output)
     reads = [indices(shape, call.output, letters) for shape in operands]
     if not any(reads) and call.output and prod(call.output) > 1:
         raise NotMapped("every operand is a constant")
@@ -465,7 +465,7 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     last = integer(call, "axes", 1)
     if not 1 <= last <= len(shape):
         raise NotMapped("the axis lies outside the tensor")
-    letters = [f"i{axis}" for axis in range(len(shape))]
+    letters = _letters(shape)
     row, inner = ",".join(letters[: len(shape) - last]), letters[len(shape) - last :]
     sizes, each, width = sized(letters, shape), ",".join(letters), prod(shape[len(shape) - last :])
     is_rms = bool(call.options.get("rms"))
@@ -511,7 +511,7 @@ def batch_norm(call: Call) -> tuple[Part, ...]:
     shape = call.output
     if len(shape) < 2:
         raise NotMapped("not over [batch, channels, ...]")
-    letters = [f"i{axis}" for axis in range(len(shape))]
+    letters = _letters(shape)
     each = ",".join(letters)
     value = Apply("+", (Apply("*", (Read(0), Read(1))), Read(2)))
     text = f"O[{each}] += X[{each}] * G[i1] * H[i1]"
@@ -530,7 +530,7 @@ def group_norm(call: Call) -> tuple[Part, ...]:
 
 def embedding(call: Call) -> tuple[Part, ...]:
     """O[i,d] += T[i,d]: the row that index i looks up, as if the rows stood in this order in the table."""
-    letters = [f"i{axis}" for axis in range(len(call.output))]
+    letters = _letters(call.output)
     each = ",".join(letters)
     return (Part(call.workload(f"O[{each}] += T[{each}]", sized(letters, call.output), "rows"), is_product=False),)
 

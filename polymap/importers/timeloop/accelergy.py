@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value, read_yaml
-from polymap.inputs import answers_in_words, expected_kind, shown
+from polymap.inputs import answers_in_words, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of
 
@@ -118,8 +118,7 @@ def _read(
     source: str | Path, key: str, read: Callable[[Value], Found], mistakes: list[Mistake]
 ) -> dict[str, tuple[Value, Found]]:
     """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read."""
-    path = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
-    whole = read_yaml(path, "from_accelergy")
+    whole = read_yaml(source, "from_accelergy")
     sections = whole.table("the file")
     section = sections.get(key) or sections.get(f"{key}_summary") or whole
     return _by_component(section, key, read, mistakes)
