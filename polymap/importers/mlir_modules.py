@@ -42,7 +42,11 @@ def module_of(text: str) -> Module:
             context.register_dialect(dialect, load)
     errors = extra("xdsl.utils.exceptions", "from_linalg")
     told = (errors.ParseError, errors.VerifyException, errors.DiagnosticException, *DAMAGE, RecursionError)
-    skips = _Skips(told, _HIDDEN.sub(lambda found: " " * len(found[0]), text))
+    seen = _HIDDEN.sub(lambda found: " " * len(found[0]), text)
+    if '"' in seen:  # xdsl would search for its end for ages
+        line = seen.count("\n", 0, seen.index('"')) + 1
+        raise InputError(Mistake("PM643", f"the text is no module of linalg: the quotes of line {line} are not closed"))
+    skips = _Skips(told, seen)
     # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
     try:
         parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, text)
