@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from polymap.importers.linalg_named import is_named
-from polymap.importers.nodes import extra
+from polymap.importers.nodes import extra, line_of
 from polymap.importers.stablehlo import LAYERS
 from polymap.ir import InputError, Mistake
 
@@ -52,11 +52,7 @@ def module_of(text: str) -> Module:
         parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, text)
         return Module(parser.parse_module(), skips.written, skips.skipped, skips.producers)
     except told as error:
-        raise InputError(Mistake("PM643", f"the text is no module of linalg: {_line(error)}")) from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(Mistake("PM643", f"the text is no module of linalg: {line_of(error)}")) from None
 
 
 _RESULTS = r"%[\w$.-]+(?::\d+)?\s*(?:,\s*%[\w$.-]+(?::\d+)?\s*)*="
@@ -80,7 +76,7 @@ def _reason(name: str, error: Exception) -> str:
     dialect = name.partition(".")[0]
     if dialect not in DIALECTS:
         return f"no operation of linalg, but of the dialect {dialect[:60]}"
-    return f"xdsl cannot read it: {_line(error)}"
+    return f"xdsl cannot read it: {line_of(error)}"
 
 
 def _colon(seen: str, start: int) -> int:

@@ -242,7 +242,7 @@ def test_operands_that_disagree_are_told() -> None:
         ({"q": 3}, r"no argument of a function has the size 'q'\n.*Dynamic sizes of arguments: a\[0\], b\[1\]"),
         ({"a[0]": "x"}, "the size of 'a\\[0\\]' is 'x'"),
         ({"a[0]": 0}, "Expected an integer >= 1"),
-        (3, "sizes is 3"),
+        (3, "the sizes are 3"),
     ],
 )
 def test_sizes_that_the_module_does_not_have_are_refused(sizes: object, told: str) -> None:
