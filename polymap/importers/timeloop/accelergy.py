@@ -169,21 +169,14 @@ def component_of(table: Value) -> str:
 
 def action_energies(table: Value) -> dict[str, Fraction]:
     """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
-    fields = table.fields("a table", ("name", "actions", *_ESTIMATORS))
-    if "actions" not in fields:
-        raise table.refuse("a table of the ERT lacks its actions")
+    fields = table.fields("a table of the ERT", ("name", "actions", *_ESTIMATORS), needed=("actions",))
     found: dict[str, Fraction] = {}
     for action in fields["actions"].items("actions"):
-        told = action.fields("an action", ("name", "arguments", "energy"))
-        if "name" not in told or "energy" not in told:
-            raise action.refuse("an action lacks its name or energy")
+        told = action.fields("an action", ("name", "arguments", "energy"), needed=("name", "energy"))
         name = told["name"].text("name")
         found[name] = max(found.get(name, Fraction(0)), told["energy"].number("energy"))
     return found
 
 
 def _area(table: Value) -> Fraction:
-    fields = table.fields("a table", ("name", "area", *_ESTIMATORS))
-    if "area" not in fields:
-        raise table.refuse("a table of the ART has no area")
-    return fields["area"].number("area")
+    return table.fields("a table of the ART", ("name", "area", *_ESTIMATORS), needed=("area",))["area"].number("area")

@@ -88,7 +88,6 @@ _READ = {
     "compute": _COPIES,
 }
 KINDS = ("storage", "compute")
-NAMES = frozenset((*_READ["storage"], *_IGNORED["storage"], *_IGNORED["compute"], *_NEUTRAL))
 
 
 @dataclass(frozen=True, slots=True)
