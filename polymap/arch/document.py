@@ -226,7 +226,7 @@ def _node(item: object, where: str, mistakes: list[Mistake]) -> Node | None:
     """Return the node that a table describes, or None where it does not say what it is."""
     kinds = [kind for kind in KINDS if kind in item] if is_table(item) else []
     if not is_table(item) or len(kinds) != 1:
-        found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
+        found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item, KINDS)
         hint = "A node is a table with one of 'level', 'fanout' and 'compute', which gives its name."
         mistakes.append(Mistake("PM307", f"{where} {found}", hint))
         return None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Files, FileWarning, Findings, Value, value_of
-from polymap.inputs import answers_in_words, as_fraction, expected_kind, mapping_from_document
+from polymap.importers.timeloop import Files, FileWarning, Findings, Value, tree_of, value_of
+from polymap.inputs import answers_in_words, as_fraction, mapping_from_document
 from polymap.ir import (
     ROLE_WORDS,
     Architecture,
@@ -47,6 +48,12 @@ _ACCESS = re.compile(r"(\w+)\s*\[([^]]*)\]")
 _SEPARATE = "max(a.n_calls / a.throughput for a in actions)"
 _SHARED = "sum(a.n_calls / a.throughput for a in actions)"
 _PJ_PER_J = 10**12
+_Set = frozenset[str]
+_SETS: dict[type[ast.operator], Callable[[_Set, _Set], _Set]] = {
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitAnd: lambda a, b: a & b,
+    ast.Sub: lambda a, b: a - b,
+}
 
 
 class AccelforgeLayer(NamedTuple):
@@ -105,8 +112,7 @@ def from_accelforge(
 
 
 def _part(files: Files, source: object, name: str) -> Value:
-    given = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
-    found = files.read(given)
+    found = files.read(source)
     table = found.table(f"the {name}")
     if name not in table:
         raise found.refuse(f"there is no {name}", f"Found: {', '.join(table)[:200] or 'nothing'}.")
@@ -328,56 +334,39 @@ class _Machine:
 
     def _set(self, value: Value) -> frozenset[str]:
         """Return the roles and tensors of a set expression; intermediates are tensors like others here."""
-        words = re.findall(r"\w+|[|&~()-]", value.text("a set of tensors"))
-        if "".join(words) != re.sub(r"\s", "", value.text("a set of tensors")):
-            raise value.refuse(f"the set {value.told()} is Python's", "Names with | & ~ - and brackets are read.")
+        text = value.text("a set of tensors")
+        words = re.findall(r"\w+", text)
         known = {word[1:]: frozenset((word,)) for word in ROLE_WORDS}
         known |= {"All": frozenset(ROLE_WORDS), "Nothing": frozenset(), "Intermediates": frozenset()}
         known |= {"Inputs": frozenset(ROLE_WORDS[:2]), "Outputs": frozenset(ROLE_WORDS[2:]), **self._kept}
         self._named += [(value, word) for word in words if word.isidentifier() and word not in known]
         known |= {word: frozenset((word,)) for word in words if word.isidentifier() and word not in known}
-        found = _evaluated(words, known)
+        found = _evaluated(text, known)
         if found is None:
-            raise value.refuse(f"the set {value.told()} is not read", "Write it like input | weight, or ~output.")
+            hint = "Names with | & ~ - and brackets are read, such as input | weight, or ~output."
+            raise value.refuse(f"the set {value.told()} is not read", hint)
         return found
 
 
-def _evaluated(words: list[str], known: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
-    """Return the value of a set expression, Python's precedence: ~, then -, &, |; None where it is none."""
-    every, at = known["All"], 0
+def _evaluated(text: str, known: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
+    """Return the value of a set expression of Python: names with ~, -, & and |; None where it is none."""
 
-    def atom() -> frozenset[str]:
-        nonlocal at
-        word = words[at]
-        at += 1
-        if word == "~":
-            return every - atom()
-        if word == "(":
-            inner = level(0)
-            if words[at] != ")":
-                raise IndexError(at)
-            at += 1
-            return inner
-        if word not in known:
-            raise IndexError(at)
-        return known[word]
+    def value(node: ast.expr) -> frozenset[str]:
+        match node:
+            case ast.Name(id=name):
+                return known[name]
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return known["All"] - value(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _SETS:
+                return _SETS[type(op)](value(left), value(right))
+            case _:
+                raise KeyError(ast.dump(node))
 
-    def level(place: int) -> frozenset[str]:
-        nonlocal at
-        if place == 3:
-            return atom()
-        found = level(place + 1)
-        while at < len(words) and words[at] == "|&-"[place]:
-            at += 1
-            other = level(place + 1)
-            found = (found | other, found & other, found - other)[place]
-        return found
-
+    tree = tree_of(text)
     try:
-        found = level(0)
-    except (IndexError, RecursionError):
+        return None if tree is None else value(tree)
+    except (KeyError, RecursionError):
         return None
-    return found if at == len(words) else None
 
 
 def _layers(
@@ -528,7 +517,7 @@ def _widths(
     named: dict[str, int] = {}
     for text, each in ({} if value is None else value.table("bits_per_value")).items():
         bits = each.integer("bits_per_value")
-        among = _evaluated(re.findall(r"\w+|\S", text), known)
+        among = _evaluated(text, known)
         if among is None and not text.isidentifier():
             raise each.refuse(f"bits_per_value of {text[:60]!r} are not read", f"Known: {', '.join(known)[:200]}.")
         if text in tensors:
@@ -549,7 +538,7 @@ def _roles(own: dict[str, Value], accesses: list[tuple[str, list[str]]]) -> dict
     found: dict[str, str] = {}
     for role, each in table.items():
         text = each.text(f"renames.{role}")
-        tensors = _evaluated(re.findall(r"\w+|\S", text), known)
+        tensors = _evaluated(text, known)
         if tensors is None:
             hint = did_you_mean(text[:60], tuple(known))
             raise each.refuse(f"renames.{role} is {text[:60]!r}, no tensor of the einsum", hint)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
-from polymap.importers.tuning import TUNING
-from polymap.inputs import as_integer, is_table, shown
+from polymap.importers.nodes import checked_size, given_table
+from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
 
 Shape = tuple[int, ...]
@@ -20,12 +20,17 @@ class Sizes:
     """
 
     def __init__(self, given: object) -> None:
-        self._given = _checked(given)
+        self._mistakes: list[Mistake] = []
+        self._given = {
+            str(word): checked_size(f"the size of {shown(word)}", value, self._mistakes)
+            for word, value in given_table(given, "sizes", '{"a[0]": 128}').items()
+        }
+        if self._mistakes:
+            raise InputError(*self._mistakes)
         self._used: set[str] = set()
         self._open: list[str] = []
         self._shapes: dict[Any, Shape] = {}
         self._numbers: dict[Any, int] = {}
-        self._mistakes: list[Mistake] = []
 
     def enter(self, function: Any) -> None:
         """Note the arguments of a function."""
@@ -123,25 +128,6 @@ def owner_of(value: Any) -> Any:
         return value.owner
     except ValueError:
         return None
-
-
-def _checked(given: object) -> dict[str, int]:
-    if given is None:
-        return {}
-    if not is_table(given):
-        raise InputError(Mistake("PM641", f"sizes is {shown(given)}", 'Expected {"a[0]": 128}.'))
-    found: dict[str, int] = {}
-    mistakes: list[Mistake] = []
-    for word, value in cast("Mapping[object, object]", given).items():
-        size = as_integer(value)
-        if size is None or not 0 < size < TUNING.most_size:
-            what = f"the size of {shown(word)} is {shown(value)}"
-            mistakes.append(Mistake("PM641", what, "Expected an integer >= 1."))
-        else:
-            found[str(word)] = size
-    if mistakes:
-        raise InputError(*mistakes)
-    return found
 
 
 def _typed(value: Any) -> Shape | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
 from polymap.importers.calls import Call, NotMapped, Operand
 from polymap.importers.operators import operand_tensors, parts_of
-from polymap.ir import MissingPackageError, Mistake, WorkloadError
+from polymap.importers.tuning import TUNING
+from polymap.inputs import as_integer, is_table, shown
+from polymap.ir import InputError, MissingPackageError, Mistake, WorkloadError
 from polymap.networks import Feed, MappedNode, Network, Part, Unmapped, View, network_of_nodes
 
 _EXTRAS = {
@@ -29,6 +31,29 @@ def extra(package: str, caller: str) -> ModuleType:
         raise MissingPackageError(
             Mistake("PM752", what, f"pip install 'polymap[{_EXTRAS.get(package, package)}]'")
         ) from None
+
+
+def line_of(error: Exception) -> str:
+    """Return what an error of another package says, on one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def given_table(given: object, what: str, example: str) -> Mapping[str, object]:
+    """Return a table that a caller gave, none for None; raises InputError (PM641)."""
+    if given is None:
+        return {}
+    if not is_table(given):
+        raise InputError(Mistake("PM641", f"the {what} are {shown(given)}", f"Expected such as {example}."))
+    return given
+
+
+def checked_size(what: str, value: object, mistakes: list[Mistake]) -> int:
+    """Return a size that a caller gave; adds the mistake of one that is none."""
+    size = as_integer(value)
+    if size is None or not 0 < size < TUNING.most_size:
+        mistakes.append(Mistake("PM641", f"{what} is {shown(value)}", "Expected an integer >= 1."))
+        return 1
+    return size
 
 
 class Loops(NamedTuple):

@@ -12,6 +12,7 @@ from polymap.importers.calls import Call, NotMapped, Operand, Shape, Why
 from polymap.importers.contractions import is_permutation
 from polymap.importers.onnx_foreign import (
     FOREIGN_CALLS,
+    FOREIGN_NAMES,
     FOREIGN_VIEWS,
     FOREIGN_WITHOUT_MACS,
     MATRICES,
@@ -55,9 +56,7 @@ _REDUCTIONS = {
 _CONVOLUTIONS = {
     "Conv": (0, 1), "ConvTranspose": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3), "FusedConv": (0, 1),
 }  # fmt: skip
-_PRODUCTS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "Gemm": (0, 1)} | {
-    name: places[:2] for name, places in MATRICES.items()
-}
+_PRODUCTS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "Gemm": (0, 1), **MATRICES}
 _RECURRENCES = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
 _ACTIVATIONS = {"LSTM": (b"Sigmoid", b"Tanh", b"Tanh"), "GRU": (b"Sigmoid", b"Tanh"), "RNN": (b"Tanh",)}
 # Operators that multiply and accumulate nothing, mapped or not.
@@ -306,8 +305,9 @@ class NodeCall:
             case "LayerNormalization" | "RMSNormalization":
                 axis = given.get("axis", -1)
                 last = -axis if axis < 0 else len(x) - axis
-                options = {"rms": self.operator[0] == "R", "epsilon": given.get("epsilon", 1e-5)}
-                return self._of("layer_norm", self.present, axes=last, **options)
+                is_rms = self.operator[0] == "R"
+                options = {"rms": is_rms, "epsilon": given.get("epsilon", 1e-5)}
+                return self._of("layer_norm", self.present[: 2 if is_rms else 3], axes=last, **options)
             case "BatchNormalization":
                 if given.get("training_mode") or given.get("spatial", 1) != 1:
                     raise NotMapped("its statistics are those of the batch, or of single positions", 0)
@@ -418,24 +418,14 @@ class NodeCall:
         if name == "MoE":
             weights = [self._input(at) for at in (2, 4, 6) if at < len(self.inputs) and self.inputs[at] is not None]
             return self._of("experts", (self._input(0), *weights), k=self.given.get("k", 1))
-        if name == "QLinearGlobalAveragePool":
-            data = self._input(0)
-            return self._of("reduce_mean", (data,), axes=tuple(range(2, len(data.known_shape()))))
-        if name == "QLinearAveragePool":
-            options = {"kernel": self.given.get("kernel_shape"), "strides": self.given.get("strides")}
-            return self._of("average_pool", (self._input(0),), **options, padding=_padding(self.given))
-        return self._foreign_normalised()
-
-    def _foreign_normalised(self) -> Call:
-        data, name = self._input(0), self.operator
-        if name in ("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipLayerNormalization"):
-            is_skip, is_rms = name.startswith("Skip"), "Simplified" in name
-            x = data.known_shape()
-            axis = self.given.get("axis", -1)
-            scales = self.present[2 if is_skip else 1 :][: 1 if is_rms else 2]
-            values = [data, *([self._input(1)] if is_skip else []), *scales]
-            options = {"rms": is_rms, "skip": int(is_skip), "epsilon": self.given.get("epsilon", 1e-5)}
-            return self._of("layer_norm", values, axes=-axis if axis < 0 else len(x) - axis, **options)
+        if name in FOREIGN_NAMES:
+            opset = as_integer(self.given.get("opset")) or self.opset
+            return replace(self, operator=FOREIGN_NAMES[name], domain="", opset=opset).call()
+        if name in ("SkipSimplifiedLayerNormalization", "SkipLayerNormalization"):
+            is_rms = "Simplified" in name
+            values = [self._input(0), self._input(1), *self.present[2 : 3 if is_rms else 4]]
+            options = {"rms": is_rms, "skip": 1, "epsilon": self.given.get("epsilon", 1e-5)}
+            return self._of("layer_norm", values, axes=1, **options)
         raise NotMapped(f"no affine loop nest is known for this operator of {self.domain or 'onnxruntime'}")
 
     def _packed(self) -> Call:
@@ -467,7 +457,7 @@ class NodeCall:
         heads = as_integer(self.given.get("num_heads"))
         kept = as_integer(self.given.get("kv_num_heads")) or heads
         first_shape = self._input(0).known_shape()
-        if self.inputs[1] is None:  # queries, keys and values stand beside each other
+        if not any(self.inputs[1:2]):  # queries, keys and values stand beside each other
             every = (heads or 0) + 2 * (kept or 0)
             shared = _in_heads(first_shape, every)
             values = [self._input(0)]

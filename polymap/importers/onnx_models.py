@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from polymap.importers.calls import Call, NotMapped
-from polymap.importers.nodes import OUTER, Inner, Nodes, extra
+from polymap.importers.nodes import OUTER, Inner, Nodes, checked_size, extra, given_table, line_of
 from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
 from polymap.importers.onnx_loops import adopt, entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
 from polymap.importers.tuning import TUNING
-from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, is_table, shown
+from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
@@ -63,7 +63,7 @@ def _read(onnx: Any, path: Path) -> Any:
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001  # protobuf's classes differ between its implementations
-        raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: {_line(error)}")) from None
+        raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: {line_of(error)}")) from None
     if not all(isinstance(text, str) for text in _texts(model.graph)):
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: a name is not UTF-8"))
     if not model.graph.node:
@@ -96,10 +96,6 @@ def _texts(graph: Any) -> Iterator[object]:
     yield from (each.name for each in graph.initializer)
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
-
-
 def _inlined(onnx: Any, model: Any, path: Path) -> Any:
     """Return the model with the nodes of its own functions instead of their calls."""
     if not model.functions:
@@ -108,7 +104,7 @@ def _inlined(onnx: Any, model: Any, path: Path) -> Any:
         return extra("onnx.inliner", "from_onnx").inline_local_functions(model)
     except Exception as error:  # noqa: BLE001  # onnx raises many classes, also plain RuntimeErrors
         raise InputError(
-            Mistake("PM640", f"{shown(path.name)}: onnx cannot inline its functions: {_line(error)}")
+            Mistake("PM640", f"{shown(path.name)}: onnx cannot inline its functions: {line_of(error)}")
         ) from None
 
 
@@ -141,7 +137,7 @@ def _inferred(onnx: Any, model: Any, path: Path) -> Any:
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # noqa: BLE001  # onnx raises many classes, also plain RuntimeErrors
-        raise InputError(Mistake("PM640", f"{shown(path.name)}: onnx infers no shapes: {_line(error)}")) from None
+        raise InputError(Mistake("PM640", f"{shown(path.name)}: onnx infers no shapes: {line_of(error)}")) from None
 
 
 def _is_static(value: Any) -> bool:
@@ -167,22 +163,16 @@ class _Sizes:
         self.values: dict[str, int] = {}
         """Of inputs that are one integer."""
         self._mistakes: list[Mistake] = []
-        for name, value in _table(sizes, "sizes").items():
-            self._names[str(name)] = self._size(f"the size of {shown(name)}", value)
-        for name, value in _table(shapes, "shapes").items():
+        for name, value in given_table(sizes, "sizes", '{"length": 128}').items():
+            self._names[str(name)] = checked_size(f"the size of {shown(name)}", value, self._mistakes)
+        for name, value in given_table(shapes, "shapes", '{"tokens": [1, 128]}').items():
             if not is_list(value):
                 hint = 'Expected {"tokens": [1, 128]}.'
                 self._mistakes.append(Mistake("PM641", f"the shape of {shown(name)} is {shown(value)}", hint))
                 continue
-            numbers = tuple(self._size(f"the size of {name}[{axis}]", one) for axis, one in enumerate(value))
-            self._shapes[str(name)] = numbers
-
-    def _size(self, what: str, value: object) -> int:
-        size = as_integer(value)
-        if size is None or not 0 < size < TUNING.most_size:
-            self._mistakes.append(Mistake("PM641", f"{what} is {shown(value)}", "Expected an integer >= 1."))
-            return 1
-        return size
+            self._shapes[str(name)] = tuple(
+                checked_size(f"the size of {name}[{axis}]", one, self._mistakes) for axis, one in enumerate(value)
+            )
 
     def bind(self, graph: Any) -> None:
         """Write the sizes into the inputs of a graph, and into what it says of the results of its nodes. Raises
@@ -303,14 +293,6 @@ def _is_name(text: object) -> bool:
     return isinstance(text, str) and _NO_NAME.fullmatch(text) is None
 
 
-def _table(given: object, what: str) -> Mapping[object, object]:
-    if given is None:
-        return {}
-    if not is_table(given):
-        raise InputError(Mistake("PM641", f"the {what} are {shown(given)}", "Expected a table."))
-    return cast("Mapping[object, object]", given)
-
-
 class _Graph:
     """The nodes of a model with the shapes, types and small constants of their values."""
 
@@ -388,7 +370,7 @@ class _Graph:
         try:
             return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         except Exception as error:  # noqa: BLE001  # an attribute of no type
-            raise NotMapped(f"its attributes cannot be read: {_line(error)}") from None
+            raise NotMapped(f"its attributes cannot be read: {line_of(error)}") from None
 
 
 def _element_type(onnx: Any, kind: int) -> tuple[str | None, int]:

@@ -94,18 +94,23 @@ def _convolution_macs(call: Call) -> int | None:
     return prod(call.output) * prod(call.inputs[1][1:])
 
 
-def convolution(call: Call) -> tuple[Part, ...]:
-    """O[n,k,p,q] += I[n,c,stride*p+dilation*r,...] * W[k,c,r,s]; groups: O[n,g,k,p,q]; depthwise: no k and c."""
-    rank = _spatial_rank(call, _convolution_macs(call))
-    weight = call.inputs[1]
-    groups, outputs = integer(call, "groups", 1), call.output[1]
-    if len(weight) != rank + 2 or weight[0] != outputs or groups < 1 or outputs % groups:
-        raise NotMapped("the shapes of input, weights and output do not fit together")
-    channels = weight[1]
-    if channels * groups != call.inputs[0][1] or call.inputs[0][0] != call.output[0]:
+def _groups(call: Call, rank: int, first: int, second: int) -> int:
+    """Return the groups of a convolution; raises NotMapped where its weights are not [first, second / groups, ...]."""
+    weight, groups = call.inputs[1], integer(call, "groups", 1)
+    is_whole = len(weight) == rank + 2 and weight[0] == first and groups > 0 and first % groups == 0
+    if not is_whole or weight[1] * groups != second or call.inputs[0][0] != call.output[0]:
         raise NotMapped("the shapes of input, weights and output do not fit together")
     if call.integers("kernel", rank, 0) not in ((0,) * rank, weight[2:]):
         raise NotMapped("its kernel_shape is not that of the weights")
+    return groups
+
+
+def convolution(call: Call) -> tuple[Part, ...]:
+    """O[n,k,p,q] += I[n,c,stride*p+dilation*r,...] * W[k,c,r,s]; groups: O[n,g,k,p,q]; depthwise: no k and c."""
+    rank = _spatial_rank(call, _convolution_macs(call))
+    weight, outputs = call.inputs[1], call.output[1]
+    groups = _groups(call, rank, outputs, call.inputs[0][1])
+    channels = weight[1]
     strides, dilations = call.steps("strides", rank), call.steps("dilations", rank)
     space, taps = _SPACE[:rank], _TAPS[:rank]
     sizes = {"n": call.output[0], **sized(space, call.output[2:]), **sized(taps, weight[2:])}
@@ -139,13 +144,8 @@ def transposed_convolution(call: Call) -> tuple[Part, ...]:
     W[c,k,u,a], in which output position stride*x+a reads every stride-th tap.
     """
     rank = _spatial_rank(call, _scattered_macs(call))
-    (images, inputs, *space), weight, groups = call.inputs[0], call.inputs[1], integer(call, "groups", 1)
-    if len(weight) != rank + 2 or weight[0] != inputs or groups < 1 or inputs % groups:
-        raise NotMapped("the shapes of input, weights and output do not fit together")
-    if weight[1] * groups != call.output[1] or images != call.output[0]:
-        raise NotMapped("the shapes of input, weights and output do not fit together")
-    if call.integers("kernel", rank, 0) not in ((0,) * rank, weight[2:]):
-        raise NotMapped("its kernel_shape is not that of the weights")
+    (images, inputs, *space), weight = call.inputs[:2]
+    groups = _groups(call, rank, inputs, call.output[1])
     strides, dilations = call.steps("strides", rank), call.steps("dilations", rank)
     begins = call.integers("pads_begin", rank, 0)
     axes = [_phases(*each) for each in zip(call.output[2:], weight[2:], strides, begins, strict=True)]
@@ -433,7 +433,7 @@ def elementwise(call: Call) -> tuple[Part, ...]:
         raise NotMapped("no tensor among the operands")
     if len(operands) > len(_OPERANDS):
         raise NotMapped(f"more than {len(_OPERANDS)} operands", 0)
-    letters = [f"i{axis}" for axis in range(len(call.output))]
+    letters = _letters(call.output)
     reads = [indices(shape, call.output, letters) for shape in operands]
     if not any(reads) and call.output and prod(call.output) > 1:
         raise NotMapped("every operand is a constant")
@@ -465,7 +465,7 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     last = integer(call, "axes", 1)
     if not 1 <= last <= len(shape):
         raise NotMapped("the axis lies outside the tensor")
-    letters = [f"i{axis}" for axis in range(len(shape))]
+    letters = _letters(shape)
     row, inner = ",".join(letters[: len(shape) - last]), letters[len(shape) - last :]
     sizes, each, width = sized(letters, shape), ",".join(letters), prod(shape[len(shape) - last :])
     is_rms = bool(call.options.get("rms"))
@@ -511,7 +511,7 @@ def batch_norm(call: Call) -> tuple[Part, ...]:
     shape = call.output
     if len(shape) < 2:
         raise NotMapped("not over [batch, channels, ...]")
-    letters = [f"i{axis}" for axis in range(len(shape))]
+    letters = _letters(shape)
     each = ",".join(letters)
     value = Apply("+", (Apply("*", (Read(0), Read(1))), Read(2)))
     text = f"O[{each}] += X[{each}] * G[i1] * H[i1]"
@@ -530,7 +530,7 @@ def group_norm(call: Call) -> tuple[Part, ...]:
 
 def embedding(call: Call) -> tuple[Part, ...]:
     """O[i,d] += T[i,d]: the row that index i looks up, as if the rows stood in this order in the table."""
-    letters = [f"i{axis}" for axis in range(len(call.output))]
+    letters = _letters(call.output)
     each = ",".join(letters)
     return (Part(call.workload(f"O[{each}] += T[{each}]", sized(letters, call.output), "rows"), is_product=False),)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from polymap.importers.timeloop import Files, FileWarning, Findings, Value
 from polymap.importers.zigzag_layers import Layer, constraints_of, layer_of, mappings_of, tell_unused
 from polymap.importers.zigzag_machine import Machine, machine_of
-from polymap.inputs import answers_in_words, expected_kind
-from polymap.ir import Architecture, InputError, Workload
+from polymap.inputs import answers_in_words
+from polymap.ir import Architecture, Workload
 from polymap.networks import MappedNode, Network, network_of_nodes
 
 
@@ -50,13 +50,13 @@ def from_zigzag(
     """
     told = Findings(strict=strict)
     files = Files("from_zigzag", repeated=lambda place, what: told.no_equal(place, what, "ZigZag reads the last one."))
-    machine = told.attempt(lambda: machine_of(files.read(_source(accelerator)), told))
-    mappings = [] if mapping is None else told.attempt(lambda: mappings_of(files.read(_source(mapping)), told)) or []
+    machine = told.attempt(lambda: machine_of(files.read(accelerator), told))
+    mappings = [] if mapping is None else told.attempt(lambda: mappings_of(files.read(mapping), told)) or []
     told.stop()
     assert machine is not None, "mistakes of the machine are raised"
     layers: list[ZigzagLayer] = []
     read: list[tuple[Layer, dict[str, Value]]] = []
-    for value in [] if workload is None else files.read(_source(workload)).items("the workload"):
+    for value in [] if workload is None else files.read(workload).items("the workload"):
         with told.collecting():
             layer, own = layer_of(value, mappings, told)
             layers.append(
@@ -71,10 +71,6 @@ def from_zigzag(
         tell_unused(read, mappings, told)
     told.stop()
     return ZigzagFiles(machine.arch, tuple(layers), _network(found) if found else None, told.warnings)
-
-
-def _source(source: object) -> str | Path:
-    return source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
 
 
 def _check_numbers(layers: list[Layer], told: Findings) -> None:

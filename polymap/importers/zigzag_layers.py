@@ -120,20 +120,20 @@ def _sources(fields: dict[str, Value], number: int) -> dict[str, int]:
     return {tensor: value.integer(f"operand_source.{tensor}", 0) for tensor, value in table.items()}
 
 
-def _indices(fields: dict[str, Value], sizes: dict[str, int]) -> dict[str, str]:
-    """Return the index expression of each word that a relation defines."""
+def _indices(fields: dict[str, Value], sizes: dict[str, int]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the index expression of each word that a relation defines, and how many values it has."""
     found: dict[str, str] = {}
-    relations = fields["dimension_relations"].items("dimension_relations") if "dimension_relations" in fields else []
-    for value in relations:
-        text = value.text("a relation").replace(" ", "").lower()
-        match = _RELATION.fullmatch(text)
+    extents: dict[str, int] = {}
+    for value in fields["dimension_relations"].items("dimension_relations") if "dimension_relations" in fields else []:
+        match = _RELATION.fullmatch(value.text("a relation").replace(" ", "").lower())
         if match is None:
             raise value.refuse(f"the relation {value.told()} is not read", "Expected such as ix=2*ox+1*fx.")
-        word, left, one, right, other = match.groups()
+        word, left, one, right, other = match.groups("1")
         if one not in sizes or other not in sizes:
             raise value.refuse(f"the relation {value.told()} names no loop_dims", f"Known: {', '.join(sizes)}.")
-        found[word] = f"{left or 1}*{one} + {right or 1}*{other}"
-    return found
+        found[word] = f"{left}*{one} + {right}*{other}"
+        extents[word] = int(left) * (sizes[one] - 1) + int(right) * (sizes[other] - 1) + 1
+    return found, extents
 
 
 def _part(
@@ -141,7 +141,7 @@ def _part(
 ) -> Part:
     """Return the workload of an equation; raises InputError with its line."""
     value = fields["equation"]
-    words = _indices(fields, sizes)
+    words, extents = _indices(fields, sizes)
     bits = _bits(fields, told)
     match = _EQUATION.fullmatch(re.sub(r"\s", "", value.text("equation")).lower())
     if match is None:
@@ -179,7 +179,7 @@ def _part(
         raise value.refuse(f"the layer {name[:60]}: {error.mistakes[0].what}") from None
     if match[6] == "+" and len(read) == 2:
         made = _summed(made)
-    _tell_padding(name, fields, sizes, told)
+    _tell_padding(name, fields, extents, told)
     if not is_product and operator in _PRODUCTS:
         told.note(value.place, f"the layer {name[:60]} is a {operator}, and nothing is multiplied: it has no MACs")
     return Part(made, is_product)
@@ -201,17 +201,11 @@ def _bits(fields: dict[str, Value], told: Findings) -> dict[str, int]:
     return found
 
 
-def _tell_padding(name: str, fields: dict[str, Value], sizes: dict[str, int], told: Findings) -> None:
-    """Tell padding, and inputs that have fewer elements than their indices: pr_loop_sizes of pr_loop_dims."""
+def _tell_padding(name: str, fields: dict[str, Value], extents: dict[str, int], told: Findings) -> None:
+    """Tell padding, and inputs that have fewer elements than their indices: pr_loop_sizes of pr_loop_dims. extents:
+    of the words that relations define."""
     given = {word: [] if word not in fields or fields[word].plain is None else fields[word].items(word)
              for word in ("padding", "pr_loop_dims", "pr_loop_sizes")}  # fmt: skip
-    relations = fields["dimension_relations"].items("dimension_relations") if "dimension_relations" in fields else []
-    extents: dict[str, int] = {}
-    for value in relations:
-        match = _RELATION.fullmatch(value.text("a relation").replace(" ", "").lower())
-        assert match is not None, "_indices has read it"
-        left, one, right, other = match.groups()[1:]
-        extents[match[1]] = int(left or 1) * (sizes[one] - 1) + int(right or 1) * (sizes[other] - 1) + 1
     for word in given["pr_loop_dims"]:
         if word.text("pr_loop_dims").lower() not in extents:
             raise word.refuse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -297,23 +298,10 @@ def _nodes(chain: list[_Memory], array: Array) -> list[MemoryLevel | Fanout | Co
         nodes += [_fanout(dim, array) for dim in array.sizes if dim in above - memory.dims]
         above &= memory.dims
         level = memory.level
-        nodes.append(level if place else _unlimited(level))
+        nodes.append(level if place else replace(level, capacity_bits=None, buffering=1, holds=None, must_hold=()))
     nodes += [_fanout(dim, array) for dim in array.sizes if dim in above]
     return [*nodes, ComputeUnit(COMPUTE, pj=array.pj)]
 
 
 def _fanout(dim: str, array: Array) -> Fanout:
     return Fanout(dim, array.sizes[dim], multicast=Multicast.UNION)
-
-
-def _unlimited(level: MemoryLevel) -> MemoryLevel:
-    """Return a level that holds everything."""
-    return MemoryLevel(
-        level.name,
-        word_bits=level.word_bits,
-        read_pj=level.read_pj,
-        write_pj=level.write_pj,
-        bandwidth_bits_per_cycle=level.bandwidth_bits_per_cycle,
-        read_bandwidth_bits_per_cycle=level.read_bandwidth_bits_per_cycle,
-        write_bandwidth_bits_per_cycle=level.write_bandwidth_bits_per_cycle,
-    )

@@ -144,7 +144,7 @@ class _Reader:
         """Return the node that a table describes, or None if its kind is unknown."""
         kinds = [kind for kind in _FIELDS if kind in item] if is_table(item) else []
         if len(kinds) != 1:
-            found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item)
+            found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item, tuple(_FIELDS))
             hint = "A node is a table with one of 'store', 'for', 'par', 'branch' and 'compute'."
             self._mistakes.append(Mistake("PM454", f"{where} {found}", hint))
             return None

@@ -28,6 +28,7 @@ from polymap.ir import (
     OptionError,
     PolymapError,
     bits_of_amount,
+    closest,
     did_you_mean,
     has_unit,
 )
@@ -195,11 +196,15 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, list | tuple)
 
 
-def kinds_found(kinds: Sequence[str], item: Mapping[str, object]) -> str:
-    """Return which of the fields that determine the kind of a node the table has (none or several: a mistake)."""
+def kinds_found(kinds: Sequence[str], item: Mapping[str, object], known: Sequence[str]) -> str:
+    """Return which of the fields that determine the kind of a node the table has (none or several: a mistake), and
+    which of the known ones it may mean."""
     if kinds:
         return f"has {' and '.join(shown(kind) for kind in kinds)}, which exclude each other"
     others = ", ".join(shown(key, longest=20) for key in list(item)[:5])
+    for key in item:
+        if close := closest(key[:64], known):
+            return f"does not say what it is: it has only {others} (did you mean '{close}' by {shown(key)}?)"
     return f"does not say what it is: it has only {others}" if others else "is an empty table"
 
 
@@ -242,15 +247,14 @@ class Fields:
         if not is_table(value):
             mistakes.append(Mistake("PM112", f"{where} is {shown(value)}", "Expected a table of fields."))
             return Fields({}, where, mistakes)
-        unknown = [key for key in value if key not in known]
+        unknown, missing = [key for key in value if key not in known], [key for key in required if key not in value]
+        lone = missing if len(unknown) == 1 else ()
         for key in unknown[:20]:
             what = f"{where} has an unknown field {shown(key)}"
-            mistakes.append(Mistake("PM110", what, did_you_mean(key[:64], known)))
+            mistakes.append(Mistake("PM110", what, did_you_mean(key[:64], known, lone)))
         if len(unknown) > 20:
             mistakes.append(Mistake("PM110", f"{where} has {len(unknown) - 20} more unknown fields"))
-        for key in required:
-            if key not in value:
-                mistakes.append(Mistake("PM111", f"{where} lacks the field '{key}'"))
+        mistakes += [Mistake("PM111", f"{where} lacks the field '{key}'") for key in missing]
         return Fields(value, where, mistakes)
 
     def has(self, name: str) -> bool:

@@ -96,12 +96,16 @@ class OutputError(PolymapError, OSError):
     """A result that could not be written where it was asked for."""
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return "Did you mean 'x'?" for the closest known word, or "Known: ..." where none is close."""
+def did_you_mean(word: str, known: Sequence[str], missing: Sequence[str] = ()) -> str:
+    """Return "Did you mean 'x'?" for the closest known word, or "Known: ..." where none is close.
+
+    missing: the needed words that are not given: where it is one, another word may stand for it.
+    """
     close = closest(word, known)
     if close is not None:
         return f"Did you mean '{close}'?"
-    return f"Known: {', '.join(known[:20])}." if known else ""
+    instead = f"Did you mean '{missing[0]}'? " if len(missing) == 1 else ""
+    return f"{instead}Known: {', '.join(known[:20])}." if known else instead.strip()
 
 
 def closest(word: str, known: Sequence[str]) -> str | None:

@@ -22,7 +22,7 @@ from polymap.inputs import (
     parse_json,
     shown,
 )
-from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, WorkloadError
+from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, WorkloadError, did_you_mean
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
 from polymap.networks.groups import Group, Plan, plan_of
@@ -309,7 +309,7 @@ def run_question(document: Mapping[str, Any]) -> Document:
     unknown = [name for name in document if name not in known]
     if unknown:
         raise OptionError(
-            Mistake("PM110", f"a question has no field {shown(unknown[0])}", f"Known: {', '.join(known)}.")
+            Mistake("PM110", f"a question has no field {shown(unknown[0])}", did_you_mean(unknown[0][:64], known))
         )
     asked, machine = document["workload"], document["arch"]
     workload = workload_of(asked) if isinstance(asked, str) else workload_from_document(asked)

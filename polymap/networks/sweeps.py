@@ -185,7 +185,8 @@ def sweep_of_document(
     unknown = [str(name) for name in document if name not in _FIELDS]
     if unknown:
         what = "the specification of the sweep has no field"
-        told = (Mistake("PM565", f"{what} {shown(name)}", did_you_mean(name, _FIELDS) or hint) for name in unknown)
+        missing = [name for name in _FIELDS[:2] if name not in document] if len(unknown) == 1 else ()
+        told = (Mistake("PM565", f"{what} {shown(name)}", did_you_mean(name, _FIELDS, missing)) for name in unknown)
         raise OptionError(list(told))
     for name in ("workloads", "machines", "objective"):
         if is_list(document.get(name)) and not document[name]:

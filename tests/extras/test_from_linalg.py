@@ -223,7 +223,9 @@ def test_an_operation_that_cannot_be_read_is_one_unmapped_node(line: str, operat
     assert all(left.reason for left in net.unmapped)
 
 
-@pytest.mark.parametrize("line", ["%z = foo.bar (((", "}", "%z = ", "%0 = linalg.matmul ins(%a, %nothing"])
+@pytest.mark.parametrize(
+    "line", ["%z = foo.bar (((", "}", "%z = ", "%0 = linalg.matmul ins(%a, %nothing", 'foo.bar "' + "a" * 40]
+)
 def test_what_has_no_end_is_refused(line: str) -> None:
     with pytest.raises(pm.errors.InputError, match="PM643"):
         pm.from_linalg(WITH_ONE_MORE.replace("LINE", f"  {line}"))

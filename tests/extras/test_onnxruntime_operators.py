@@ -215,3 +215,33 @@ def test_what_is_not_read_of_onnxruntime_is_told(tmp_path: Path) -> None:
     assert dict(net.left_out_macs) == {"qlinearreducemean": 0}
     assert net.unmapped_macs is None
     assert pm.explore_network(net, "flat3", tiles="divide").status == "UNMAPPED"
+
+
+def test_half_of_the_last_axis_is_left_where_it_gates_the_other_half(tmp_path: Path) -> None:
+    nodes = [foreign("BiasSplitGelu", ["x", "b"], ["g"]), node("MatMul", ["g", "w"], ["y"], name="last")]
+    net = read(tmp_path, nodes, {"x": (2, 3, 8), "b": (8,)}, {"w": (4, 5)})
+    assert net.macs == 2 * 3 * 4 * 5
+
+
+def test_attention_with_its_first_input_alone_is_told(tmp_path: Path) -> None:
+    net = read(tmp_path, [foreign("MultiHeadAttention", ["x"], ["y"], num_heads=2)], {"x": (2, 3, 8)})
+    assert [each.operator for each in net.unmapped] == ["MultiHeadAttention"]
+
+
+@pytest.mark.parametrize(("axis", "opset"), [(1, 13), (0, 13), (-1, 13), (1, 12), (2, 11)])
+def test_a_quantised_softmax_runs_along_the_axis_of_its_version(tmp_path: Path, axis: int, opset: int) -> None:
+    quantised = [foreign("QLinearSoftmax", ["x", "s", "z", "s", "z"], ["y"], axis=axis, opset=opset)]
+    net = read(tmp_path, quantised, {"x": (UINT8, (2, 3, 4))}, SCALES)
+    graph = helper.make_graph(
+        [node("Softmax", ["x"], ["y"], axis=axis)],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, (2, 3, 4))],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    plain = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    onnx.save(plain, tmp_path / "plain.onnx")
+    shapes = [
+        [{tensor.name: tensor.shape for tensor in layer.workload.tensors} for layer in each.layers]
+        for each in (net, pm.from_onnx(tmp_path / "plain.onnx"))
+    ]
+    assert shapes[0] == shapes[1] != []

@@ -182,3 +182,21 @@ def test_what_a_function_returns_is_needed_after_the_run(end: str) -> None:
     head = _HEAD.replace("-> tensor<4x8xf32>", "-> (tensor<4x8xf32>, tensor<4x8xf32>)")
     net = pm.from_linalg(f"module {{ func.func @main{head} {{ {text} }} }}")
     assert len(net.returned) == 2, "both products are, the one that the other reads, too"
+
+
+@pytest.mark.parametrize(
+    ("operation", "statement"),
+    [
+        ("stablehlo.rsqrt %arg0 : KIND", "T1[d0,d1] += 1.0 / sqrt(T0[d0,d1])"),
+        ("stablehlo.power %arg0, %arg1 : KIND", "T2[d0,d1] += pow(T0[d0,d1], T1[d0,d1])"),
+        ("stablehlo.logistic %arg0 : (KIND) -> KIND", "T1[d0,d1] += 1.0 / (1.0 + exp(-T0[d0,d1]))"),
+        ("stablehlo.maximum %arg0, %arg1 {a = [1 : i64]} : KIND", "T2[d0,d1] += max(T0[d0,d1], T1[d0,d1])"),
+        ("linalg.powf ins(%arg0, %arg1 : KIND, KIND) outs(%arg1 : KIND) -> KIND",
+         "T2[d0,d1] += pow(T0[d0,d1], T1[d0,d1])"),
+        ("linalg.map { math.rsqrt } ins(%arg0 : KIND) outs(%arg1 : KIND)", "T1[d0,d1] += 1.0 / sqrt(T0[d0,d1])"),
+    ],
+)  # fmt: skip
+def test_functions_of_elements_compute_what_their_names_say(operation: str, statement: str) -> None:
+    kind = tensor([4, 6])
+    layer = only(module([kind, kind], f"%0 = {operation.replace('KIND', kind)}"))
+    assert statement in str(layer.workload)

@@ -76,7 +76,7 @@ def test_files_may_be_paths(tmp_path: Path) -> None:
         ("- !Hierarchical", "- !Paralel", "a node with the tag '!Paralel'"),
         ("factors: [M=4]", "factors: ['M=4,2']", "the factor '2'"),
         ("name: product", "name: [product", "did not find"),
-        ("- {name: Z, projection: [[[M]], [[N]]], read_write: true}", "- {name: Z}", "a data space lacks its name"),
+        ("- {name: Z, projection: [[[M]], [[N]]], read_write: true}", "- {name: Z}", "data space has no projection"),
         ("depth: 128", "depth: 128, depth: 4", "the key 'depth' is given twice"),
         ("spatial: {meshX: 4}", "spatial: {meshZ: 4}", "spatial.meshZ is not read"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from operator import le
 from pathlib import Path
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
+from polymap.arch import arch_from_document
 from polymap.cli.command_line import main
-from polymap.networks.sweeps import on_chip_bits
+from polymap.inputs import mapping_from_document
+from polymap.networks.sweeps import on_chip_bits, sweep_of_document
+from polymap.workload import workload_from_document
 
 GRID = {"base": "flat3", "grid": {"GLB.capacity_bits": [1024, 8192], "X.size": [2, 4]}}
 LAYERS = [pm.matmul(m=8, n=8, k=8, name="a"), pm.matmul(m=4, n=16, k=4, name="b")]
@@ -179,3 +183,22 @@ def test_what_is_proven_over_some_trees_is_told_as_that_and_bounds_no_other_mach
     prices = pm.study.sensitivity(program, machines[0], "traffic:DRAM", tiles="divide", time_limit_s=20)
     assert prices.status == alone[0].stated, "the trees are named"
     assert {price.binds for price in prices.prices} <= {None, True}, "that more is worth nothing is not proven"
+
+
+@pytest.mark.parametrize(
+    "read, document, meant",
+    [
+        (sweep_of_document, {"networks": ["alexnet"], "machines": ["flat3"]}, "workloads"),
+        (sweep_of_document, {"workloads": ["alexnet"], "chips": ["flat3"]}, "machines"),
+        (sweep_of_document, {"workloads": ["alexnet"], "machines": ["flat3"], "objectve": "energy"}, "objective"),
+        (arch_from_document, {"name": "a", "levels": []}, "nodes"),
+        (arch_from_document, {"name": "a", "nodes": [{"levl": "D"}, {"compute": "M", "pj": 1}]}, "level"),
+        (workload_from_document, {"equation": "C[m] += A[m]", "sizes": {"m": 3}}, "einsum"),
+        (mapping_from_document, {"tree": []}, "nodes"),
+    ],
+)
+def test_a_misspelt_field_is_told_with_the_one_that_is_meant(
+    read: Callable[[object], object], document: object, meant: str
+) -> None:
+    with pytest.raises(pm.errors.PolymapError, match=f"(?i)did you mean '{meant}'"):
+        read(document)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value, read_yaml
-from polymap.inputs import answers_in_words, expected_kind, shown
+from polymap.inputs import answers_in_words, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of
 
@@ -118,8 +118,7 @@ def _read(
     source: str | Path, key: str, read: Callable[[Value], Found], mistakes: list[Mistake]
 ) -> dict[str, tuple[Value, Found]]:
     """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read."""
-    path = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
-    whole = read_yaml(path, "from_accelergy")
+    whole = read_yaml(source, "from_accelergy")
     sections = whole.table("the file")
     section = sections.get(key) or sections.get(f"{key}_summary") or whole
     return _by_component(section, key, read, mistakes)
@@ -170,21 +169,14 @@ def component_of(table: Value) -> str:
 
 def action_energies(table: Value) -> dict[str, Fraction]:
     """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
-    fields = table.fields("a table", ("name", "actions", *_ESTIMATORS))
-    if "actions" not in fields:
-        raise table.refuse("a table of the ERT lacks its actions")
+    fields = table.fields("a table of the ERT", ("name", "actions", *_ESTIMATORS), needed=("actions",))
     found: dict[str, Fraction] = {}
     for action in fields["actions"].items("actions"):
-        told = action.fields("an action", ("name", "arguments", "energy"))
-        if "name" not in told or "energy" not in told:
-            raise action.refuse("an action lacks its name or energy")
+        told = action.fields("an action", ("name", "arguments", "energy"), needed=("name", "energy"))
         name = told["name"].text("name")
         found[name] = max(found.get(name, Fraction(0)), told["energy"].number("energy"))
     return found
 
 
 def _area(table: Value) -> Fraction:
-    fields = table.fields("a table", ("name", "area", *_ESTIMATORS))
-    if "area" not in fields:
-        raise table.refuse("a table of the ART has no area")
-    return fields["area"].number("area")
+    return table.fields("a table of the ART", ("name", "area", *_ESTIMATORS), needed=("area",))["area"].number("area")

@@ -65,19 +65,17 @@ _NEUTRAL: dict[str, tuple[object, str]] = {
     "n_instances": (1, "Copies are said by instances, by a name such as PE[0..7], or by spatial (version 0.4)."),
     "per_dataspace_bandwidth_consumption_scale": ({}, "Bandwidths are of bits, whatever the tensor."),
 }
+NO_NETWORKS = "Networks are not read: fan-outs of the machine may have energies (pj_per_word_hop)."
 # Known to Timeloop, with something to count that has no equal.
 _REFUSED = {
     **dict.fromkeys(("vector_access_energy", "energy", "addr_gen_energy"), "Energies are those of a table ERT."),
     **dict.fromkeys(
-        ("network_read", "network_fill", "network_drain", "network_update", "network_operand", "network_result"),
-        "Networks are not read: fan-outs of the machine may have energies (pj_per_word_hop).",
-    ),
-    **dict.fromkeys(
-        ("network_type", "router_energy", "wire_energy", "tile_width", "energy_per_hop", "energy_per_ingress"),
-        "Networks are not read: fan-outs of the machine may have energies (pj_per_word_hop).",
+        ("network_read", "network_fill", "network_drain", "network_update", "network_operand", "network_result",
+         "network_type", "router_energy", "wire_energy", "tile_width", "energy_per_hop", "energy_per_ingress"),
+        NO_NETWORKS,
     ),
     "shared_read_bandwidth": "A bandwidth here is of each copy: read_bandwidth.",
-}
+}  # fmt: skip
 
 _IGNORED = {
     "storage": (*_ESTIMATES, *_SPARSE, *_NETWORK),
@@ -88,7 +86,6 @@ _READ = {
     "compute": _COPIES,
 }
 KINDS = ("storage", "compute")
-NAMES = frozenset((*_READ["storage"], *_IGNORED["storage"], *_IGNORED["compute"], *_NEUTRAL))
 
 
 @dataclass(frozen=True, slots=True)

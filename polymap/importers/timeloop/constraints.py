@@ -41,11 +41,9 @@ def constraints_of(sections: list[Value], workload: Workload, machine: Machine, 
                 reader.read(directive)
     for target, groups in machine.constraints.items():
         for kind, group in groups.items():
-            if kind == "dataspace" or not group.plain:
-                continue  # a machine's levels say what they hold
+            if kind == "dataspace" or kind not in CONSTRAINTS or not group.plain:
+                continue  # a machine's levels say what they hold; what is not known is told with the machine
             with told.collecting():
-                if kind not in CONSTRAINTS:
-                    continue  # told with the machine
                 fields = group.fields(f"constraints.{kind}", ("type", "target", *CONSTRAINTS[kind]), told)
                 reader.read(Directive(target, kind, fields, group))
     return reader.found()

@@ -30,15 +30,23 @@ _FUNCTIONS: dict[str, Any] = {
 def value_of(text: str, names: Mapping[str, object]) -> Number | None:
     """Return the number that an expression has, a whole one as an integer; None where it is none that is read: other
     operators and functions, names that are not among `names` or no numbers there, numbers beyond 10^100."""
+    tree = tree_of(text)
+    try:
+        found = None if tree is None else _value(tree, names)
+        return int(found) if isinstance(found, float) and found.is_integer() else found
+    except (ValueError, TypeError, ArithmeticError, RecursionError):
+        return None
+
+
+def tree_of(text: str) -> ast.expr | None:
+    """Return a text as an expression of Python; None where it is none, or too long."""
     if len(text) > TUNING.expression_characters:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # of texts that are no expressions
-            tree = ast.parse(text.strip(), mode="eval")
-        found = _value(tree.body, names)
-        return int(found) if isinstance(found, float) and found.is_integer() else found
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

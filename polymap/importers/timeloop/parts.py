@@ -11,6 +11,7 @@ from typing import NamedTuple
 from polymap.importers.timeloop.attributes import (
     CAPACITIES,
     KINDS,
+    NO_NETWORKS,
     Attributes,
     attributes_of,
     holds_nothing,
@@ -217,7 +218,7 @@ def _kind(value: Value, name: str, told: Findings) -> str:
         known = tuple(part for parts in _CLASSES.values() for part in parts)
         hint = f"{did_you_mean(text[:64], known)} Timeloop itself leaves out components of other classes."
         if any(part in text for part in _NETWORK_CLASSES):
-            hint = "Networks are not read: fan-outs of the machine may have energies (pj_per_word_hop)."
+            hint = NO_NETWORKS
         what = f"the class {shown(text)} of {name} is no memory or compute unit that is read"
         told.no_equal(value.place, what, hint)
     return kind
@@ -266,8 +267,7 @@ class _List:
         if "sparse_optimizations" in fields:
             tell_sparse(name, fields["sparse_optimizations"], self._told)
         if "networks" in fields and fields["networks"].plain:
-            hint = "Networks are not read: fan-outs of the machine may have energies (pj_per_word_hop)."
-            self._told.no_equal(fields["networks"].place, f"networks of {name} are not read", hint)
+            self._told.no_equal(fields["networks"].place, f"networks of {name} are not read", NO_NETWORKS)
         kind = ""
         if is_component:
             if "class" not in fields:

@@ -121,9 +121,7 @@ def _sizes(dims: list[str], coefficients: Value | None, instance: Value, told: F
     sizes: dict[str, int] = {}
     known = list(dims)
     for each in [] if coefficients is None else coefficients.items("coefficients"):
-        fields = each.fields("coefficient", ("name", "default"), told)
-        if "name" not in fields:
-            raise each.refuse("a coefficient has no name")
+        fields = each.fields("coefficient", ("name", "default"), told, ("name",))
         name = fields["name"].text("name")
         if name in known:
             raise each.refuse(f"the coefficient {shown(name)} is given twice, or named like a dimension")
@@ -159,9 +157,7 @@ def _data_spaces(spaces: Value, dims: list[str], sizes: dict[str, int]) -> tuple
     texts: dict[str, str] = {}
     written: list[str] = []
     for space in spaces.items("data_spaces"):
-        one = space.fields("data space", _SPACE)
-        if "name" not in one or "projection" not in one:
-            raise space.refuse("a data space lacks its name or projection")
+        one = space.fields("data space", _SPACE, needed=_SPACE[:2])
         name = one["name"].text("name")
         if name in texts:
             raise one["name"].refuse(f"the data space {shown(name)} is given twice")

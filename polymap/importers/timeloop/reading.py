@@ -18,7 +18,7 @@ from polymap.importers.timeloop.loops import mapping_of
 from polymap.importers.timeloop.parts import tell_sparse
 from polymap.importers.timeloop.problem import problem_of
 from polymap.importers.timeloop.yaml_tables import Files, Value
-from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
+from polymap.inputs import answers_in_words, is_list, is_table, shown
 from polymap.ir import InputError, Mistake, Workload, did_you_mean
 
 _CONSTRAINTS = ("constraints", "architecture_constraints", "mapspace_constraints", "mapspace")
@@ -133,7 +133,7 @@ class _Files:
         given = [name for name in names if name in table]
         if not given:
             told = ", ".join(table)[:200] or "nothing"
-            raise self._whole(source).refuse(f"there is no key {names[0]!r}", f"Found: {told}.")
+            raise self._files.read(source).refuse(f"there is no key {names[0]!r}", f"Found: {told}.")
         if len(given) > 1 and {*given} == {*_MAPPINGS} and not table["mapping"].plain:
             given = ["extra_mapping_constraints"]
         if len(given) > 1:
@@ -165,13 +165,8 @@ class _Files:
         """Return the file of a shape in the folders that are given."""
         return self._files.beside(name, (".yaml", ".yml", ".cfg"))
 
-    def _whole(self, source: str | Path) -> Value:
-        return self._files.read(
-            source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
-        )
-
     def _table(self, source: str | Path) -> dict[str, Value]:
-        table = self._whole(source).table("the file")
+        table = self._files.read(source).table("the file")
         if source not in self._checked:
             self._checked.add(source)
             for name, value in table.items():

@@ -14,7 +14,7 @@ from polymap.importers.timeloop.findings import Findings, Place
 from polymap.importers.timeloop.libconfig import read_libconfig
 from polymap.importers.timeloop.templates import NoTemplate, Sources, expand, is_template
 from polymap.importers.tuning import TUNING
-from polymap.inputs import LIMITS, as_fraction, read_text, shown
+from polymap.inputs import LIMITS, as_fraction, expected_kind, read_text, shown
 from polymap.ir import InputError, Mistake, did_you_mean
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -138,11 +138,12 @@ class Files:
         self._folders, self._values = tuple(folders), dict(values or {})
         self._read: dict[str | Path, Value] = {}
 
-    def read(self, source: str | Path) -> Value:
+    def read(self, given: object) -> Value:
         """Return what a YAML file, a text of several lines, or a libconfig file (of a name that ends in .cfg) says.
 
         Raises InputError (PM660) with the line for what is no YAML, several documents, keys given twice, or too deep.
         """
+        source = given if isinstance(given, str) else expected_kind(given, Path, "the path", InputError)
         if source not in self._read:
             is_text = isinstance(source, str) and "\n" in source
             path = None if is_text else Path(source)
@@ -187,7 +188,7 @@ class Files:
         return _read(_compose(ruamel, text, name, places), reader, 0)
 
 
-def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:
+def read_yaml(source: object, caller: str = "from_timeloop") -> Value:
     """Return what a YAML file, or a text of several lines, says: `Files.read`, without templates' values."""
     return Files(caller).read(source)
 
