@@ -47,6 +47,7 @@ with lazy(__name__):
         element_types as element_types,
         has_values_at_start as has_values_at_start,
         registers as registers,
+        registers_of as registers_of,
     )
     from polymap.codegen.lower.expressions import c_expression as c_expression
     from polymap.codegen.lower.main_part import (

@@ -105,6 +105,11 @@ class ArrayForm:
         return _C_TYPES[self.kind]
 
     @property
+    def value_type(self) -> str:
+        """The C type of its elements' values."""
+        return "float" if self.kind == "bfloat16" else self.c_type
+
+    @property
     def elements(self) -> int:
         return math.prod(self.shape)
 
