@@ -44,6 +44,7 @@ with lazy(__name__):
         SHORT_FLOATS as SHORT_FLOATS,
         ElementType as ElementType,
         c_name as c_name,
+        check_sums as check_sums,
         element_types as element_types,
         has_values_at_start as has_values_at_start,
         registers as registers,

@@ -25,7 +25,7 @@ from polymap.codegen.lower.ast import (
     multiply,
     total,
 )
-from polymap.codegen.lower.elements import ElementType, c_name, element_types
+from polymap.codegen.lower.elements import ElementType, c_name, check_sums, element_types
 from polymap.codegen.lower.nest import Nest, StoragePoint
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
 from polymap.codegen.lower.window import moduli
@@ -159,6 +159,7 @@ def layout_of(nest: Nest) -> Layout:
     """
     workload = nest.workload
     check_indices(workload)
+    check_sums(workload)
     names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
     buffers = tuple(_buffer(nest, place) for place in nest.places)
     frame = Frame(names, workload.extents())

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower.tuning import TUNING
-from polymap.ir import Operator, Statement, Tensor, Workload, written_tensors
+from polymap.ir import Mistake, Operator, Statement, Tensor, Workload, WorkloadError, written_tensors
 from polymap.workload.c import INTEGERS, bits_of, limits, type_of, value_types
 
 _FLOATS = {
@@ -89,10 +89,11 @@ def c_type_of(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """The C types of the values between a statement's holders and its compute unit."""
+    """The C types of the values between a statement's holders and its compute unit. value: of the expression itself."""
 
     operands: tuple[str, ...]
     result: str
+    value: str
 
 
 def registers(workload: Workload, types: dict[str, ElementType], statement: Statement) -> Registers:
@@ -103,7 +104,20 @@ def registers(workload: Workload, types: dict[str, ElementType], statement: Stat
 def registers_of(statement: Statement, c_types: Mapping[str, str]) -> Registers:
     """Return the types of a statement's operands and result; c_types: tensor -> the type in which C reads it."""
     operands, result = value_types(statement, {name: _kind_of(c_type) for name, c_type in c_types.items()})
-    return Registers(tuple(map(c_type_of, operands)), c_type_of(result))
+    value = type_of(statement.expression, operands)
+    return Registers(tuple(map(c_type_of, operands)), c_type_of(result), c_type_of(value))
+
+
+def check_sums(workload: Workload) -> None:
+    """Raise WorkloadError (PM622) for fractions that are added up in an integer, which rounds every sum."""
+    kinds = {each.name: _kind_of(_type_of_tensor(workload, each, 64).c_type) for each in workload.tensors}
+    for each in workload.statements:
+        target = workload.tensor(each.target.tensor).element_type
+        is_sum = each.operator in (Operator.ADD, Operator.MULTIPLY) and target in INTEGERS
+        if is_sum and type_of(each.expression, [kinds[access.tensor] for access in each.reads]) in _FLOATS:
+            what = f"tensor {each.target.tensor} of {target} accumulates fractions, which rounds every sum"
+            hint = f'Give the workload types={{"{each.target.tensor}": "float32", ...}}.'
+            raise WorkloadError(Mistake("PM622", what, hint))
 
 
 def _kind_of(c_type: str) -> str:

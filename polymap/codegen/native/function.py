@@ -23,6 +23,7 @@ from polymap.codegen.lower import (
     Run,
     check_indices,
     check_memory,
+    check_sums,
     lines_of,
     order_of_sums,
 )
@@ -168,6 +169,7 @@ def native_function(
     not fit into memory or indices into 32 bits (PM601).
     """
     check_indices(workload)
+    check_sums(workload)
     arrays = array_forms(workload, layout)
     steps = tail_of(tail, workload, arrays)
     workload = flat or workload
