@@ -56,7 +56,7 @@ def registers_of_the_targets_type(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def wrong(workload: Workload, types: dict[str, ElementType], statement: Statement) -> Registers:
         kind = types[statement.target.tensor].c_type
-        return Registers((kind,) * len(statement.reads), kind)
+        return Registers((kind,) * len(statement.reads), kind, kind)
 
     monkeypatch.setattr(steps, "registers", wrong)
 

@@ -109,9 +109,9 @@ def registers_of(statement: Statement, c_types: Mapping[str, str]) -> Registers:
 
 
 def check_sums(workload: Workload) -> None:
-    """Raise WorkloadError (PM622) for fractions that are added up in an integer, which rounds every sum."""
+    """Raise WorkloadError (PM622) for fractions that an einsum adds up in an integer, which rounds every sum."""
     kinds = {each.name: _kind_of(_type_of_tensor(workload, each, 64).c_type) for each in workload.tensors}
-    for each in workload.statements:
+    for each in workload.statements if workload.original is None else ():
         target = workload.tensor(each.target.tensor).element_type
         is_sum = each.operator in (Operator.ADD, Operator.MULTIPLY) and target in INTEGERS
         if is_sum and type_of(each.expression, [kinds[access.tensor] for access in each.reads]) in _FLOATS:
