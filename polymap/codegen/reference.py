@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from polymap.codegen.interpret import Data, Values, evaluate_blocks, interpret
-from polymap.codegen.lower import SHORT_FLOATS
+from polymap.codegen.lower import SHORT_FLOATS, operations_of
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Tensor, Workload, is_box
 from polymap.workload.c import FLOATS, INTEGERS, type_of, value_types
 
@@ -89,16 +89,6 @@ def sum_magnitudes(workload: Workload, data: Data) -> tuple[Data, int] | None:
         return None
     absolute = {name: np.abs(array.astype(np.float64)) for name, array in data.items()}
     return _run(_of_magnitudes(workload), absolute), _additions(workload, workload.statements[0])
-
-
-def operations_of(expression: Expression) -> Iterator[str]:
-    """Yield the operations that occur in an expression."""
-    if isinstance(expression, Apply):
-        yield expression.operation
-        for argument in expression.arguments:
-            yield from operations_of(argument)
-    elif isinstance(expression, Convert):
-        yield from operations_of(expression.value)
 
 
 def _additions(workload: Workload, statement: Statement) -> int:

@@ -13,8 +13,17 @@ import numpy as np
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.forms import Form, form_of, lower
 from polymap.codegen.interpret import Data, UndefinedValueError, Values
-from polymap.codegen.lower import INCLUDES, MAIN, TRANSFER, ElementType, element_types, emit, has_values_at_start
-from polymap.codegen.reference import Reference, operations_of, reference, sum_magnitudes
+from polymap.codegen.lower import (
+    INCLUDES,
+    MAIN,
+    TRANSFER,
+    ElementType,
+    element_types,
+    emit,
+    has_values_at_start,
+    operations_of,
+)
+from polymap.codegen.reference import Reference, reference, sum_magnitudes
 from polymap.costmodel import Traffic
 from polymap.inputs import answers_in_words, as_integer, shown
 from polymap.ir import (

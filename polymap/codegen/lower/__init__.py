@@ -50,7 +50,7 @@ with lazy(__name__):
         registers as registers,
         registers_of as registers_of,
     )
-    from polymap.codegen.lower.expressions import c_expression as c_expression
+    from polymap.codegen.lower.expressions import c_expression as c_expression, operations_of as operations_of
     from polymap.codegen.lower.main_part import (
         extremes as extremes,
         has_floors as has_floors,
