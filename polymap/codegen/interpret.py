@@ -73,7 +73,7 @@ def _neutral(operator: Operator, dtype: np.dtype[np.generic]) -> float | int:
     sign = -1 if operator is Operator.MAX else 1
     if dtype.kind == "f":
         return sign * math.inf
-    return int(np.iinfo(dtype).min if sign < 0 else np.iinfo(dtype).max)
+    return limits(dtype.name)[sign > 0]
 
 
 def _length(points: Points) -> int:

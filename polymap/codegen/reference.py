@@ -20,9 +20,10 @@ from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, State
 from polymap.workload.c import FLOATS, INTEGERS, type_of, value_types
 
 _EXACT_IN_FLOAT64 = 2**53
-# Operations that C rounds to the nearest value; functions of a library are not.
-_ROUNDED = frozenset(("+", "-", "*", "/", "%", "neg", "max", "min", "?:", "<", "<=", "==", "!=", "&&", "||", "!"))
-_ROUNDED |= {"abs", "fabs", "fabsf", "sqrt", "sqrtf", "fmax", "fmin", "fmaxf", "fminf", "<<", ">>", "&", "|", "^"}
+# Operations that have a value wherever nothing is divided by zero; C rounds it to the nearest one, other than of
+# functions of a library.
+_OPERATORS = ("+", "-", "*", "/", "%", "neg", "?:", "<", "<=", "==", "!=", "&&", "||", "!", "<<", ">>", "&", "|", "^")
+TOTAL = frozenset((*_OPERATORS, "max", "min", "abs", "fabs", "fabsf", "fmax", "fmin", "fmaxf", "fminf"))
 _LARGER = {"min": "max", "fmin": "fmax", **dict.fromkeys(("-", "<<", ">>", "&", "|", "^"), "+")}
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -53,12 +54,14 @@ def reference(workload: Workload, data: Data) -> Reference:
     values = interpreted(workload, data)
     magnitudes: Data = {}
     if any(array.dtype.kind == "f" for array in (*data.values(), *values.values())):
-        absolute = {name: np.abs(array).astype(np.float64) for name, array in data.items()}
+        absolute: Data = {name: np.abs(array).astype(np.float64) for name, array in data.items()}
         magnitudes = _run(_of_magnitudes(workload), absolute)
     additions = sum(_additions(workload, statement) for statement in workload.statements)
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
     is_sum = len(workload.statements) == 1 and operations <= {"*"}
-    return Reference(values, magnitudes, additions, is_sum, is_exact=not is_sum and operations <= _ROUNDED)
+    return Reference(
+        values, magnitudes, additions, is_sum, is_exact=not is_sum and operations <= TOTAL | {"sqrt", "sqrtf"}
+    )
 
 
 def interpreted(workload: Workload, data: Data) -> Data:
@@ -147,7 +150,7 @@ def _rounds_sums(statement: Statement, arrays: Data) -> bool:
 def _wide_einsum(workload: Workload, statement: Statement, arrays: Data) -> None:
     """Accumulate in 64 bits: integers wrap around in the end as they do after every addition."""
     name, kinds = statement.target.tensor, {array.dtype.kind for array in arrays.values()}
-    wide = {each: array.astype(np.float64 if "f" in kinds else np.int64) for each, array in arrays.items()}
+    wide: Data = {each: array.astype(np.float64 if "f" in kinds else np.int64) for each, array in arrays.items()}
     _einsum(workload, statement, wide)
     arrays[name] = wide[name].astype(arrays[name].dtype)
 

@@ -23,7 +23,7 @@ from polymap.codegen.lower import (
     has_values_at_start,
     operations_of,
 )
-from polymap.codegen.reference import Reference, reference, sum_magnitudes
+from polymap.codegen.reference import TOTAL, Reference, reference, sum_magnitudes
 from polymap.costmodel import Traffic
 from polymap.inputs import answers_in_words, as_integer, shown
 from polymap.ir import (
@@ -55,9 +55,6 @@ ORIGINAL_FLAGS = ("-O1", "-std=c99", "-fwrapv", "-ffp-contract=off", "-fno-built
 _DTYPES = {"float": "float32", "double": "float64"}
 _NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fopenmp", "-Wall", "-Wextra")
 _WIDE_FLOATS = (-8.0, 8.0)
-# Operations with a value wherever nothing is divided by zero.
-_TOTAL = frozenset(("+", "-", "*", "/", "%", "neg", "max", "min", "?:", "<", "<=", "==", "!=", "&&", "||", "!"))
-_TOTAL |= {"abs", "fabs", "fabsf", "<<", ">>", "&", "|", "^"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -204,7 +201,7 @@ def _trial(
         return random_data(workload, types, seed, in_order=in_order), None
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
     has_integers = any(kind.sum_type and not kind.is_float for kind in types.values())
-    if has_integers and operations <= _TOTAL:
+    if has_integers and operations <= TOTAL:
         data = random_data(workload, types, seed, in_order=in_order, wide=True)
         with suppress(UndefinedValueError):
             return data, reference(workload, data)
@@ -314,7 +311,7 @@ def _trial_range(workload: Workload) -> tuple[float, float]:
     if any(map(_divides_by_data, expressions)):
         return 0.5, 1.5
     operations = {name for each in expressions for name in operations_of(each)}
-    return (-1.0, 1.0) if operations <= _TOTAL else (0.5, 1.5)
+    return (-1.0, 1.0) if operations <= TOTAL else (0.5, 1.5)
 
 
 def _divides_by_data(expression: Expression) -> bool:
