@@ -140,7 +140,8 @@ def combine(kind: ElementType, operator: Operator, left: Expr, right: Expr) -> E
         return Invoke(f"F{extreme}" if kind.is_float and kind.sum_type else extreme, (left, right))
     symbol = "+" if operator is Operator.ADD else "*"
     if not kind.wraps:
-        return Binary(symbol, left, right)
+        whole = Binary(symbol, left, right)
+        return Invoke(f"({kind.c_type})", (whole,)) if kind.is_narrowed else whole
     # Unsigned integers wrap by definition, whatever the order; conversion to signed ones does in every compiler.
     unsigned = "(uint64_t)" if kind.c_type.endswith("64_t") else "(uint32_t)"
     whole = Binary(symbol, Invoke(unsigned, (left,)), Invoke(unsigned, (right,)))

@@ -52,6 +52,11 @@ class ElementType:
         return self.c_type.startswith("u")
 
     @property
+    def is_narrowed(self) -> bool:
+        """Whether C computes sums in a wider type than that of the element."""
+        return self.adder_type != self.c_type or self.c_type in ("int8_t", "uint8_t", "int16_t", "uint16_t")
+
+    @property
     def adder_type(self) -> str:
         return self.sum_type or self.c_type
 

@@ -89,7 +89,7 @@ def instance(
         whole = combine(kind, statement.operator, place, value)
         if adds_integers(workload, statement):  # plainly, as compilers know dot products of integers
             plain = combine(replace(kind, wraps=False), statement.operator, place, value)
-            whole = Invoke(f"({kind.c_type})", (plain,))
+            whole = plain if kind.is_narrowed else Invoke(f"({kind.c_type})", (plain,))
         body.append(Copy(place, whole))
     body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))

@@ -132,16 +132,16 @@ def value_types(statement: Statement, kinds: Mapping[str, str]) -> tuple[tuple[s
     """Return the types in which a statement's reads are computed with, and that of its value; kinds: tensor -> type.
 
     Reads have their own types where the expression says how they are converted, as those of C programs do. Elsewhere,
-    as in an einsum of several types, they are converted to the target's type if that is wider, and so is what a maximum
-    or minimum is taken of.
+    as in an einsum of several types, they are converted to the target's type if that is wider, and so is what is stored
+    or compared.
     """
     own = tuple(kinds[access.tensor] for access in statement.reads)
     target = kinds[statement.target.tensor]
     if _converts(statement.expression) or _is_of_type(statement.expression, own, target):
         return own, type_of(statement.expression, own)
     wide = tuple(target if _is_wider(target, each) else each for each in own)
-    is_extreme = statement.operator in (Operator.MAX, Operator.MIN)
-    return wide, target if is_extreme else type_of(statement.expression, wide)
+    adds = statement.operator in (Operator.ADD, Operator.MULTIPLY)
+    return wide, type_of(statement.expression, wide) if adds else target
 
 
 def _converts(expression: Expression) -> bool:
