@@ -23,7 +23,7 @@ from polymap.ir import (
     Statement,
     Workload,
 )
-from polymap.workload.c import FLOATS, limits, number_type, promoted, value_types
+from polymap.workload.c import FLOATS, common, limits, number_type, promoted, value_types
 
 # In the elements' own types; int64 where these are not known.
 Values = NDArray[np.integer[Any] | np.floating[Any]]
@@ -33,6 +33,7 @@ Mask = NDArray[np.bool_]
 Types = tuple[tuple[str, ...], str]  # of a statement's reads, and of its value
 
 _EVERYWHERE: Mask = np.array(1, dtype=np.bool_)
+_USUAL = ("+", "-", "*", "/", "%", "max", "min", "<", "<=", "==", "!=", "&", "|", "^")  # of operands of one type
 _TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
 _UFUNCS: dict[Operator, np.ufunc] = {
     Operator.ADD: np.add,
@@ -188,7 +189,10 @@ def _value(expression: Expression, reads: list[Values], points: Points, where: M
             asked = where & (first if operation == "&&" else ~first)
             return _truth(operation, _function(operation)(first, _value(right, reads, points, asked)))
         case Apply(operation, arguments):
-            parts = [_value(argument, reads, points, where) for argument in arguments]
+            parts = [np.asarray(_value(argument, reads, points, where)) for argument in arguments]
+            if operation in _USUAL and parts[0].dtype != parts[-1].dtype:
+                kind = common(*(part.dtype.name for part in parts))
+                parts = [part.astype(kind) for part in parts]
             _check_divisor(operation, parts, where)
             return _truth(operation, _function(operation)(*parts))
         case Convert(kind, value):
@@ -202,10 +206,9 @@ def _result(statement: Statement, types: Types, reads: list[Values], points: Poi
     return convert(np.asarray(_value(statement.expression, operands, points)), types[1])
 
 
-def _check_divisor(operation: str, parts: list[object], where: Mask) -> None:
+def _check_divisor(operation: str, parts: list[Values], where: Mask) -> None:
     """Raise UndefinedValueError where C would divide an integer by zero."""
-    whole = operation in ("/", "%") and all(np.asarray(part).dtype.kind != "f" for part in parts)
-    if whole and np.any((np.asarray(parts[1]) == 0) & where):
+    if operation in ("/", "%") and parts[1].dtype.kind != "f" and np.any((parts[1] == 0) & where):
         raise UndefinedValueError("an integer is divided by zero")
 
 
