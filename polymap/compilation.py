@@ -208,9 +208,12 @@ def native_code(
     over, dims, fours = _as_printed(workload, layout, facts, has_tail=bool(tail))
     steps = memory_steps(over, layout)
     choice = choose_cpu_mapping(over, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
-    mapping = plain_mapping(over, arch, steps) if choice is None else choice.mapping
-    machine, remark = arch if choice is None else choice.arch, _remark(over, choice, layout, threads, "")
-    return choice, printed(machine, mapping, remark=remark, flat=over, by_fours=fours)
+    if choice is None:  # plain loops read bytes one by one
+        over = flatten(workload, layout, has_tail=bool(tail)) or workload
+        mapping = plain_mapping(over, arch, memory_steps(over, layout))
+        return None, printed(arch, mapping, remark=_remark(over, None, layout, threads, ""), flat=over)
+    remark = _remark(over, choice, layout, threads, "")
+    return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_fours=fours)
 
 
 def _as_printed(

@@ -69,6 +69,7 @@ PROBES = {
         ("fmax of integers", "int A, int B", "A[i] = fmax(A[i], B[i]) / 2;"),
         ("fmaxf rounds", "double A, double B", "A[i] = fmaxf(A[i] * 0.1, B[i] * 0.1);"),
         ("float functions are float", "double A, float B", "A[i] = sqrtf(fabs(B[i])) * 3.0;"),
+        ("double functions are double", "double A, double B", "A[i] = sqrt(fabs(B[i])) * 3.0;"),
         ("abs takes an int", "int A, double B", "A[i] = abs(B[i] * 9.5);"),
         ("minus zero", "double A, double B", "A[i] = 1.0 / (B[i] * 0.0 + 2.0) + -B[i];"),
         ("statements outside all loops", "double A, double B", "for (int i = 0; i < 9; i++) A[i] = B[i]; A[2] = 7.0;"),

@@ -23,15 +23,17 @@ from polymap.ir import (
     Statement,
     Workload,
 )
-from polymap.workload.c import FLOATS, limits, number_type
+from polymap.workload.c import FLOATS, common, limits, number_type, promoted, value_types
 
-# int64 or float64; of C programs the elements' own types.
+# In the elements' own types; int64 where these are not known.
 Values = NDArray[np.integer[Any] | np.floating[Any]]
 Data = dict[str, Values]
 Points = dict[str, NDArray[np.int64]]
 Mask = NDArray[np.bool_]
+Types = tuple[tuple[str, ...], str]  # of a statement's reads, and of its value
 
 _EVERYWHERE: Mask = np.array(1, dtype=np.bool_)
+_USUAL = ("+", "-", "*", "/", "%", "max", "min", "<", "<=", "==", "!=", "&", "|", "^")  # of operands of one type
 _TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
 _UFUNCS: dict[Operator, np.ufunc] = {
     Operator.ADD: np.add,
@@ -52,9 +54,10 @@ def evaluate_blocks(workload: Workload, statement: Statement, arrays: Data) -> N
     """
     target = arrays[statement.target.tensor].reshape(-1)
     holds = np.full(target.shape, workload.tensor(statement.target.tensor).initial)
+    types = value_types(statement, {name: array.dtype.name for name, array in arrays.items()})
     for points in _blocks(workload, statement):
         reads = [arrays[a.tensor].reshape(-1)[_flat(workload, a, points)] for a in statement.reads]
-        values = np.broadcast_to(np.asarray(_value(statement.expression, reads, points)), _length(points))
+        values = np.broadcast_to(_result(statement, types, reads, points), _length(points))
         where = _flat(workload, statement.target, points)
         if statement.operator is Operator.ASSIGN:
             target[where] = values
@@ -71,7 +74,7 @@ def _neutral(operator: Operator, dtype: np.dtype[np.generic]) -> float | int:
     sign = -1 if operator is Operator.MAX else 1
     if dtype.kind == "f":
         return sign * math.inf
-    return int(np.iinfo(np.int64).min if sign < 0 else np.iinfo(np.int64).max)
+    return limits(dtype.name)[sign > 0]
 
 
 def _length(points: Points) -> int:
@@ -186,11 +189,27 @@ def _value(expression: Expression, reads: list[Values], points: Points, where: M
             asked = where & (first if operation == "&&" else ~first)
             return _truth(operation, _function(operation)(first, _value(right, reads, points, asked)))
         case Apply(operation, arguments):
-            parts = [_value(argument, reads, points, where) for argument in arguments]
+            parts = [np.asarray(_value(argument, reads, points, where)) for argument in arguments]
+            if operation in _USUAL and parts[0].dtype != parts[-1].dtype:
+                kind = common(*(part.dtype.name for part in parts))
+                parts = [part.astype(kind) for part in parts]
+            _check_divisor(operation, parts, where)
             return _truth(operation, _function(operation)(*parts))
         case Convert(kind, value):
             return convert(np.asarray(_value(value, reads, points, where)), kind, where)
     assert_never(expression)
+
+
+def _result(statement: Statement, types: Types, reads: list[Values], points: Points) -> Values:
+    """Return the values of a statement in its own type, of reads in the types that C computes with."""
+    operands = [read.astype(promoted(kind)) for read, kind in zip(reads, types[0], strict=True)]
+    return convert(np.asarray(_value(statement.expression, operands, points)), types[1])
+
+
+def _check_divisor(operation: str, parts: list[Values], where: Mask) -> None:
+    """Raise UndefinedValueError where C would divide an integer by zero."""
+    if operation in ("/", "%") and parts[1].dtype.kind != "f" and np.any((parts[1] == 0) & where):
+        raise UndefinedValueError("an integer is divided by zero")
 
 
 def _function(operation: str) -> Callable[..., object]:
@@ -235,6 +254,8 @@ def interpret(workload: Workload, arrays: Data) -> None:
         tensor.name: np.full(tensor.shape, tensor.initial or workload.original is not None)
         for tensor in workload.tensors
     }
+    kinds = {name: array.dtype.name for name, array in arrays.items()}
+    types = {each.name: value_types(each, kinds) for each in workload.statements}
     instances: list[tuple[tuple[int, ...], Statement, tuple[int, ...]]] = []
     for statement in workload.statements:
         for points in _blocks(workload, statement):
@@ -244,12 +265,14 @@ def interpret(workload: Workload, arrays: Data) -> None:
                 instances.append((time, statement, row))
     instances.sort(key=lambda instance: instance[0])
     for _, statement, row in instances:
-        _execute(workload, statement, dict(zip(statement.dims, row, strict=True)), arrays, touched)
+        point = dict(zip(statement.dims, row, strict=True))
+        _execute(workload, statement, types[statement.name], point, arrays, touched)
 
 
 def _execute(
     workload: Workload,
     statement: Statement,
+    types: Types,
     point: dict[str, int],
     arrays: Data,
     touched: dict[str, NDArray[np.bool_]],
@@ -258,8 +281,7 @@ def _execute(
     for access in statement.reads:
         touched[access.tensor][_index(workload, access, point)] = True
     reads = [arrays[access.tensor][_index(workload, access, point)] for access in statement.reads]
-    value = _value(statement.expression, [np.asarray([read]) for read in reads], columns)
-    value = np.asarray(value).reshape(-1)[:1]
+    value = _result(statement, types, [np.asarray([read]) for read in reads], columns).reshape(-1)[:1]
     name = statement.target.tensor
     where = _index(workload, statement.target, point)
     if statement.operator is not Operator.ASSIGN and touched[name][where]:

@@ -15,9 +15,16 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from polymap.codegen.interpret import Data, Values, evaluate_blocks, interpret
-from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload, is_box
+from polymap.codegen.lower import SHORT_FLOATS, operations_of
+from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Tensor, Workload, is_box
+from polymap.workload.c import FLOATS, INTEGERS, type_of, value_types
 
 _EXACT_IN_FLOAT64 = 2**53
+# Operations that have a value wherever nothing is divided by zero; C rounds it to the nearest one, other than of
+# functions of a library.
+_OPERATORS = ("+", "-", "*", "/", "%", "neg", "?:", "<", "<=", "==", "!=", "&&", "||", "!", "<<", ">>", "&", "|", "^")
+TOTAL = frozenset((*_OPERATORS, "max", "min", "abs", "fabs", "fabsf", "fmax", "fmin", "fmaxf", "fminf"))
+_LARGER = {"min": "max", "fmin": "fmax", **dict.fromkeys(("-", "<<", ">>", "&", "|", "^"), "+")}
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -27,40 +34,52 @@ class Reference:
 
     magnitudes: per element, the sum of the magnitudes of its terms (floats only). additions: a bound on the number of
     terms. is_sum: the program is one accumulation of products; then both bound the error of sums in any order.
+    is_exact: every operation is rounded as in C: results in the order of the program agree bit for bit.
     """
 
     values: Data
     magnitudes: Data
     additions: int
     is_sum: bool
+    is_exact: bool = False
 
 
 def reference(workload: Workload, data: Data) -> Reference:
     """Return the result of the workload on `data` (every read or initial tensor; int64 or float64 arrays).
 
-    A C program computes in its own types. Raises UndefinedValueError if its result is undefined in C.
+    Raises UndefinedValueError if the result is undefined in C.
     """
     if workload.original is not None:
         return Reference(interpreted(workload, data), {}, additions=0, is_sum=False)
-    values = _run(workload, data)
-    is_float = any(array.dtype.kind == "f" for array in data.values())
+    values = interpreted(workload, data)
     magnitudes: Data = {}
-    if is_float:
-        magnitudes = _run(_of_magnitudes(workload), {name: np.abs(array) for name, array in data.items()})
+    if any(array.dtype.kind == "f" for array in (*data.values(), *values.values())):
+        absolute: Data = {name: np.abs(array).astype(np.float64) for name, array in data.items()}
+        magnitudes = _run(_of_magnitudes(workload), absolute)
     additions = sum(_additions(workload, statement) for statement in workload.statements)
     operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
-    return Reference(values, magnitudes, additions, len(workload.statements) == 1 and operations <= {"*"})
+    is_sum = len(workload.statements) == 1 and operations <= {"*"}
+    return Reference(
+        values, magnitudes, additions, is_sum, is_exact=not is_sum and operations <= TOTAL | {"sqrt", "sqrtf"}
+    )
 
 
 def interpreted(workload: Workload, data: Data) -> Data:
-    """Return the result of a C program on `data`, every value computed in its C type."""
-    arrays: Data = {}
-    for tensor in workload.tensors:
-        values = data.get(tensor.name, np.zeros(tensor.shape, dtype=np.int64))
-        arrays[tensor.name] = values.astype(tensor.element_type or "int64")
-    with np.errstate(all="ignore"):
-        interpret(workload, arrays)
-    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+    """Return the result of a workload on `data`, every value computed in its C type; bits are integers of 64 bits."""
+    kinds = {tensor.name: _kind(tensor) for tensor in workload.tensors}
+    for each in workload.statements:
+        value = type_of(each.expression, [kinds[access.tensor] for access in each.reads])
+        if workload.tensor(each.target.tensor).element_type is None and value in FLOATS:
+            kinds[each.target.tensor] = "float64"
+    shapes = {tensor.name: tensor.shape for tensor in workload.tensors}
+    given = {name: data.get(name, np.zeros(shape)) for name, shape in shapes.items()}
+    return _run(workload, {name: values.astype(kinds[name]) for name, values in given.items()})
+
+
+def _kind(tensor: Tensor) -> str:
+    if tensor.element_type in SHORT_FLOATS:
+        return "float32"
+    return tensor.element_type if tensor.element_type in (*INTEGERS, *FLOATS) else "int64"
 
 
 def sum_magnitudes(workload: Workload, data: Data) -> tuple[Data, int] | None:
@@ -73,16 +92,6 @@ def sum_magnitudes(workload: Workload, data: Data) -> tuple[Data, int] | None:
         return None
     absolute = {name: np.abs(array.astype(np.float64)) for name, array in data.items()}
     return _run(_of_magnitudes(workload), absolute), _additions(workload, workload.statements[0])
-
-
-def operations_of(expression: Expression) -> Iterator[str]:
-    """Yield the operations that occur in an expression."""
-    if isinstance(expression, Apply):
-        yield expression.operation
-        for argument in expression.arguments:
-            yield from operations_of(argument)
-    elif isinstance(expression, Convert):
-        yield from operations_of(expression.value)
 
 
 def _additions(workload: Workload, statement: Statement) -> int:
@@ -111,30 +120,39 @@ def _magnitude(expression: Expression) -> Expression:
     arguments = tuple(_magnitude(argument) for argument in expression.arguments)
     if expression.operation == "neg":
         return arguments[0]
-    operation = {"-": "+", "min": "max", "fmin": "fmax"}.get(expression.operation, expression.operation)
+    operation = _LARGER.get(expression.operation, expression.operation)
     return Apply(operation, arguments)
 
 
 def _run(workload: Workload, data: Data) -> Data:
+    """Return the written tensors, computed in the types of the arrays; those that are not given are of float64."""
     arrays = {name: array.copy() for name, array in data.items()}
-    dtype = np.result_type(*data.values()) if data else np.dtype(np.int64)
-    for statement in workload.statements:
-        tensor = workload.tensor(statement.target.tensor)
-        if tensor.name not in arrays:
-            arrays[tensor.name] = np.zeros(tensor.shape, dtype=dtype)
+    for tensor in workload.tensors:
+        arrays.setdefault(tensor.name, np.zeros(tensor.shape))
     first, *others = workload.statements
     with np.errstate(all="ignore"):  # what overflows or is undefined must do so in C as well
-        _run_statements(workload, first, others, arrays)
+        if others or workload.original is not None or _reads_itself(first) or _rounds_sums(first, arrays):
+            interpret(workload, arrays)
+        elif _is_sum_of_products(first):
+            _wide_einsum(workload, first, arrays)
+        else:
+            evaluate_blocks(workload, first, arrays)
     return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
 
 
-def _run_statements(workload: Workload, first: Statement, others: list[Statement], arrays: Data) -> None:
-    if others or _reads_itself(first):
-        interpret(workload, arrays)
-    elif _is_sum_of_products(first):
-        _einsum(workload, first, arrays)
-    else:
-        evaluate_blocks(workload, first, arrays)
+def _rounds_sums(statement: Statement, arrays: Data) -> bool:
+    """Return whether every sum is rounded to the target's type: doubles onto a float, fractions onto an integer."""
+    kinds = {name: array.dtype.name for name, array in arrays.items()}
+    target, value = kinds[statement.target.tensor], value_types(statement, kinds)[1]
+    return value in FLOATS and target != value and target != "float64"
+
+
+def _wide_einsum(workload: Workload, statement: Statement, arrays: Data) -> None:
+    """Accumulate in 64 bits: integers wrap around in the end as they do after every addition."""
+    name, kinds = statement.target.tensor, {array.dtype.kind for array in arrays.values()}
+    wide: Data = {each: array.astype(np.float64 if "f" in kinds else np.int64) for each, array in arrays.items()}
+    _einsum(workload, statement, wide)
+    arrays[name] = wide[name].astype(arrays[name].dtype)
 
 
 def _reads_itself(statement: Statement) -> bool:

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.forms import Form, form_of, lower
-from polymap.codegen.interpret import Data, Values
-from polymap.codegen.lower import INCLUDES, MAIN, TRANSFER, ElementType, element_types, emit, has_values_at_start
-from polymap.codegen.reference import Reference, operations_of, reference, sum_magnitudes
+from polymap.codegen.interpret import Data, UndefinedValueError, Values
+from polymap.codegen.lower import (
+    INCLUDES,
+    MAIN,
+    TRANSFER,
+    ElementType,
+    element_types,
+    emit,
+    has_values_at_start,
+    operations_of,
+)
+from polymap.codegen.reference import TOTAL, Reference, reference, sum_magnitudes
 from polymap.costmodel import Traffic
 from polymap.inputs import answers_in_words, as_integer, shown
 from polymap.ir import (
+    Apply,
     Architecture,
     Branch,
     CompilerError,
+    Convert,
+    Expression,
     Mapping,
     MappingNode,
     Mistake,
+    Number,
     Operator,
     OptionError,
     Shown,
@@ -39,7 +53,8 @@ _ROUNDED = (Operator.ADD, Operator.MULTIPLY)
 # Signed integers wrap, fractions are rounded after every operation, functions are the library's: as the text says.
 ORIGINAL_FLAGS = ("-O1", "-std=c99", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-fsigned-char")
 _DTYPES = {"float": "float32", "double": "float64"}
-_NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wextra")
+_NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fopenmp", "-Wall", "-Wextra")
+_WIDE_FLOATS = (-8.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,7 +174,7 @@ def run_program(
 ) -> CRun:
     """Return the run of a compiled program on random tensors, with files in its directory; counts_match is None."""
     types = element_types(workload)
-    data = random_data(workload, types, seed, in_order=in_order)
+    data, expected = _trial(workload, types, seed, in_order=in_order)
     with program.with_name("input").open("wb") as file:
         for tensor in workload.tensors:
             if tensor.name in data:
@@ -167,14 +182,37 @@ def run_program(
     printed, seconds = execute(program, ("input", "output"), limits)
     outputs = _read_outputs(workload, types, program.with_name("output"))
     counted, steps, instances = _counter_rows(workload, arch, printed)
-    if workload.original is None:
-        expected = reference(workload, data)
+    if expected is not None:
+        expected = replace(expected, is_exact=expected.is_exact and in_order)
         matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
     else:
         wanted = run_original(workload, program.parent, limits)
         tolerances = {} if in_order else _tolerances(workload, types, data, wanted)
         matches = all(agree(outputs[name], wanted[name], tolerances.get(name)) for name in outputs)
     return CRun(matches, None, counted, steps, instances, seconds)
+
+
+def _trial(
+    workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool
+) -> tuple[Data, Reference | None]:
+    """Return random values and what is computed of them (None: the program's own text says); of a wide range where
+    the program has integers and is defined there."""
+    if workload.original is not None:
+        return random_data(workload, types, seed, in_order=in_order), None
+    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
+    has_integers = any(kind.sum_type and not kind.is_float for kind in types.values())
+    if has_integers and operations <= TOTAL:
+        data = random_data(workload, types, seed, in_order=in_order, wide=True)
+        with suppress(UndefinedValueError):
+            return data, reference(workload, data)
+    data = random_data(workload, types, seed, in_order=in_order)
+    try:
+        return data, reference(workload, data)
+    except UndefinedValueError as error:
+        what = f"workload {workload.name!r} has no values on trial data: {error}"
+        raise CompilerError(
+            Mistake("PM604", what, "Nothing can be compared with it; generate_c() prints it.")
+        ) from error
 
 
 def run_original(workload: Workload, directory: Path, limits: Limits = _DEFAULT_LIMITS) -> Data:
@@ -239,34 +277,53 @@ def agree(found: Values, wanted: Values, tolerance: Values | None) -> bool:
     return bool(np.all(same))
 
 
-def random_data(workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool = True) -> Data:
+def random_data(
+    workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool = True, wide: bool = False
+) -> Data:
     """Return random values for every tensor with values at the start: int64, or float64 that the C type holds exactly.
 
-    in_order: otherwise floats have few digits, so that most sums of products are exact in every order.
+    in_order: otherwise floats have few digits, so that most sums of products are exact in every order. wide: of both
+    signs whatever the program computes, and fractions beyond one; otherwise nothing is divided by zero.
     """
     generator = np.random.default_rng(seed)
+    ends = _WIDE_FLOATS if wide else _trial_range(workload)
     data: Data = {}
     for tensor in workload.tensors:
         if not has_values_at_start(workload, tensor):
             continue
         kind = types[tensor.name]
         if kind.is_float:
-            drawn = generator.uniform(*_trial_range(workload), tensor.shape)
+            drawn = generator.uniform(*ends, tensor.shape)
             drawn = drawn if in_order else np.round(drawn * 16) / 16
             data[tensor.name] = (drawn.astype(np.float32) if kind.c_type == "float" else drawn).astype(np.float64)
         else:
             low = -kind.high if kind.wraps and kind.c_type in ("uint32_t", "uint64_t") else kind.low  # they wrap
-            low = 1 if _trial_range(workload)[0] > 0 else low  # nothing is divided by zero
-            data[tensor.name] = generator.integers(low, max(low, kind.high), tensor.shape, endpoint=True)
+            low = 1 if ends[0] > 0 else low
+            whole = generator.integers(low, max(low, kind.high), tensor.shape, endpoint=True)
+            data[tensor.name] = np.where(whole == 0, 1, whole) if wide and kind.high > 0 else whole
     return data
 
 
 def _trial_range(workload: Workload) -> tuple[float, float]:
-    """Return the range of random values: positive and away from zero if the program divides or calls functions."""
-    plain = {"+", "-", "*", "neg", "max", "min", "?:", "<", "<=", "==", "!=", "&&", "||", "!", "abs", "fabs"}
-    plain |= {"<<", ">>", "&", "|", "^"}
-    operations = {name for statement in workload.statements for name in operations_of(statement.expression)}
-    return (-1.0, 1.0) if operations <= plain else (0.5, 1.5)
+    """Return the range of random values: positive and away from zero if the program divides by data or calls
+    functions."""
+    expressions = [statement.expression for statement in workload.statements]
+    if any(map(_divides_by_data, expressions)):
+        return 0.5, 1.5
+    operations = {name for each in expressions for name in operations_of(each)}
+    return (-1.0, 1.0) if operations <= TOTAL else (0.5, 1.5)
+
+
+def _divides_by_data(expression: Expression) -> bool:
+    match expression:
+        case Convert(_, value):
+            return _divides_by_data(value)
+        case Apply("/" | "%", (left, Number(text) | Convert(_, Number(text)))) if float(text.rstrip("uUlLfF")) != 0:
+            return _divides_by_data(left)
+        case Apply(operation, arguments):
+            return operation in ("/", "%") or any(map(_divides_by_data, arguments))
+        case _:
+            return False
 
 
 def _dtype(kind: ElementType) -> str:
@@ -291,7 +348,7 @@ def _read_one(tensor: Tensor, kind: ElementType, raw: bytes) -> Values:
     found = np.frombuffer(raw, dtype=_dtype(kind))
     if found.size != math.prod(tensor.shape):
         raise CompilerError(Mistake("PM604", f"the compiled program wrote only part of {tensor.name}"))
-    if kind.wraps:
+    if kind.sum_type and not kind.is_float:
         return found.reshape(tensor.shape)
     return found.astype(np.float64 if kind.is_float else np.int64).reshape(tensor.shape)
 
@@ -299,9 +356,9 @@ def _read_one(tensor: Tensor, kind: ElementType, raw: bytes) -> Values:
 def _equal(found: Values, name: str, expected: Reference, kind: ElementType) -> bool:
     """Return whether all elements agree: integers bit for bit, floats within n u / (1 - n u) of what was summed."""
     wanted = expected.values[name]
-    if not kind.is_float:
-        return bool(np.array_equal(found, wanted))
-    bound = rounding_bound(expected.additions, np.float32 if kind.c_type == "float" else np.float64)
+    if not kind.is_float or expected.is_exact:
+        return agree(found, wanted, None)
+    bound = 2 * rounding_bound(expected.additions, np.float32 if kind.c_type == "float" else np.float64)
     size = expected.magnitudes[name]
     if not expected.is_sum:  # errors pass through statements and functions: magnitudes are a rule of thumb
         size = 100 * np.fmax(np.fmax(size, np.abs(wanted)), 1.0)

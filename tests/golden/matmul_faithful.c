@@ -161,10 +161,10 @@ static void compute0(const int t0, const int t1, const int t2, const int t3, con
 {
     ++instances;
     const int a0_x0 = t0 * 4 + t3;
-    const int32_t a0 = N3_T1_A_value[a0_x0 % 4 * 3 + t2];
+    const int8_t a0 = N3_T1_A_value[a0_x0 % 4 * 3 + t2];
     ++reads_L1_GLB_T1_A;
     const int a1_x1 = t1 * 2 + t4;
-    const int32_t a1 = T2_B[t2 * 4 + a1_x1];
+    const int8_t a1 = T2_B[t2 * 4 + a1_x1];
     ++reads_L0_DRAM_T2_B;
     const int32_t result = a0 * a1;
     const int target_x0 = t0 * 4 + t3;

@@ -208,9 +208,9 @@ static void compute0(const int t0, const int t3)
             const int unit = s1 * 2 + s2;
             ++instances;
             const int a0_x0 = (t0 * 4 + s2 * 2 + t3) * 2 + s1;
-            const int32_t a0 = N3_T1_I_value[(s1 * 2 + s2) * 3 + a0_x0 % 3];
+            const int8_t a0 = N3_T1_I_value[(s1 * 2 + s2) * 3 + a0_x0 % 3];
             ++reads_L1_RF_T1_I;
-            const int32_t a1 = operand0_1[unit];
+            const int8_t a1 = operand0_1[unit];
             const int32_t result = a0 * a1;
             result0[unit] = result;
             active0[unit] = 1;

@@ -44,11 +44,13 @@ with lazy(__name__):
         SHORT_FLOATS as SHORT_FLOATS,
         ElementType as ElementType,
         c_name as c_name,
+        check_sums as check_sums,
         element_types as element_types,
         has_values_at_start as has_values_at_start,
         registers as registers,
+        registers_of as registers_of,
     )
-    from polymap.codegen.lower.expressions import c_expression as c_expression
+    from polymap.codegen.lower.expressions import c_expression as c_expression, operations_of as operations_of
     from polymap.codegen.lower.main_part import (
         extremes as extremes,
         has_floors as has_floors,

@@ -25,7 +25,7 @@ from polymap.codegen.lower.ast import (
     multiply,
     total,
 )
-from polymap.codegen.lower.elements import ElementType, c_name, element_types
+from polymap.codegen.lower.elements import ElementType, c_name, check_sums, element_types
 from polymap.codegen.lower.nest import Nest, StoragePoint
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
 from polymap.codegen.lower.window import moduli
@@ -140,7 +140,8 @@ def combine(kind: ElementType, operator: Operator, left: Expr, right: Expr) -> E
         return Invoke(f"F{extreme}" if kind.is_float and kind.sum_type else extreme, (left, right))
     symbol = "+" if operator is Operator.ADD else "*"
     if not kind.wraps:
-        return Binary(symbol, left, right)
+        whole = Binary(symbol, left, right)
+        return Invoke(f"({kind.c_type})", (whole,)) if kind.is_narrowed else whole
     # Unsigned integers wrap by definition, whatever the order; conversion to signed ones does in every compiler.
     unsigned = "(uint64_t)" if kind.c_type.endswith("64_t") else "(uint32_t)"
     whole = Binary(symbol, Invoke(unsigned, (left,)), Invoke(unsigned, (right,)))
@@ -159,6 +160,7 @@ def layout_of(nest: Nest) -> Layout:
     """
     workload = nest.workload
     check_indices(workload)
+    check_sums(workload)
     names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
     buffers = tuple(_buffer(nest, place) for place in nest.places)
     frame = Frame(names, workload.extents())

@@ -1,18 +1,19 @@
 """Elements of tensors in C: their types, the range of random values, and safe names.
 
-Elements of a C program have the types of its text. In other workloads integers of `bits` bits are stored in the
-smallest C type that holds them, and accumulated in 32 bits, or in 64 if 32 could overflow; float types are kept.
+Elements have the types that the workload gives them (short floats are held as float). Integers of `bits` bits are
+stored in the smallest C type that holds them, and accumulated in 32 bits, or in 64 if 32 could overflow.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from polymap.codegen.lower.tuning import TUNING
-from polymap.ir import Operator, Statement, Tensor, Workload, written_tensors
-from polymap.workload.c import bits_of, limits, type_of
+from polymap.ir import Mistake, Operator, Statement, Tensor, Workload, WorkloadError, written_tensors
+from polymap.workload.c import INTEGERS, bits_of, limits, type_of, value_types
 
 _FLOATS = {
     "float64": "double",
@@ -23,6 +24,7 @@ _FLOATS = {
     "bfloat16": "float",
     "half": "float",
 }
+_KINDS = {"double": "float64", "float": "float32"}
 SHORT_FLOATS = ("float16", "bfloat16", "half")  # held and computed as float
 _UNSIGNED = re.compile(r"u(?:int)?(\d+)")
 _LARGEST_SUM_BITS = 62
@@ -50,6 +52,11 @@ class ElementType:
         return self.c_type.startswith("u")
 
     @property
+    def is_narrowed(self) -> bool:
+        """Whether C computes sums in a wider type than that of the element."""
+        return self.adder_type != self.c_type or self.c_type in ("int8_t", "uint8_t", "int16_t", "uint16_t")
+
+    @property
     def adder_type(self) -> str:
         return self.sum_type or self.c_type
 
@@ -66,28 +73,18 @@ def has_values_at_start(workload: Workload, tensor: Tensor) -> bool:
 
 def element_types(workload: Workload) -> dict[str, ElementType]:
     """Return tensor name -> element type, in the workload's order."""
-    if workload.original is not None:
-        return {tensor.name: _of_c(workload, tensor) for tensor in workload.tensors}
-    written = written_tensors(workload)
     trial_bits = _trial_bits(workload)
-    declared = {tensor.name: _type_of_tensor(tensor, trial_bits) for tensor in workload.tensors}
-    if _is_general(workload) and any(kind.is_float for kind in declared.values()):
-        # A program that mixes types computes in the widest float; integers in it are whole-numbered floats.
-        declared = {name: ElementType("double", kind.low, kind.high) for name, kind in declared.items()}
-    return {name: _type_of_sums(workload, name, declared) if name in written else declared[name] for name in declared}
-
-
-def _of_c(workload: Workload, tensor: Tensor) -> ElementType:
-    kind = tensor.element_type
-    assert kind is not None, "every variable of a C program has a type"
-    c_type = c_type_of(kind)
-    if kind in ("float32", "float64"):
-        adds = (s for s in workload.statements if s.target.tensor == tensor.name and s.operator is not Operator.ASSIGN)
-        wide = any(value_type(workload, statement) == "float64" for statement in adds)
-        return ElementType(c_type, -8, 8, "double" if wide else c_type)
-    low, high = limits(kind)
-    most = 2**15 if bits_of(kind) <= 16 else 2**TUNING.trial_bits
-    return ElementType(c_type, max(low, -most), min(high, most), c_type, wraps=True)
+    types = {each.name: _type_of_tensor(workload, each, trial_bits) for each in workload.tensors}
+    declared = dict(types)
+    for name in written_tensors(workload):
+        if not types[name].sum_type:
+            types[name] = _type_of_sums(workload, name, declared)
+    for each in workload.statements:
+        kind = types[each.target.tensor]
+        if each.operator is not Operator.ASSIGN and kind.is_float:
+            is_wide = registers(workload, types, each).result == "double"
+            types[each.target.tensor] = replace(kind, sum_type="double") if is_wide else kind
+    return types
 
 
 def c_type_of(kind: str) -> str:
@@ -95,27 +92,41 @@ def c_type_of(kind: str) -> str:
     return _FLOATS.get(kind, f"{kind}_t")
 
 
-def value_type(workload: Workload, statement: Statement) -> str:
-    """Return the element type of the value of a C program's statement, before the conversion to its target."""
-    kinds = [workload.tensor(access.tensor).element_type or "" for access in statement.reads]
-    return type_of(statement.expression, kinds)
-
-
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """The C types of the values between a statement's holders and its compute unit."""
+    """The C types of the values between a statement's holders and its compute unit. value: of the expression itself."""
 
     operands: tuple[str, ...]
     result: str
+    value: str
 
 
 def registers(workload: Workload, types: dict[str, ElementType], statement: Statement) -> Registers:
-    """Return the types of a statement's operands and result: of C programs by C's rules, else the target's."""
-    target = types[statement.target.tensor].c_type
-    if workload.original is None:
-        return Registers((target,) * len(statement.reads), target)
-    operands = tuple(types[access.tensor].c_type for access in statement.reads)
-    return Registers(operands, c_type_of(value_type(workload, statement)))
+    """Return the types of a statement's operands and result."""
+    return registers_of(statement, {name: kind.c_type for name, kind in types.items()})
+
+
+def registers_of(statement: Statement, c_types: Mapping[str, str]) -> Registers:
+    """Return the types of a statement's operands and result; c_types: tensor -> the type in which C reads it."""
+    operands, result = value_types(statement, {name: _kind_of(c_type) for name, c_type in c_types.items()})
+    value = type_of(statement.expression, operands)
+    return Registers(tuple(map(c_type_of, operands)), c_type_of(result), c_type_of(value))
+
+
+def check_sums(workload: Workload) -> None:
+    """Raise WorkloadError (PM622) for fractions that an einsum adds up in an integer, which rounds every sum."""
+    kinds = {each.name: _kind_of(_type_of_tensor(workload, each, 64).c_type) for each in workload.tensors}
+    for each in workload.statements if workload.original is None else ():
+        target = workload.tensor(each.target.tensor).element_type
+        is_sum = each.operator in (Operator.ADD, Operator.MULTIPLY) and target in INTEGERS
+        if is_sum and type_of(each.expression, [kinds[access.tensor] for access in each.reads]) in _FLOATS:
+            what = f"tensor {each.target.tensor} of {target} accumulates fractions, which rounds every sum"
+            hint = f'Give the workload types={{"{each.target.tensor}": "float32", ...}}.'
+            raise WorkloadError(Mistake("PM622", what, hint))
+
+
+def _kind_of(c_type: str) -> str:
+    return _KINDS.get(c_type, c_type.removesuffix("_t"))
 
 
 def _trial_bits(workload: Workload) -> int:
@@ -127,10 +138,15 @@ def _trial_bits(workload: Workload) -> int:
     return max(2, bits)
 
 
-def _type_of_tensor(tensor: Tensor, trial_bits: int) -> ElementType:
+def _type_of_tensor(workload: Workload, tensor: Tensor, trial_bits: int) -> ElementType:
     kind = tensor.element_type
     if kind in _FLOATS:
-        return ElementType(_FLOATS[kind], -8, 8)
+        return ElementType(_FLOATS[kind], -8, 8, _FLOATS[kind])
+    if kind in INTEGERS:
+        low, high = limits(kind)
+        most = 2**15 if bits_of(kind) <= 16 else 2**TUNING.trial_bits
+        wraps = workload.original is not None or bits_of(kind) < 32
+        return ElementType(f"{kind}_t", max(low, -most), min(high, most), f"{kind}_t", wraps)
     unsigned = bool(kind and _UNSIGNED.fullmatch(kind))
     bits = min(tensor.bits, trial_bits)
     low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -138,16 +154,11 @@ def _type_of_tensor(tensor: Tensor, trial_bits: int) -> ElementType:
     return ElementType(f"{'u' if unsigned else ''}int{stored}_t", low, high)
 
 
-def _is_general(workload: Workload) -> bool:
-    return any(statement.operator is Operator.ASSIGN for statement in workload.statements)
-
-
 def _type_of_sums(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
     kind = declared[name]
-    if kind.is_float:
-        return kind
     statements = [statement for statement in workload.statements if statement.target.tensor == name]
-    if any(declared[access.tensor].is_float for statement in statements for access in statement.reads):
+    values = (type_of(s.expression, [_kind_of(declared[a.tensor].c_type) for a in s.reads]) for s in statements)
+    if any(each in _FLOATS for each in values):
         return ElementType("double", -8, 8)
     if any(statement.operator is Operator.MULTIPLY for statement in workload.statements):
         return ElementType("int64_t", -1, 1)

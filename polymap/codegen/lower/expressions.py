@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from polymap.codegen.lower.ast import Binary, Choice, Expr, Invoke, Name
@@ -33,6 +34,19 @@ def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Val
             parts = tuple(c_expression(argument, operands, values) for argument in arguments)
             return _apply(operation, parts)
     assert_never(expression)
+
+
+def operations_of(expression: Expression) -> Iterator[str]:
+    """Yield the operations that occur in an expression."""
+    match expression:
+        case Apply(operation, arguments):
+            yield operation
+            for argument in arguments:
+                yield from operations_of(argument)
+        case Convert(_, value):
+            yield from operations_of(value)
+        case _:
+            pass
 
 
 def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:

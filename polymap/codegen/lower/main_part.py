@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polymap.codegen.lower.buffers import Buffer, Layout, forms_of
 from polymap.codegen.lower.elements import has_values_at_start
+from polymap.codegen.lower.expressions import operations_of
 from polymap.codegen.lower.prelude import EXTREMES, FLOAT_EXTREMES, INCLUDES, MAIN, PRINT_COUNTS, RANDOM, TRANSFER
 from polymap.ir import Operator, PlaceRule, Workload
 
@@ -19,8 +20,9 @@ def has_floors(workload: Workload) -> bool:
 def includes(layout: Layout) -> str:
     """Return the headers that the program needs."""
     floats = any(kind.is_float for kind in layout.types.values())
-    is_c = layout.nest.workload.original is not None  # which may call any function
-    return INCLUDES + ("#include <math.h>\n" if floats or is_c else "")
+    called = {name for each in layout.nest.workload.statements for name in operations_of(each.expression)}
+    functions = any(name.isalnum() for name in called - {"neg", "max", "min"})
+    return INCLUDES + ("#include <math.h>\n" if floats or functions else "")
 
 
 def extremes(layout: Layout) -> str:

@@ -16,6 +16,7 @@ from polymap.codegen.lower.ast import (
     Function,
     If,
     Int,
+    Invoke,
     Name,
     Run,
 )
@@ -170,7 +171,9 @@ def _compute(step: Step) -> Block:
         body.append(_operand(step, index, access, values))
     operands = tuple(Name(f"a{index}") for index in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
-    body.append((Declare(f"const {step.registers.result}", "result", value),))
+    own = step.registers
+    value = value if own.result == own.value else Invoke(f"({own.result})", (value,))
+    body.append((Declare(f"const {own.result}", "result", value),))
     body.append(_result(step, values))
     flat = tuple(one for block in body for one in block)
     return wrap([*instance_layers(step.loops), _unit(step), *layers], flat)

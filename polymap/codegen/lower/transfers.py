@@ -24,6 +24,7 @@ from polymap.codegen.lower.ast import (
     For,
     If,
     Int,
+    Invoke,
     Name,
     Run,
     add,
@@ -191,6 +192,7 @@ def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, valu
     kind = layout.types[parent.place.tensor]
     again: Block = (Copy(copy, combine(kind, operator, copy, value)), Count(counter("reads", parent)))
     written = Count(counter("writes", parent))
+    value = Invoke(f"({kind.c_type})", (value,)) if kind.is_narrowed else value
     if parent.rule is PlaceRule.PLAIN:
         changed = Assign(partial, "=", CHANGED)
         is_plain = not layout.starts_at_zero(parent.place.tensor) and not _gives_sums(layout, parent)

@@ -10,13 +10,10 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from polymap.codegen.lower import SHORT_FLOATS
+from polymap.codegen.lower import SHORT_FLOATS, operations_of
 from polymap.ir import (
     Access,
     Affine,
-    Apply,
-    Convert,
-    Expression,
     Mistake,
     Tensor,
     Workload,
@@ -105,6 +102,11 @@ class ArrayForm:
         return _C_TYPES[self.kind]
 
     @property
+    def value_type(self) -> str:
+        """The C type of its elements' values."""
+        return "float" if self.kind == "bfloat16" else self.c_type
+
+    @property
     def elements(self) -> int:
         return math.prod(self.shape)
 
@@ -140,7 +142,7 @@ def program_forms(workload: Workload) -> tuple[tuple[ArrayForm, ...], tuple[Arra
     names = list(dict.fromkeys([*names, *_in_call_order(workload)]))
     lasting = [name for name in names if not workload.tensor(name).temporary]
     local = [name for name in names if name not in lasting]
-    called = {each for statement in workload.statements for each in _operations(statement.expression)}
+    called = {each for statement in workload.statements for each in operations_of(statement.expression)}
     kept = _forms(workload, lasting, LAYOUTS[0])
     if workload.original is not None:
         kept = tuple(_from_zero(form, workload.tensor(form.tensor)) for form in kept)
@@ -166,16 +168,6 @@ def _stays(name: str, called: set[str]) -> bool:
     if name.isupper() and not _NAME.fullmatch(name):
         return False  # it may be a macro
     return bool(_WORD.fullmatch(name)) and name not in {*_WORDS.split(), *_TAKEN, *called}
-
-
-def _operations(expression: Expression) -> tuple[str, ...]:
-    match expression:
-        case Apply(operation, arguments):
-            return (operation, *(each for part in arguments for each in _operations(part)))
-        case Convert(_, value):
-            return _operations(value)
-        case _:
-            return ()
 
 
 def _in_call_order(workload: Workload) -> list[str]:

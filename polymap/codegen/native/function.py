@@ -23,6 +23,7 @@ from polymap.codegen.lower import (
     Run,
     check_indices,
     check_memory,
+    check_sums,
     lines_of,
     order_of_sums,
 )
@@ -168,6 +169,7 @@ def native_function(
     not fit into memory or indices into 32 bits (PM601).
     """
     check_indices(workload)
+    check_sums(workload)
     arrays = array_forms(workload, layout)
     steps = tail_of(tail, workload, arrays)
     workload = flat or workload
@@ -183,9 +185,8 @@ def native_function(
         check_memory(_own_bytes(plan))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
-        return NativeFunction(
-            name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
-        )
+        weights = sums[-2].tensor if len(sums) > 1 else ""  # of values that read nothing there are none
+        return NativeFunction(name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=weights)
     body, ahead = _body(name, arrays, plan, threads), _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
     whole = head + _types(plan, body) + body

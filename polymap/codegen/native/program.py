@@ -33,6 +33,7 @@ from polymap.codegen.lower import (
     Frame,
     Function,
     Int,
+    Invoke,
     Layout,
     Local,
     Loop,
@@ -286,14 +287,15 @@ def _zeros(native: Native) -> Block:
 def _compute(native: Native, use: Use) -> Block:
     layout, statement = native.layout, use.statement
     layers, values = point_layers(native.frame, use, frozenset(loop.name for loop in use.loops), statement.dims)
-    kinds = registers(layout.nest.workload, layout.types, statement).operands
+    own = registers(layout.nest.workload, layout.types, statement)
     body: list[Block] = []
     for number, access in enumerate(statement.reads):
         axes = axis_values(layout, access, values, prefix=f"a{number}_x")
-        operand = Declare(f"const {kinds[number]}", f"a{number}", _element(native, access, f"a{number}_x"))
+        operand = Declare(f"const {own.operands[number]}", f"a{number}", _element(native, access, f"a{number}_x"))
         body.append((*axes, operand))
     operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
+    value = value if own.result == own.value else Invoke(f"({own.result})", (value,))
     body.append(_write(native, use, values, value))
     return wrap(layers, tuple(one for block in body for one in block))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Table
+
 from polymap.codegen.lower import (
     Assign,
     Binary,
@@ -22,16 +24,14 @@ from polymap.codegen.lower import (
     c_expression,
     minimum,
     multiply,
+    registers_of,
     total,
 )
 from polymap.codegen.native.arrays import ArrayForm
 from polymap.ir import (
     Access,
     Affine,
-    Apply,
     Architecture,
-    Convert,
-    Expression,
     FanoutKind,
     Mapping,
     Mistake,
@@ -168,9 +168,8 @@ def _instance(
     extents = workload.extents()
     target = forms[statement.target.tensor]
     body: list[Stmt] = []
-    for number, access in enumerate(statement.reads):
-        form = forms[access.tensor]
-        body.append(_operand(form, access, number, operand_type(statement, target.c_type, form), values, extents))
+    for number, (access, kind) in enumerate(zip(statement.reads, operand_types(statement, forms), strict=True)):
+        body.append(_operand(forms[access.tensor], access, number, kind, values, extents))
     operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
     body.append(_write(statement.operator, target.c_type, place, value))
@@ -196,29 +195,10 @@ def _operand(
     return Declare(f"const {kind}", f"a{number}", value)
 
 
-def operand_type(statement: Statement, sum_type: str, form: ArrayForm) -> str:
-    """Return the C type in which a value is read: its own where the statement says how values are converted, else that
-    of the sums if it is wider."""
-    own = "float" if form.kind == "bfloat16" else form.c_type
-    return sum_type if _is_wider(sum_type, own) and not _converts(statement.expression) else own
-
-
-def _converts(expression: Expression) -> bool:
-    match expression:
-        case Convert():
-            return True
-        case Apply(_, arguments):
-            return any(map(_converts, arguments))
-        case _:
-            return False
-
-
-def _is_wider(one: str, other: str) -> bool:
-    """Return whether values of the second type are converted to the first before they are computed with."""
-    if one in _FLOATS:
-        return other != "double"
-    digits = [int("".join(c for c in kind if c.isdigit()) or 0) for kind in (one, other)]
-    return other not in _FLOATS and digits[0] > digits[1]
+def operand_types(statement: Statement, forms: Table[str, ArrayForm]) -> tuple[str, ...]:
+    """Return the C types in which a statement's reads are computed with."""
+    accesses = (statement.target, *statement.reads)
+    return registers_of(statement, {each.tensor: forms[each.tensor].value_type for each in accesses}).operands
 
 
 def _position(form: ArrayForm, access: Access, values: dict[str, Expr]) -> Expr:

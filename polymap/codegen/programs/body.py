@@ -27,9 +27,8 @@ from polymap.codegen.lower import (
     c_expression,
     combine,
     element_types,
-    registers,
 )
-from polymap.codegen.native import ArrayForm, neutral_value, operand_type
+from polymap.codegen.native import ArrayForm, neutral_value, operand_types
 from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
@@ -73,7 +72,7 @@ def instance(
     vectorization. fma: products need not be rounded."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
-    kinds = _operand_types(workload, storage, statement)
+    kinds = operand_types(statement, storage.forms)
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
         body.append(Declare(f"const {kind}", f"a{number}", _read_value(storage, access, values)))
@@ -90,7 +89,7 @@ def instance(
         whole = combine(kind, statement.operator, place, value)
         if adds_integers(workload, statement):  # plainly, as compilers know dot products of integers
             plain = combine(replace(kind, wraps=False), statement.operator, place, value)
-            whole = Invoke(f"({kind.c_type})", (plain,))
+            whole = plain if kind.is_narrowed else Invoke(f"({kind.c_type})", (plain,))
         body.append(Copy(place, whole))
     body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))
@@ -105,14 +104,6 @@ def _extreme_of_comparison(storage: Storage, statement: Statement, place: Expr, 
     values = {"t": Name("before"), "v": Name("value")}
     chosen = Choice(Binary(symbol, values[left], values[right]), values[then], values[other])
     return (Declare(f"const {kind}", "before", place), Declare(f"const {kind}", "value", value), Copy(place, chosen))
-
-
-def _operand_types(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
-    """Return the C types of the values read."""
-    if workload.original is not None:
-        return registers(workload, element_types(workload), statement).operands
-    target = storage.forms[statement.target.tensor].c_type
-    return tuple(operand_type(statement, target, storage.forms[access.tensor]) for access in statement.reads)
 
 
 def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> ElementType:

@@ -49,6 +49,8 @@ with lazy(__name__):
         common as common,
         limits as limits,
         number_type as number_type,
+        promoted as promoted,
         type_of as type_of,
+        value_types as value_types,
     )
     from polymap.workload.c.values import FUNCTIONS as FUNCTIONS, LARGEST_INDEX as LARGEST_INDEX

@@ -6,9 +6,9 @@ of C99 (ISO/IEC 9899:1999).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from polymap.ir import Apply, Convert, Expression, Index, Number, Read
+from polymap.ir import Apply, Convert, Expression, Index, Number, Operator, Read, Statement
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -105,7 +105,7 @@ def constant(value: int, kind: str) -> Expression:
 def type_of(expression: Expression, reads: Sequence[str]) -> str:
     """Return the type of a value; reads: the element types of the statement's reads.
 
-    Both sides of an operation have one type: every conversion of C is a Convert.
+    In expressions of C programs both sides of an operation have one type: every conversion of C is a Convert.
     """
     match expression:
         case Read(number):
@@ -121,9 +121,55 @@ def type_of(expression: Expression, reads: Sequence[str]) -> str:
                 return "int32"
             if operation == "?:":
                 return type_of(arguments[1], reads)
-            if operation in ("+", "-", "*", "/", "%", "neg", "max", "min", "<<", ">>", "&", "|", "^"):
+            if operation in ("neg", "<<", ">>"):
                 return promoted(type_of(arguments[0], reads))
+            if operation in ("+", "-", "*", "/", "%", "max", "min", "&", "|", "^"):
+                return common(type_of(arguments[0], reads), type_of(arguments[1], reads))
             return function_type(operation)
+
+
+def value_types(statement: Statement, kinds: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """Return the types in which a statement's reads are computed with, and that of its value; kinds: tensor -> type.
+
+    Reads have their own types where the expression says how they are converted, as those of C programs do. Elsewhere,
+    as in an einsum of several types, they are converted to the target's type if that is wider, and so is what is stored
+    or compared.
+    """
+    own = tuple(kinds[access.tensor] for access in statement.reads)
+    target = kinds[statement.target.tensor]
+    if _converts(statement.expression) or _is_of_type(statement.expression, own, target):
+        return own, type_of(statement.expression, own)
+    wide = tuple(target if _is_wider(target, each) else each for each in own)
+    adds = statement.operator in (Operator.ADD, Operator.MULTIPLY)
+    return wide, type_of(statement.expression, wide) if adds else target
+
+
+def _converts(expression: Expression) -> bool:
+    match expression:
+        case Convert():
+            return True
+        case Apply(_, arguments):
+            return any(map(_converts, arguments))
+        case _:
+            return False
+
+
+def _is_of_type(expression: Expression, reads: Sequence[str], kind: str) -> bool:
+    """Return whether a value has this type, and so has whatever it is computed from, but for conditions and shifts."""
+    found = type_of(expression, reads)
+    match expression:
+        case Apply("?:", (_, *arguments)) | Apply("<<" | ">>", (*arguments, _)):
+            return all(_is_of_type(each, reads, kind) for each in arguments)
+        case Apply(operation, arguments):
+            return found == kind and (operation in _TRUTHS or all(_is_of_type(each, reads, kind) for each in arguments))
+        case _:
+            return kind in (found, promoted(found))
+
+
+def _is_wider(one: str, other: str) -> bool:
+    if one in FLOATS:
+        return other != "float64"
+    return other not in FLOATS and bits_of(one) > bits_of(other)
 
 
 def number_type(text: str) -> str:

@@ -129,3 +129,13 @@ def test_a_requantised_tail_and_sums_that_begin_with_values() -> None:
     narrow = pm.compile(product_of(("uint8", "int8"), 5, 40, 12), "cpu_avx512", tail=tail)
     expected = np.clip(np.rint(np.maximum(a @ b, 0) / 256), 0, 255)
     np.testing.assert_array_equal(narrow(*given), expected)
+
+
+@pytest.mark.parametrize("limit_s", [0.001, 10])
+def test_a_limit_that_leaves_no_mapping_leaves_the_value(limit_s: float) -> None:
+    workload = pm.einsum(
+        "O[m,n] += B[n,k,b]*A[m,k,b]", m=31, k=32, b=23, n=63, types={"A": "int8", "B": "int8", "O": "int32"}
+    )
+    b, a = drawn("int8", (63, 32, 23)).astype(np.int8), drawn("int8", (31, 32, 23), 1).astype(np.int8)
+    found = pm.compile(workload, "cpu_avx512", time_limit_s=limit_s)(b, a)
+    np.testing.assert_array_equal(found, np.einsum("nkb,mkb->mn", b, a, dtype=np.int32))
