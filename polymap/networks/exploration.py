@@ -366,7 +366,7 @@ def _told(answer: Document) -> SearchResult:
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:
-    """Return workload and machine as documents; None where the workload has none (programs of several einsums)."""
+    """Return workload and machine as documents; None where the workload has none."""
     from polymap.arch import arch_to_document
     from polymap.workload import workload_to_document
 

@@ -51,4 +51,8 @@ with lazy(__name__):
         number_type as number_type,
         type_of as type_of,
     )
-    from polymap.workload.c.values import FUNCTIONS as FUNCTIONS, LARGEST_INDEX as LARGEST_INDEX
+    from polymap.workload.c.values import (
+        FUNCTIONS as FUNCTIONS,
+        LARGEST_INDEX as LARGEST_INDEX,
+        arguments_of as arguments_of,
+    )
