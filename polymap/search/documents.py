@@ -157,9 +157,9 @@ def violation_document(violation: Violation) -> dict[str, object]:
 
 
 def evaluation_document(cost: Cost) -> dict[str, object]:
-    """Return the output of `polymap evaluate`: the cost and its question."""
+    """Return the output of `polymap evaluate`: the cost, its question and the mapping."""
     head = head_document("cost", cost.workload, cost.arch)
-    return head | {"units": COST_UNITS} | cost_document(cost)
+    return head | {"units": COST_UNITS} | cost_document(cost) | {"mapping": mapping_document(cost.mapping)}
 
 
 def cost_document(cost: Cost) -> dict[str, object]:

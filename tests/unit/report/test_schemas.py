@@ -43,7 +43,13 @@ def test_built_in_workloads_are_valid() -> None:
         validator("workload").validate(pm.io.workload_to_document(pm.io.builtin_workload(name)))
 
 
+COPY = {"dims": ["m"], "target": "C[m]", "operator": "=", "reads": ["A[m]"]}
 WORKLOADS: list[tuple[dict[str, Any], bool]] = [
+    ({"statements": [COPY], "sizes": {"m": 3}}, True),
+    ({"statements": [COPY], "sizes": {"m": 3}, "einsum": "C[m] += A[m]"}, False),
+    ({"statements": [COPY | {"value": ["neg", 0]}, COPY | {"name": "last"}], "sizes": {"m": 3}}, True),
+    ({"statements": [], "sizes": {"m": 3}}, False),
+    ({"statements": [{"dims": ["m"]}], "sizes": {"m": 3}}, False),
     ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}}, True),
     ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}, "bits": 16, "types": {"A": "int8"}}, False),
     ({"einsum": "C[m] += A[m]", "sizes": {"m": 3.5}}, False),
