@@ -377,6 +377,6 @@ def test_transforms_name_the_argument_of_another_kind(transform: Callable[..., o
     needed = [each.name for each in inspect.signature(transform).parameters.values() if each.default is each.empty]
     for wrong in needed:
         for value in ("x", 3, None, {"a": 1}, [3]):
-            given: dict[str, object] = dict.fromkeys(needed, "i") | {needed[0]: SCHEDULE} | {wrong: value}
+            given: dict[str, object] = {**dict.fromkeys(needed, "i"), needed[0]: SCHEDULE, wrong: value}
             with suppress(pm.PolymapError):
                 transform(**given)

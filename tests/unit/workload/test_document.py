@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from polymap.workload.einsums import einsum
 from polymap.workload.joining import Link, join_nests
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_names, builtin_workload
+from tests.programs import random_chain, with_temporaries
 
 # The example of the interface.
 GEMM = {
@@ -112,6 +114,12 @@ def test_documents_of_programs_are_read_back(workload: Workload) -> None:
                     field,
                     wrong,
                 )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_documents_of_random_programs_are_read_back(seed: int) -> None:
+    workload = with_temporaries(random.Random(seed), random_chain(random.Random(seed)))
+    assert workload_from_document(json.loads(json.dumps(workload_to_document(workload)))) == workload
 
 
 def test_a_statement_multiplies_what_it_reads_and_follows_those_before_it() -> None:
