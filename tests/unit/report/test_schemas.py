@@ -124,6 +124,13 @@ def test_answers_are_valid(objective: str, tiles: str, tmp_path: Path, capsys: p
     assert answer["workload"]["sizes"]["p"] == 4
 
 
+def test_the_answer_about_a_program_is_valid(tmp_path: Path) -> None:
+    relu = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=4, k=2, temporary=["T"])
+    nodes = [{"level": "DRAM", "read_pj": 9}, {"level": "L1", "capacity_bits": 64}, {"compute": "MAC"}]
+    pm.explore(relu, {"nodes": nodes}, tiles="divide", work_limit=20).save(tmp_path / "run.json")
+    validator("result").validate(json.loads((tmp_path / "run.json").read_text()))
+
+
 def test_answers_without_a_mapping_and_with_constraints_are_valid(tmp_path: Path) -> None:
     layer, arch = pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3")
     for table in ({"limits": {"latency": 1}}, {"innermost": ["k"], "fanouts": {"X": {"forbid": ["m"]}}}):
