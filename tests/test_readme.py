@@ -124,6 +124,7 @@ def test_documents_that_modules_name_exist() -> None:
 
 def test_the_files_of_the_documents_are_read() -> None:
     text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
-    workload, mapping = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    workload, program, mapping = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
     layer = pm.io.workload_from_document(workload)
+    assert pm.io.workload_to_document(pm.io.workload_from_document(program))["temporary"] == ["T"]
     assert pm.evaluate(layer, pm.load_arch("flat3"), pm.io.mapping_from_document(mapping)).legal

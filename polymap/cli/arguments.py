@@ -481,7 +481,9 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
     """Return WORKLOAD and the sizes that follow it or stand in --size."""
     unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
     if not words and not unknown_option and name != "verify":
-        reader.mistakes.append(Mistake("PM553", f"{name} needs a WORKLOAD", "`polymap list` shows what is built in."))
+        word = _COMMANDS[name].words.split()[0]
+        hint = "`polymap list` shows what is built in." if word == "WORKLOAD" else f"`polymap {name} --help` says more."
+        reader.mistakes.append(Mistake("PM553", f"{name} needs a {word}", hint))
     needed = {
         "explore": ("--arch",),
         "evaluate": ("--arch", "--mapping"),

@@ -49,7 +49,7 @@ from math import ceil, lcm, log, prod
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.closed_form import WorkloadModel, workload_model
 from polymap.costmodel.tuning import TUNING
-from polymap.ir import Architecture, Mapping, Tabled, Workload
+from polymap.ir import Architecture, Brief, Mapping, Tabled, Workload
 
 _EXPONENTS = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
 _SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24, 32, 64, 256))  # X / Z
@@ -64,8 +64,8 @@ class Proven(StrEnum):
     NOTHING = "not proven"
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+@dataclass(frozen=True, slots=True, repr=False)
+class CurvePoint(Brief):
     """One size of the buffer.
 
     schedule_bits: a lower bound for all schedules (module docstring). bound_bits: a lower bound for all loop trees,

@@ -19,6 +19,7 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.inputs import answers_in_words, expected_kind, expected_text
 from polymap.ir import (
     Architecture,
+    Brief,
     Mapping,
     MappingError,
     MappingNode,
@@ -35,16 +36,16 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import check_mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+@dataclass(frozen=True, slots=True, repr=False)
+class Family(Brief):
     """A named set of mappings, such as all that keep a weight until its last use."""
 
     name: str
     members: tuple[Mapping, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+@dataclass(frozen=True, slots=True, repr=False)
+class Stretch(Brief):
     """The buffer sizes from `capacity_bits` up to the next stretch, and the least bits that each family moves there.
 
     None: no member fits.
@@ -55,8 +56,8 @@ class Stretch:
     other_bits: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Crossover:
+@dataclass(frozen=True, slots=True, repr=False)
+class Crossover(Brief):
     """A comparison of two families over the size of a buffer.
 
     capacity_bits: the least size from which on `one` always moves less than `other`; None where there is none. before,

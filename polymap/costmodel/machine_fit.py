@@ -20,7 +20,7 @@ from polymap.costmodel.step_counts import StepCounts, counted_in_steps
 from polymap.costmodel.step_latency import latency_of_steps
 from polymap.costmodel.tuning import TUNING
 from polymap.inputs import answers_in_words, as_fraction, expected_list, is_list, shown
-from polymap.ir import Architecture, Fanout, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
+from polymap.ir import Architecture, Brief, Fanout, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, arch_of, mapping_of, workload_of
 from polymap.schedules import check_mapping
 
@@ -38,8 +38,8 @@ _FITTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class MeasuredRun(Brief):
     """Cycles that a mapping took. arch: the machine that it ran on, with the constants to begin with, where that is
     another one than `fit_machine` is asked about (arrays of several sizes)."""
 
@@ -60,7 +60,7 @@ class LeftOut:
     rank: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MachineFit(Shown):
     """Constants fitted to measured cycles. arch: the machine with these; factors: (constant, by what its own value was
     multiplied); archs: the machine of each run, likewise; error: the median of |predicted / measured - 1|; left_out:
@@ -74,7 +74,8 @@ class MachineFit(Shown):
 
     def __str__(self) -> str:
         lines = [f"{name}: times {factor:.4g}" for name, factor in self.factors]
-        lines.append(f"median error {100 * self.error:.1f} %, of workloads left out {100 * self.left_out_error:.1f} %")
+        left_out = f", of workloads left out {100 * self.left_out_error:.1f} %" if self.left_out else ""
+        lines.append(f"median error {100 * self.error:.1f} %{left_out}")
         for each in self.left_out:
             rank = "" if each.rank is None else f", rank correlation {each.rank:.3f}"
             lines.append(f"  {each.workload}: {each.runs} runs, median error {100 * each.error:.1f} %{rank}")
@@ -82,8 +83,8 @@ class MachineFit(Shown):
 
     @property
     def left_out_error(self) -> float:
-        """The median over workloads of their errors while left out."""
-        return median(each.error for each in self.left_out)
+        """The median over workloads of their errors while left out; `error` where there is one workload."""
+        return median([each.error for each in self.left_out] or [self.error])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from polymap.formatting import listing, plural
-from polymap.ir import Mistake, OptionError, closest, did_you_mean
+from polymap.ir import Mistake, OptionError, PolymapError, closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, ParamSpec, TypeVar
 
     Given = ParamSpec("Given")
@@ -17,20 +17,31 @@ if TYPE_CHECKING:
 
 
 def answers_in_words(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Let a function raise OptionError (PM123) for arguments that are unknown, missing, given twice or too many, each
-    named with what would be right, in place of Python's TypeError."""
+    """Let a function raise OptionError for arguments that are unknown, missing, given twice or too many (PM123), or of
+    a kind that it fails on (PM120), each named with what would be right, in place of Python's own errors."""
 
     @wraps(function)
     def call(*args: Given.args, **words: Given.kwargs) -> Returned:
         try:
             return function(*args, **words)
-        except TypeError:
-            mistakes = _mistakes(function, args, words)
+        except PolymapError:
+            raise
+        except (TypeError, AttributeError, ValueError, KeyError):
+            mistakes = _mistakes(function, args, words) or list(_wrong_kinds(function, args, words))
             if not mistakes:
                 raise
         raise OptionError(mistakes)
 
     return call
+
+
+_KINDS = {
+    "str": "a text",
+    "int": "an integer",
+    "bool": "True or False",
+    "NoneType": "None",
+    "Mapping": "a table",
+} | dict.fromkeys(("Sequence", "Iterable", "list", "tuple"), "a list")
 
 
 def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: Mapping[str, Any]) -> list[Mistake]:
@@ -62,3 +73,32 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
             found.append(Mistake("PM123", f"{name} lacks the argument{'s'[: len(lacks) > 1]} {these}", cure))
         return found or [Mistake("PM123", f"{name}: {error}", cure)]
     return []
+
+
+def _wrong_kinds(
+    function: Callable[..., object], args: tuple[object, ...], words: Mapping[str, Any]
+) -> Iterator[Mistake]:
+    """Yield what is wrong with arguments that are no instances of the classes that they are annotated with."""
+    import inspect
+
+    from polymap.inputs.reading import shown
+
+    signature = inspect.signature(function)
+    for name, value in signature.bind(*args, **words).arguments.items():
+        parameter = signature.parameters[name]
+        known: dict[str, object] = getattr(function, "__globals__", {})
+        kinds = [_class_of(part.strip(), known) for part in str(parameter.annotation).split("|")]
+        classes = tuple(kind for kind in kinds if kind is not None)
+        is_one = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        is_text = isinstance(value, str) and str not in classes  # a sequence, too
+        if is_one and len(classes) == len(kinds) and (is_text or not isinstance(value, classes)):
+            told = [_KINDS.get(each.__name__, f"a value of type {each.__name__}") for each in classes]
+            yield Mistake("PM120", f"{name} is {shown(value)}", f"Expected {listing(told, 'or')}.")
+
+
+def _class_of(annotation: str, known: Mapping[str, object]) -> type | None:
+    """Return the class that an annotation names, None for other annotations."""
+    name = annotation.partition("[")[0]
+    plain = {"str": str, "int": int, "bool": bool, "None": type(None)}
+    found = plain.get(name, known.get(name))
+    return found if isinstance(found, type) else None

@@ -32,6 +32,7 @@ from polymap.ir import (
     Workload,
 )
 
+_SEVERAL = ("front", "layers", "members", "points")  # fields of answers with many mappings
 _FIELDS = {
     "store": ("store", "tensors"),
     "for": ("for", "tile"),
@@ -48,11 +49,12 @@ def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
     A table with the field `mapping` (what explore prints) is read as the mapping in it.
     Raises MappingError with every mistake: no nodes, unknown and missing fields, invalid names and tiles.
     """
-    if is_table(document) and "nodes" not in document:
+    if is_table(document) and ("nodes" not in document or "schema" in document):
         if "mapping" in document:
             return _from_answer(document["mapping"], where)
-        if "front" in document:
-            what = f"{where} holds a front of mappings"
+        several = next((name for name in _SEVERAL if name in document), None)
+        if several is not None:
+            what = f"{where} holds {'a front of' if several == 'front' else 'several'} mappings, in '{several}'"
             raise MappingError(Mistake("PM451", what, "Save the `mapping` of the entry that you want as its own file."))
     mistakes: list[Mistake] = []
     fields = Fields.of(document, where, mistakes, known=("nodes",), required=("nodes",))

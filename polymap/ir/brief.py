@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from polymap.ir.display import Shown
 
+_MOST = 8  # items of a tuple
+
 
 class Brief:
     """Base of such records, which are dataclasses with `repr=False`."""
@@ -27,4 +29,8 @@ def _brief(value: object) -> str:
         return f"<{getattr(value, 'name', type(value).__name__)}>"
     if isinstance(value, Enum):
         return repr(value.value)
+    if isinstance(value, tuple):
+        items = cast("tuple[object, ...]", value)
+        more = f", ... of {len(items)}" if len(items) > _MOST else ""
+        return f"({', '.join(map(_brief, items[:_MOST]))}{more})"
     return str(value) if isinstance(value, Fraction) else repr(value)

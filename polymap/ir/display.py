@@ -64,11 +64,13 @@ def load_reports() -> None:
 
 
 def text_of(value: object) -> str:
-    """Return the text of a value: its registered rendering, else its `repr`."""
+    """Return the text of a value: its registered rendering, else its own `__str__`, else its `repr`."""
     _REGISTRY.ready()
     render = _REGISTRY.texts.get(type(value).__name__)
     if render is not None:
         return render(value)
+    if type(value).__str__ is not Shown.__str__:
+        return str(value)
     return object.__repr__(value) if type(value).__repr__ is Shown.__repr__ else repr(value)
 
 

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from polymap.arch import arch_from_document
+from polymap.costmodel import Cost
 from polymap.inputs import answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks.comparison import Comparison, Member
-from polymap.networks.read_back import network_answer_from_document, reading, sweep_from_document
+from polymap.networks.read_back import (
+    curve_from_document,
+    network_answer_from_document,
+    reading,
+    sensitivity_from_document,
+    sweep_from_document,
+)
 from polymap.search import mapping_with_cost, parsed_number, plain_numbers, result_from_document
 from polymap.workload import workload_from_document
 
@@ -18,9 +25,10 @@ from polymap.workload import workload_from_document
 @answers_in_words
 def load_result(path: str | Path) -> Any:
     """Return the answer that its `save(path)` or a command's `--json` wrote: a SearchResult (`explore`), NetworkAnswer
-    (`explore` of a network), SweepTable (`sweep`) or Comparison (`compare`); it equals the original.
+    (`explore` of a network), SweepTable (`sweep`), Comparison (`compare`), Cost (`evaluate`), Sensitivity or
+    BufferCurve; it equals the original.
 
-    It has no history, cannot be resumed and has no certificate; the rows of a sweep have no mappings. Raises
+    It has no history, cannot be resumed and has no certificate. Raises
     InputError, with every mistake, for a file that is no such answer, has another format version, or contradicts
     itself.
     """
@@ -37,6 +45,14 @@ def load_result(path: str | Path) -> Any:
         what = f"{where} has the schema {shown(schema)}"
         raise InputError(Mistake("PM612", what, f"Answers of these schemas are read here: {', '.join(_READERS)}."))
     return read(document, where)
+
+
+def _cost(document: Table[str, Any], where: str) -> Cost:
+    with reading(where):
+        workload = workload_from_document(document["workload"])
+        arch = arch_from_document(document["arch"], "arch")
+        figures = {name: value for name, value in document.items() if name not in _COST_HEAD}
+        return mapping_with_cost(workload, arch, (document["mapping"], figures), where)[1]
 
 
 def _comparison(document: Table[str, Any], where: str) -> Comparison:
@@ -57,9 +73,13 @@ def _comparison(document: Table[str, Any], where: str) -> Comparison:
         return Comparison(*head, plain_numbers(document.get("options")))
 
 
+_COST_HEAD = ("schema", "version", "workload", "arch", "units", "mapping")
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "polymap.result/1": result_from_document,
     "polymap.network/1": network_answer_from_document,
     "polymap.sweep/1": sweep_from_document,
     "polymap.comparison/1": _comparison,
+    "polymap.cost/1": _cost,
+    "polymap.sensitivity/1": sensitivity_from_document,
+    "polymap.curve/1": curve_from_document,
 }

@@ -14,6 +14,7 @@ from polymap.explore import search
 from polymap.inputs import answers_in_words, expected_list, expected_text
 from polymap.ir import (
     Architecture,
+    Brief,
     BudgetError,
     Mapping,
     MaybeNone,
@@ -88,8 +89,8 @@ def dataflow(name: str) -> dict[str, object]:
     return {"dataflow": full}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+@dataclass(frozen=True, slots=True, repr=False)
+class Member(Brief):
     """The best known mapping of a family. value, bound: of the objective; no member of the family beats the bound.
 
     status: "OPTIMAL" where the two meet, "FEASIBLE", "INFEASIBLE" where the family has no member, or "TIMEOUT" where

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from polymap.arch import arch_to_document
 from polymap.inputs import is_table
 from polymap.networks.columns import Provenance
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network, NetworkLayer
 from polymap.networks.sweeps import SweepTable
-from polymap.search import head_document, number, result_document
+from polymap.search import head_document, mapping_document, number, result_document
 from polymap.workload import workload_to_document
 
 
@@ -96,11 +97,21 @@ def sweep_rows(found: SweepTable) -> list[dict[str, object]]:
 
 
 def sweep_document(found: SweepTable) -> dict[str, object]:
-    """Return rows and front of a sweep as JSON."""
+    """Return rows and front of a sweep as JSON; a row has the numbers of its layer, machine and mapping."""
+    layers, machines, mappings = (
+        list(dict.fromkeys(each for row in found.rows if (each := getattr(row, name)) is not None))
+        for name in ("layer", "arch", "mapping")
+    )
+    numbers = [{each: number for number, each in enumerate(known)} for known in (layers, machines, mappings)]
     rows = [
         {"workload": each.workload, "machine": each.machine, "objective": each.objective, "status": each.status}
         | {"value": number(each.value), "bound": number(each.bound), "seconds": each.seconds}
         | {"multiplicity": each.multiplicity, "on_chip_bits": number(each.on_chip_bits), "how": each.how}
+        | {
+            "numbers": [
+                known.get(one) for known, one in zip(numbers, (each.layer, each.arch, each.mapping), strict=True)
+            ]
+        }
         for each in found.rows
     ]
     front = [
@@ -118,6 +129,9 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
     ]
     document: dict[str, object] = {"objective": objective, "complete": not missing, "incomplete": missing}
     document |= {"asked": found.asked, "counts": counts, "rows": rows, "front": front}
+    document |= {"layers": [workload_to_document(each) for each in layers]}
+    document |= {"machines": [arch_to_document(each) for each in machines]}
+    document |= {"mappings": [mapping_document(each) for each in mappings]}
     return head_document("sweep") | document
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from polymap.explore import explore, search
+from polymap.formatting import plural
 from polymap.inputs import (
     answers_in_words,
     as_integer,
@@ -22,7 +23,7 @@ from polymap.inputs import (
     parse_json,
     shown,
 )
-from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, WorkloadError, did_you_mean
+from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, Shown, WorkloadError, did_you_mean
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
 from polymap.networks.groups import Group, Plan, plan_of
@@ -60,14 +61,19 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class LayerAnswer:
+@dataclass(frozen=True, slots=True, repr=False)
+class LayerAnswer(Shown):
     """The answer about one distinct layer. exact, exact_bound: of one node, in the unit of the objective."""
 
     layer: NetworkLayer
     result: SearchResult
     exact: Fraction | MaybeNone
     exact_bound: Fraction
+
+    @property
+    def title(self) -> str:
+        """The layer's name and how many nodes compute it."""
+        return f"{self.layer.name} ({plural(self.layer.multiplicity, 'node')})"
 
     @property
     def total(self) -> Fraction | MaybeNone:
@@ -366,7 +372,7 @@ def _told(answer: Document) -> SearchResult:
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:
-    """Return workload and machine as documents; None where the workload has none (programs of several einsums)."""
+    """Return workload and machine as documents; None where the workload has none."""
     from polymap.arch import arch_to_document
     from polymap.workload import workload_to_document
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from polymap.formatting import listing, size
+from polymap.formatting import listing, plural, size
 from polymap.inputs import shown
 from polymap.ir import (
     Architecture,
@@ -16,6 +16,7 @@ from polymap.ir import (
     MaybeNone,
     Mistake,
     OptionError,
+    Shown,
     Spatial,
     Storage,
     Temporal,
@@ -59,8 +60,8 @@ class Passing:
         return f"{who}: {self.tensor} stays in {self.level} {whole}: {size(self.tile_bits)}{also}"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupAnswer:
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupAnswer(Shown):
     """The answer about neighbouring nodes as one program, beside that about each alone.
 
     groups: all equal ones, each by the names of its nests; `result` is about the first. exact, exact_bound: of one of
@@ -73,6 +74,11 @@ class GroupAnswer:
     exact_bound: Fraction
     apart: Fraction | MaybeNone
     apart_bound: Fraction
+
+    @property
+    def title(self) -> str:
+        """The nests of the first group, and how many groups are equal."""
+        return f"{' + '.join(self.groups[0])} ({plural(self.times, 'group')})"
 
     @property
     def times(self) -> int:

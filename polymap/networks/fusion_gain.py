@@ -13,6 +13,7 @@ from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
     Branch,
+    Brief,
     Mapping,
     MappingNode,
     Mistake,
@@ -45,8 +46,8 @@ class MovedElements:
         return self.unfused - self.fused
 
 
-@dataclass(frozen=True, slots=True)
-class UnfusedPart:
+@dataclass(frozen=True, slots=True, repr=False)
+class UnfusedPart(Brief):
     """A tree of the whole program, or of one nest that runs as a program of its own: what it uses of the nests before
     is in the outermost level, and what a later nest uses is written back there."""
 

@@ -9,7 +9,7 @@ from itertools import product
 
 from polymap.explore import search
 from polymap.inputs import answers_in_words, as_integer, is_table, shown
-from polymap.ir import Architecture, Mistake, OptionError, Shown, Workload, is_box
+from polymap.ir import Architecture, Brief, Mistake, OptionError, Shown, Workload, is_box
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import SearchResult
 from polymap.search.problem import Goal, parse_objective
@@ -18,8 +18,8 @@ from polymap.workload import workload_from_document, workload_to_document
 _ADD_UP = Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC
 
 
-@dataclass(frozen=True, slots=True)
-class PaddingChoice:
+@dataclass(frozen=True, slots=True, repr=False)
+class PaddingChoice(Brief):
     """One way to meet the widths. runs: (workload, widths, answer) of each loop nest, one after the other; a nest that
     goes on with a sum reads what is there. value: of the best mappings of all (None: of none); bound: what no mappings
     of these nests beat; instances: those of padding included."""

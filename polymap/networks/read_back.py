@@ -1,4 +1,4 @@
-"""Reads the documents of networks and sweeps that their `save` and `--json` write."""
+"""Reads the documents of networks, sweeps, resource prices and buffer curves that their `save` and `--json` write."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from fractions import Fraction
 from typing import Any
 
 from polymap.arch import arch_from_document
-from polymap.inputs import is_list
+from polymap.costmodel import BufferCurve, CurvePoint
+from polymap.inputs import is_list, mapping_from_document
 from polymap.ir import InputError, Mistake, PolymapError
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer, group_answer, layer_answer
 from polymap.networks.fusion import GroupAnswer, Passing
 from polymap.networks.groups import plan_of
 from polymap.networks.model import Feed, Network, NetworkLayer, Unmapped, View
+from polymap.networks.resource_prices import NextChange, OtherAmount, ResourcePrice, Sensitivity
 from polymap.networks.sweeps import SweepRow, SweepTable
+from polymap.schedules import check_mapping
 from polymap.search import parsed_number, result_from_document
 from polymap.search.problem import parse_single
 from polymap.workload import workload_from_document
@@ -100,12 +103,16 @@ def _passing(document: Document) -> Passing:
 
 
 def sweep_from_document(document: Document, where: str) -> SweepTable:
-    """Return the rows of a sweep. The file holds no mappings: its rows have none, and no workload or machine but by
-    name."""
+    """Return the rows of a sweep."""
     with reading(where):
         objective = document["objective"]
         objectives = tuple(map(str, objective)) if is_list(objective) else (str(objective),)
-        rows = tuple(_sweep_row(each) for each in document["rows"])
+        known = (
+            [workload_from_document(each) for each in document["layers"]],
+            [arch_from_document(each, f"{where}: machines[{n}]") for n, each in enumerate(document["machines"])],
+            [mapping_from_document(each, f"{where}: mappings[{n}]") for n, each in enumerate(document["mappings"])],
+        )
+        rows = tuple(_sweep_row(each, known) for each in document["rows"])
         incomplete = tuple(
             Network(
                 str(each["network"]),
@@ -122,8 +129,15 @@ def _layer(document: Document) -> NetworkLayer:
     return NetworkLayer(str(document["name"]), workload, many, str(document["operator"]), bool(document["product"]))
 
 
-def _sweep_row(row: Document) -> SweepRow:
-    on_chip = row["on_chip_bits"]
+def _sweep_row(row: Document, known: tuple[Sequence[Any], ...]) -> SweepRow:
+    """Return a row. known: layers, machines and mappings by number. Its mapping must be one of its layer there."""
+    on_chip = parsed_number(row["on_chip_bits"])
+    found: list[Any] = [
+        None if number is None else items[number] for items, number in zip(known, row["numbers"], strict=True)
+    ]
+    layer, arch, mapping = found
+    if mapping is not None:
+        check_mapping(layer, arch, mapping)
     return SweepRow(
         str(row["workload"]),
         row["machine"],
@@ -135,7 +149,76 @@ def _sweep_row(row: Document) -> SweepRow:
         str(row["objective"]),
         int(row["multiplicity"]),
         str(row["how"]),
+        mapping,
+        layer,
+        arch,
     )
+
+
+def sensitivity_from_document(document: Document, where: str) -> Sensitivity:
+    """Return what resources are worth."""
+    with reading(where):
+        return Sensitivity(
+            workload_from_document(document["workload"]),
+            arch_from_document(document["arch"], "arch"),
+            str(document["objective"]),
+            str(document["tiles"]),
+            str(document["status"]),
+            _fraction(document["value"]),
+            tuple(_price(each) for each in document["prices"]),
+            int(document["searches"]),
+            float(document["seconds"]),
+        )
+
+
+def _price(row: Document) -> ResourcePrice:
+    change = row["next_change"]
+    sensed = row["sensitivity"]
+    return ResourcePrice(
+        str(row["resource"]),
+        _fraction(row["amount"]),
+        _other_amount(row["raised"]),
+        None if row["lowered"] is None else _other_amount(row["lowered"]),
+        None if row["binds"] is None else bool(row["binds"]),
+        _fraction(row["price"]),
+        None if sensed is None else float(sensed),
+        None if change is None else _change(change),
+    )
+
+
+def _other_amount(row: Document) -> OtherAmount:
+    amount, value, bound = (_fraction(row[name]) for name in ("amount", "value", "bound"))
+    return OtherAmount(amount, value, bound, str(row["status"]), str(row["how"]))
+
+
+def _change(row: Document) -> NextChange:
+    bits = (parsed_number(row[name]) for name in ("none_to_bits", "from_bits"))
+    none, some = (None if each is None else int(each) for each in bits)
+    return NextChange(none, some, _fraction(row["value"]), is_exact=bool(row["is_exact"]))
+
+
+def curve_from_document(document: Document, where: str) -> BufferCurve:
+    """Return a buffer curve."""
+    with reading(where):
+        compulsory = parsed_number(document["compulsory_bits"])
+        return BufferCurve(
+            workload_from_document(document["workload"]),
+            arch_from_document(document["arch"], "arch"),
+            str(document["level"]),
+            str(document["traffic_level"]),
+            str(document["tiles"]),
+            None if compulsory is None else int(compulsory),
+            tuple(_curve_point(each) for each in document["points"]),
+            tuple(_curve_point(each) for each in document.get("unfused", ())),
+        )
+
+
+def _curve_point(row: Document) -> CurvePoint:
+    names = ("capacity_bits", "schedule_bits", "bound_bits", "best_bits")
+    capacity, schedule, bound, best = (parsed_number(row[name]) for name in names)
+    mapping = None if row["mapping"] is None else mapping_from_document(row["mapping"])
+    found = None if best is None else int(best)
+    return CurvePoint(int(capacity or 0), int(schedule or 0), int(bound or 0), found, mapping, str(row["status"]))
 
 
 def _fraction(value: object) -> Any:

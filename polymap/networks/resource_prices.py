@@ -13,6 +13,7 @@ from polymap.explore import search
 from polymap.inputs import answers_in_words, as_fraction, is_table, shown
 from polymap.ir import (
     Architecture,
+    Brief,
     ComputeUnit,
     Fanout,
     MaybeNone,
@@ -33,8 +34,8 @@ _BANDWIDTHS = ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "wri
 _PROVEN = ("OPTIMAL", "INFEASIBLE")
 
 
-@dataclass(frozen=True, slots=True)
-class OtherAmount:
+@dataclass(frozen=True, slots=True, repr=False)
+class OtherAmount(Brief):
     """The optimum with another amount of one resource, everything else as it is.
 
     value: of the objective, None without a mapping; bound: what no mapping there beats. status: "OPTIMAL", "FEASIBLE",
@@ -54,8 +55,8 @@ class OtherAmount:
         return {"INFEASIBLE": "nothing fits", "DISMISSED": "not asked"}.get(self.status, "none known")
 
 
-@dataclass(frozen=True, slots=True)
-class NextChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class NextChange(Brief):
     """How far a buffer has to grow before the optimum improves. none_to_bits: up to this capacity, growth is proven to
     gain nothing (None: at any capacity). from_bits: a capacity at which the optimum is known to be better, and its best
     known value; None where none is known. The change is exact where no tile size lies between the two (`is_exact`)."""
@@ -66,8 +67,8 @@ class NextChange:
     is_exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePrice:
+@dataclass(frozen=True, slots=True, repr=False)
+class ResourcePrice(Brief):
     """What one resource is worth. resource: "GLB.capacity_bits", "DRAM.bandwidth_bits_per_cycle", "X.size",
     "MAC.per_cycle". amount: what the machine has, in bits, bits per cycle, siblings, instances per cycle.
 

@@ -53,6 +53,8 @@ class CountFormula:
     def __str__(self) -> str:
         return "; ".join(_part_text(condition, polynomial) for condition, polynomial in self.parts) or "0"
 
+    __repr__ = __str__
+
 
 def condition_text(condition: isl.Set) -> str:
     """Return the constraints of a set of parameters; "" where there are none."""

@@ -44,7 +44,7 @@ def explain(
     runner_up: tuple[Mapping, Cost] | None = None,
 ) -> str:
     """Return sentences on a mapping: its dataflow, the traffic of each tensor at each level and the loops that cause
-    it, the compulsory traffic, the breakdown of energy and latency, and why the runner-up is worse.
+    it, the compulsory traffic, the breakdown of energy and latency, and how another mapping differs.
     """
     workload, arch = question_of(workload, arch)
     mapping, cost = mapping_of(mapping), expected_kind(cost, Cost, "the cost")
@@ -59,7 +59,7 @@ def explain(
     if runner_up is not None:
         if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
             hint = "Expected (mapping, cost), such as an item of `result.top(2)`."
-            raise OptionError(Mistake("PM120", f"the runner-up is {shown(runner_up)}", hint))
+            raise OptionError(Mistake("PM120", f"the other mapping is {shown(runner_up)}", hint))
         paragraphs.append(compare(workload, arch, (mapping, cost), runner_up))
     return "\n".join(_wrapped(paragraph) for paragraph in paragraphs if paragraph)
 
@@ -77,7 +77,7 @@ def compare(
     first, second = best[1], other[1]
     pj = f"{energy(second.energy_pj)} ({_change(second.energy_pj, first.energy_pj)})"
     cycles = f"{exact(second.latency_cycles)} cycles ({_change(second.latency_cycles, first.latency_cycles)})"
-    text = f"The runner-up takes {pj} and {cycles}."
+    text = f"The other mapping takes {pj} and {cycles}."
     before = {(bar.level, name): value for bar in traffic_figure(workload, arch, first).bars for name, value in bar.pj}
     after = {(bar.level, name): value for bar in traffic_figure(workload, arch, second).bars for name, value in bar.pj}
     keys = sorted(dict.fromkeys((*before, *after)), key=lambda key: -abs(after.get(key, 0.0) - before.get(key, 0.0)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from polymap.costmodel import bare_text, mapping_text
 from polymap.costmodel.tables import CostArrays
 from polymap.formatting import energy, exact, listing, percent, plural, size, table, times
+from polymap.ir import Fanout
 from polymap.mapping_space import Sample, Scores
 from polymap.networks import CapacityCurve, CapacityPoint, Comparison, TileStudy, Winner, WinnerStudy
 from polymap.search import cost_document, head_document, mapping_document, number, units_document
@@ -36,6 +37,11 @@ def comparison_text(comparison: Comparison) -> str:
     missing = [each.family for each in open_ if each.value is None]
     sentences = [f"Best known, not proven: {listing(found)}."] if found else []
     sentences += [f"No mapping is known, nor proven that there is none: {listing(missing)}."] if missing else []
+    none = [each.family for each in comparison.members if each.status == "INFEASIBLE"]
+    if none:
+        is_bare = isinstance(comparison.arch.nodes[-2], Fanout)
+        why = ": no level below its fan-outs holds an element at a compute unit" if is_bare else ""
+        sentences.append(f"Proven: on {comparison.arch.name} no mapping is {listing(none, 'or')}{why}.")
     told = " ".join(sentences) or "Every row is proven."
     return f"{comparison.workload.name} on {comparison.arch.name}, tiles that divide\n\n{shown}\n\n{told}"
 

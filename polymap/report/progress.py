@@ -107,10 +107,15 @@ def progress_text(progress: Progress, objective: str = "", seconds: float | None
     unit = objective_unit(parts.split(",")[0] if kind in ("pareto", "lex") else objective)
     unit = f" {unit}" if unit else ""
     once = "" if len(unit) > 9 else unit  # a long one stands behind the bound alone
-    best = "none yet" if progress.value is None else f"{float(progress.value):.6g}{once}"
-    bound = "-" if progress.bound is None else f"{float(progress.bound):.6g}{unit}"
+    best = "none yet" if progress.value is None else f"{_six_digits(progress.value)}{once}"
+    bound = "-" if progress.bound is None else f"{_six_digits(progress.bound)}{unit}"
     gap = "-" if progress.gap is None else f"{100 * progress.gap:.2f} %"
     return f"best {best}   bound {bound}   gap {gap}   {progress.seconds if seconds is None else seconds:.1f} s"
+
+
+def _six_digits(value: float) -> str:
+    """Return a value as people read it where that is short, else in six digits."""
+    return f"{round(value):,}" if 1000 <= value < 1_000_000_000 else f"{float(value):.6g}"
 
 
 class _Plain:

@@ -32,7 +32,7 @@ from polymap.report.prices import sensitivity_document, sensitivity_rows, sensit
 from polymap.report.progress import notebook
 from polymap.report.report import report_page
 from polymap.report.summary import no_answer_text, proof_text, status_text
-from polymap.search import SearchResult, evaluation_document, json_text, mapping_document, result_document
+from polymap.search import SearchResult, evaluation_document, json_text, result_document
 
 Value = TypeVar("Value")
 Rows = list[dict[str, object]]
@@ -93,11 +93,6 @@ def comparison_rows(comparison: Comparison) -> Rows:
         }
         for member in comparison.members
     ]
-
-
-def cost_file(cost: Cost) -> dict[str, object]:
-    """Return a cost with its question, the mapping included."""
-    return evaluation_document(cost) | {"mapping": mapping_document(cost.mapping)}
 
 
 def frame(rows: Rows) -> Any:
@@ -205,7 +200,7 @@ report_with(
     Reports(
         _framing(cost_rows),
         show,
-        _saving(cost_file),
+        _saving(evaluation_document),
         explain=cost_explanation,
         nest=nest_text,
         picture=nest_picture,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from polymap.inputs import expected_text
 from polymap.ir import Affine, Floor, Mapping as Tree, Mistake, ScheduleError, Workload, did_you_mean
 from polymap.poly import UnionMap, budget, function, union_of
 from polymap.schedules.relation import original_schedule, schedule_of, serial
@@ -163,7 +164,7 @@ class Schedule:
 
     def loop(self, name: str) -> Loop:
         """Return the loop of that name (ScheduleError if there is none)."""
-        loops = {each.name: each for each in self.loops()}
+        name, loops = expected_text(name, "the loop", ScheduleError), {each.name: each for each in self.loops()}
         if name not in loops:
             text = f"The schedule has no loop {name!r}"
             raise ScheduleError(Mistake("PM431", text, did_you_mean(name, list(loops))))

@@ -20,7 +20,6 @@ in a folded buffer.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping as Table
 from dataclasses import replace
 from fractions import Fraction
@@ -40,10 +39,8 @@ from polymap.inputs import (
     shown,
 )
 from polymap.ir import (
-    Affine,
     Architecture,
     Dim,
-    Floor,
     InputError,
     InstancePoint,
     Mapping,
@@ -69,7 +66,14 @@ from polymap.search.programs import (
 )
 from polymap.search.result import SearchResult, Settings
 from polymap.version import __version__
-from polymap.workload import affine_text, expanded, workload_from_document, workload_text, workload_to_document
+from polymap.workload import (
+    affine_text,
+    expanded,
+    read_affine,
+    workload_from_document,
+    workload_text,
+    workload_to_document,
+)
 
 LARGEST_PLAIN = 2**53
 
@@ -153,9 +157,9 @@ def violation_document(violation: Violation) -> dict[str, object]:
 
 
 def evaluation_document(cost: Cost) -> dict[str, object]:
-    """Return the output of `polymap evaluate`: the cost and its question."""
+    """Return the output of `polymap evaluate`: the cost, its question and the mapping."""
     head = head_document("cost", cost.workload, cost.arch)
-    return head | {"units": COST_UNITS} | cost_document(cost)
+    return head | {"units": COST_UNITS} | cost_document(cost) | {"mapping": mapping_document(cost.mapping)}
 
 
 def cost_document(cost: Cost) -> dict[str, object]:
@@ -262,9 +266,8 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
 C_FIELDS = ("name", "c", "sizes", "associative")
 _FIELDS = ("dims", "statements", "folded", "expanded")
 _STATEMENT = ("statement", "position", "dims", "counters", "constraints")
-_TOKEN = re.compile(r"\s*([0-9]+|[A-Za-z_]\w*|[-+*/()])", re.ASCII)
-_MOST_TEXT, _MOST_DEPTH, _MOST_DIMS, _MOST_PLACE = 4_000, 20, 64, 10_000
-_LARGEST = 2**60  # of values of expressions, and of a program's places in its order
+_MOST_DIMS, _MOST_PLACE = 64, 10_000
+_LARGEST = 2**60  # of a program's places in its order
 _HINT = "The file was changed after it was written."
 
 
@@ -439,11 +442,9 @@ def _statement(
         fields.refuse("PM112", "counters", f"Expected an expression for each of {', '.join(statement.dims)}.")
         return None
     own = {each: extents[each] for each in dims}
-    values = {
-        each: _parsed_expression(counters[each], own, f"{where}: counters: {each}", mistakes) for each in statement.dims
-    }
+    values = {each: read_affine(counters[each], own, f"{where}: counters: {each}", mistakes) for each in statement.dims}
     items = enumerate(fields.items("constraints"))
-    constraints = [_parsed_expression(each, own, f"{where}: constraints[{place}]", mistakes) for place, each in items]
+    constraints = [read_affine(each, own, f"{where}: constraints[{place}]", mistakes) for place, each in items]
     if len(mistakes) > before:
         return None
     places = tuple(each or 0 for each in position)
@@ -453,93 +454,6 @@ def _statement(
 def _place(value: object) -> int | None:
     number = as_integer(value)
     return number if number is not None and 0 <= number <= _MOST_PLACE else None
-
-
-def _parsed_expression(text: object, extents: Table[str, int], where: str, mistakes: list[Mistake]) -> Affine:
-    """Return the expression that `affine_text` wrote; record mistakes."""
-    if isinstance(text, str) and len(text) <= _MOST_TEXT:
-        found = _Expression(text).whole()
-        if found is not None and set(found.dims) <= set(extents) and _largest_intermediate(found, extents) < _LARGEST:
-            return found
-    hint = f"Expected a sum of multiples of {', '.join(extents) or 'nothing'} and of floor((...)/integer)."
-    mistakes.append(Mistake("PM112", f"{where} is {shown(text)}", hint))
-    return Affine()
-
-
-def _largest_intermediate(value: Affine, extents: Table[str, int]) -> int:
-    """Return an upper bound on all intermediate sums of the value."""
-    total = abs(value.constant)
-    for factor, atom in value.terms:
-        inner = extents[atom] if isinstance(atom, str) else _largest_intermediate(atom.argument, extents)
-        total += max(abs(factor), 1) * inner
-    return total
-
-
-class _Expression:
-    """Reads sums such as `2*i-floor((i+3)/8)+1`."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        at = 0
-        while at < len(text):
-            match = _TOKEN.match(text, at)
-            self._tokens.append("?" if match is None else match[1])
-            at = len(text) if match is None else match.end()
-        self._tokens.append("")
-        self._at = 0
-
-    def whole(self) -> Affine | None:
-        try:
-            found = self._sum(0)
-        except ValueError:
-            return None
-        return found if self._tokens[self._at] == "" else None
-
-    def _sum(self, depth: int) -> Affine:
-        if depth > _MOST_DEPTH:
-            raise ValueError("too deep")
-        terms: list[tuple[int, str | Floor]] = []
-        constant, first = 0, True
-        while first or self._tokens[self._at] in ("+", "-"):
-            sign = {"-": -1, "+": 1}.get(self._tokens[self._at], 0)
-            self._at += sign != 0
-            factor, atom = self._term(depth)
-            factor, first = factor * (sign or 1), False
-            if atom is None:
-                constant += factor
-            else:
-                terms.append((factor, atom))
-        return affine(tuple(terms), constant)
-
-    def _term(self, depth: int) -> tuple[int, str | Floor | None]:
-        token, factor = self._tokens[self._at], 1
-        if token.isdigit():
-            self._at += 1
-            factor = int(token)
-            if self._tokens[self._at] != "*":
-                return factor, None
-            self._at += 1
-            token = self._tokens[self._at]
-        if not is_name(token):
-            raise ValueError(token)
-        self._at += 1
-        if token != "floor" or self._tokens[self._at] != "(":
-            return factor, token
-        self._expect("(", "(")
-        argument = self._sum(depth + 1)
-        self._expect(")", "/")
-        divisor = int(self._tokens[self._at])
-        if divisor < 1:
-            raise ValueError("no divisor")
-        self._at += 1
-        self._expect(")")
-        return factor, Floor(argument, divisor)
-
-    def _expect(self, *tokens: str) -> None:
-        for token in tokens:
-            if self._tokens[self._at] != token:
-                raise ValueError(token)
-            self._at += 1
 
 
 _OPEN_LISTS = ("queue", "searched", "refuted")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table, Sequence
 
-from polymap.inputs import answers_in_words
+from polymap.inputs import answers_in_words, as_integer
 from polymap.schedules import Loop, Schedule
 from polymap.transform.advice import (
     distribute_advice,
@@ -58,7 +58,7 @@ def _blocked(schedule: Schedule, levels: Table[str, tuple[int, ...]], *, unsafe:
     schedule = schedule.normal()
     loops = band(schedule, tuple(levels))
     sizes = tuple(levels.values())
-    if len({len(each) for each in sizes}) != 1 or not all(size >= 1 for each in sizes for size in each):
+    if len({len(each) for each in sizes}) != 1 or any((as_integer(size) or 0) < 1 for each in sizes for size in each):
         raise impossible(f"Cannot {step}: sizes are integers of at least 1, equally many per loop")
     after = blocked(schedule, loops, sizes)
     return checked(after, step, unsafe=unsafe, advice=lambda: tile_advice(schedule, loops, sizes))

@@ -27,6 +27,7 @@ from polymap.workload.mlir_affine import affine_to_c
 from polymap.workload.networks import builtin_names, builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
 from polymap.workload.openscop_loops import openscop_to_c
+from polymap.workload.statement_documents import program_from_document, program_to_document
 
 FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
 C_FIELDS = ("name", "c", "sizes", "associative")
@@ -41,7 +42,7 @@ def workload_from_document(document: object) -> Workload:
 
     In addition to the fields of an einsum, `constraints` lists expressions of its dims, each >= 0 at every statement
     instance (used by convolutions that skip their padding). In place of an einsum: a C text as {"c": text, "sizes":
-    {...}}, or a layer by its arguments as {"conv2d": {"K": 64, ...}} or {"matmul": {"m": 512, ...}}.
+    {...}}, a program as {"statements": [...], "sizes": {...}}, or a layer by its arguments as {"conv2d": {"K": 64}}.
     """
     mistakes: list[Mistake] = []
     if is_table(document) and "nodes" in document and "einsum" not in document:
@@ -50,10 +51,12 @@ def workload_from_document(document: object) -> Workload:
     if is_table(document) and "einsum" not in document:
         if "c" in document:
             return _from_c_document(document)
+        if "statements" in document:
+            return program_from_document(document)
         for kind in LAYERS:
             if kind in document:
                 return _from_layer_document(document, kind)
-    known = FIELDS if is_table(document) and "einsum" in document else (*FIELDS, "c", *LAYERS)
+    known = FIELDS if is_table(document) and "einsum" in document else (*FIELDS, "c", "statements", *LAYERS)
     fields = Fields.of(document, "the workload", mistakes, known=known, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
@@ -81,41 +84,38 @@ def workload_from_document(document: object) -> Workload:
 def workload_to_document(workload: Workload) -> dict[str, object]:
     """Return the document that `workload_from_document` reads back as an equal workload.
 
-    Raises WorkloadError for a workload that is neither an einsum nor was read from C.
+    Raises WorkloadError for a workload whose arrays are not what its accesses touch, and for one from C that was
+    changed since it was read.
     """
     workload = expected_kind(workload, Workload, "the workload", WorkloadError)
     what = f"the workload {shown(workload.name)} cannot be written as JSON"
-    refusal = WorkloadError(Mistake("PM231", what, "Einsums, layers and C programs as they were read can."))
+    refusal = WorkloadError(
+        Mistake("PM231", what, "Einsums, programs of them, layers and C programs as they were read can.")
+    )
     if workload.original is not None and workload.original.source:
         return _c_document(workload, workload.original, refusal)
+    if workload.original is not None:
+        raise refusal
+    for document in (_einsum_document(workload), program_to_document(workload)):
+        try:
+            if document is not None and workload_from_document(document) == workload:
+                return document
+        except PolymapError:
+            continue
+    raise refusal
+
+
+def _einsum_document(workload: Workload) -> dict[str, object] | None:
+    """Return the document of an einsum; of other statements that are no sum of products it is another one's."""
     statement = workload.statements[0]
-    accesses = (statement.target, *statement.reads)
-    indices = [index for access in accesses for index in access.index]
+    indices = [index for access in (statement.target, *statement.reads) for index in access.index]
     if len(workload.statements) > 1 or not all(index.is_linear for index in (*indices, *statement.constraints)):
-        raise refusal
-    tensors = workload.tensors
-    document: dict[str, object] = {
-        "name": workload.name,
-        "einsum": einsum_text(statement),
-        "sizes": workload.extents(),
-        "bits": {tensor.name: tensor.bits for tensor in tensors if tensor.element_type is None},
-        "types": {tensor.name: tensor.element_type for tensor in tensors if tensor.element_type is not None},
-        "roles": {tensor.name: tensor.role.value for tensor in tensors},
-        "initial": [tensor.name for tensor in tensors if tensor.initial],
-        "temporary": [tensor.name for tensor in tensors if tensor.temporary],
-        "associative": workload.associative,
-        "constraints": [affine_text(constraint) for constraint in statement.constraints],
-    }
-    for field in ("bits", "types", "constraints"):
-        if not document[field]:
-            del document[field]
-    try:
-        same = workload_from_document(document) == workload
-    except WorkloadError:
-        same = False
-    if not same:
-        raise refusal
-    return document
+        return None
+    document = program_to_document(workload)
+    constraints = [affine_text(constraint) for constraint in statement.constraints]
+    del document["statements"]
+    own = {"name": document.pop("name"), "einsum": einsum_text(statement), **document}
+    return own | {"constraints": constraints} if constraints else own
 
 
 def _from_layer_document(document: Mapping[str, object], kind: str) -> Workload:

@@ -16,6 +16,7 @@ from polymap.ir import (
     Dim,
     Expression,
     Mistake,
+    Number,
     Operator,
     Read,
     Role,
@@ -39,6 +40,7 @@ OPTIONS = ("bits", "types", "roles", "initial", "temporary", "associative", "nam
 
 Ranges = tuple[tuple[int, int], ...]
 Hull = tuple[tuple[int, ...], tuple[int, ...]]  # shape, origin
+Site = tuple[Sequence[Access], Mapping[str, int], tuple[Affine, ...]]  # accesses, extents of the loops, constraints
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def build(
             mistakes.append(Mistake("PM204", f"a constraint names {name}, which is no dim of the einsum", hint))
     accesses = (reading.target, *reading.reads)
     names = tuple(dict.fromkeys(access.tensor for access in accesses))
-    hulls = dict.fromkeys(names, ((), ())) if mistakes else _hulls(accesses, extents, constraints, mistakes)
+    hulls = dict.fromkeys(names, ((), ())) if mistakes else hulls_of([(accesses, extents, constraints)], mistakes)
     tensors = _tensors(names, reading, hulls, extras, mistakes)
     label = checked_label(extras.name, mistakes)
     if not isinstance(extras.associative, bool):
@@ -121,11 +123,17 @@ def build(
 
 
 def _statement(reading: Reading, dims: tuple[str, ...], constraints: tuple[Affine, ...]) -> Statement:
-    expression: Expression = Read(0)
-    for operand in range(1, len(reading.reads)):
-        expression = Apply("*", (expression, Read(operand)))
+    expression = product_of_reads(len(reading.reads))
     position = (0,) * (len(dims) + 1)
     return Statement("S", dims, constraints, reading.target, reading.operator, reading.reads, expression, position)
+
+
+def product_of_reads(many: int) -> Expression:
+    """Return the product of what a statement reads, in order; 1 of nothing."""
+    expression: Expression = Read(0) if many else Number("1")
+    for operand in range(1, many):
+        expression = Apply("*", (expression, Read(operand)))
+    return expression
 
 
 def _default_name(statement: Statement) -> str:
@@ -222,20 +230,20 @@ def checked_extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
     return extent
 
 
-def _hulls(
-    accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...], mistakes: list[Mistake]
-) -> dict[str, Hull]:
-    """Return tensor -> hull of the indices of all its accesses."""
-    ranges = _ranges_inside(accesses, extents, constraints) if constraints else _ranges(accesses, extents)
-    if ranges is None:
-        mistakes.append(Mistake("PM218", "no statement instance is left", "The constraints exclude every point."))
-        return dict.fromkeys((access.tensor for access in accesses), ((), ()))
+def hulls_of(sites: Iterable[Site], mistakes: list[Mistake]) -> dict[str, Hull]:
+    """Return tensor -> hull of the indices of all its accesses; a statement without instances is noted."""
     boxes: dict[str, list[Ranges]] = {}
-    for access, box in zip(accesses, ranges, strict=True):
-        boxes.setdefault(access.tensor, []).append(box)
+    for accesses, extents, constraints in sites:
+        is_box = not constraints and all(index.is_linear for access in accesses for index in access.index)
+        ranges = _ranges(accesses, extents) if is_box else _ranges_inside(accesses, extents, constraints)
+        if ranges is None:
+            mistakes.append(Mistake("PM218", "no statement instance is left", "The constraints exclude every point."))
+            ranges = [() for _ in accesses]
+        for access, box in zip(accesses, ranges, strict=True):
+            boxes.setdefault(access.tensor, []).append(box)
     hulls: dict[str, Hull] = {}
     for name, some in boxes.items():
-        axes = [(min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*some, strict=True)]
+        axes = [(min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*some, strict=False)]
         hulls[name] = tuple(high - low + 1 for low, high in axes), tuple(low for low, _ in axes)
     return hulls
 

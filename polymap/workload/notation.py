@@ -11,10 +11,11 @@ Every mistake is noted with its column (from 1), and reading continues behind it
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, NAME_RULE, is_name, shown
-from polymap.ir import Access, Affine, Mistake, Operator, Statement, WorkloadError, affine
+from polymap.ir import Access, Affine, Floor, Mistake, Operator, Statement, WorkloadError, affine
 from polymap.workload.tuning import TUNING
 
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."
@@ -24,6 +25,7 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/%,()\[\]])|(?P<other>.)",
     re.ASCII | re.DOTALL,
 )
+_QUASI_AFFINE_TOKEN = re.compile(r"\s*([0-9]+|[A-Za-z_]\w*|[-+*/()])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,97 @@ def read_index(text: object, where: str, mistakes: list[Mistake]) -> Affine | No
 def affine_text(index: Affine) -> str:
     """Return the expression in the notation that `read_index` reads; floors, which it does not read, as floor(...)."""
     return str(index).replace(" ", "")
+
+
+def read_affine(text: object, extents: Mapping[str, int], where: str, mistakes: list[Mistake]) -> Affine:
+    """Return the expression that `affine_text` wrote; record mistakes."""
+    if isinstance(text, str) and len(text) <= TUNING.most_affine_text:
+        found = _QuasiAffine(text).whole()
+        if (
+            found is not None
+            and set(found.dims) <= set(extents)
+            and _largest_intermediate(found, extents) < TUNING.largest_value
+        ):
+            return found
+    hint = f"Expected a sum of multiples of {', '.join(extents) or 'nothing'} and of floor((...)/integer)."
+    mistakes.append(Mistake("PM112", f"{where} is {shown(text)}", hint))
+    return Affine()
+
+
+def _largest_intermediate(value: Affine, extents: Mapping[str, int]) -> int:
+    """Return an upper bound on all intermediate sums of the value."""
+    total = abs(value.constant)
+    for factor, atom in value.terms:
+        inner = extents[atom] if isinstance(atom, str) else _largest_intermediate(atom.argument, extents)
+        total += max(abs(factor), 1) * inner
+    return total
+
+
+class _QuasiAffine:
+    """Reads sums such as `2*i-floor((i+3)/8)+1`."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[str] = []
+        at = 0
+        while at < len(text):
+            match = _QUASI_AFFINE_TOKEN.match(text, at)
+            self._tokens.append("?" if match is None else match[1])
+            at = len(text) if match is None else match.end()
+        self._tokens.append("")
+        self._at = 0
+
+    def whole(self) -> Affine | None:
+        try:
+            found = self._sum(0)
+        except ValueError:
+            return None
+        return found if self._tokens[self._at] == "" else None
+
+    def _sum(self, depth: int) -> Affine:
+        if depth > TUNING.most_floors:
+            raise ValueError("too deep")
+        terms: list[tuple[int, str | Floor]] = []
+        constant, first = 0, True
+        while first or self._tokens[self._at] in ("+", "-"):
+            sign = {"-": -1, "+": 1}.get(self._tokens[self._at], 0)
+            self._at += sign != 0
+            factor, atom = self._term(depth)
+            factor, first = factor * (sign or 1), False
+            if atom is None:
+                constant += factor
+            else:
+                terms.append((factor, atom))
+        return affine(tuple(terms), constant)
+
+    def _term(self, depth: int) -> tuple[int, str | Floor | None]:
+        token, factor = self._tokens[self._at], 1
+        if token.isdigit():
+            self._at += 1
+            factor = int(token)
+            if self._tokens[self._at] != "*":
+                return factor, None
+            self._at += 1
+            token = self._tokens[self._at]
+        if not is_name(token):
+            raise ValueError(token)
+        self._at += 1
+        if token != "floor" or self._tokens[self._at] != "(":
+            return factor, token
+        self._expect("(", "(")
+        argument = self._sum(depth + 1)
+        self._expect(")", "/")
+        divisor = int(self._tokens[self._at])
+        if divisor < 1:
+            raise ValueError("no divisor")
+        self._at += 1
+        self._expect(")")
+        return factor, Floor(argument, divisor)
+
+    def _expect(self, *tokens: str) -> None:
+        for token in tokens:
+            if self._tokens[self._at] != token:
+                raise ValueError(token)
+            self._at += 1
 
 
 def _tokens(text: str) -> list[Token]:

@@ -15,6 +15,14 @@ class Tuning(NamedTuple):
     """Of a statement: far beyond any machine, and short enough to print."""
     most_mistakes: int = 100
     """That one error lists."""
+    most_place: int = 10_000
+    """Of a statement in its program's order."""
+    most_affine_text: int = 4_000
+    """Characters of an expression with floors."""
+    most_floors: int = 20
+    """Inside each other."""
+    largest_value: int = 2**60
+    """Of such an expression: what isl computes with is not much larger."""
 
     # C and Python.
     most_source_characters: int = 1_000_000

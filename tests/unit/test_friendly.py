@@ -6,6 +6,7 @@ import inspect
 import json
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
@@ -365,3 +366,17 @@ def test_mistakes_inside_a_function_are_its_own() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         answers_in_words(broken)(value=3)
     assert inspect.signature(pm.explore).parameters["objective"].default == "energy"
+
+
+SCHEDULE = pm.Schedule.original(pm.from_c("int A[9]; for (int i = 1; i < 9; i++) A[i] = A[i - 1];"))
+TRANSFORMS = [each for name in dir(pm.transform) if inspect.isfunction(each := getattr(pm.transform, name))]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda each: each.__name__)
+def test_transforms_name_the_argument_of_another_kind(transform: Callable[..., object]) -> None:
+    needed = [each.name for each in inspect.signature(transform).parameters.values() if each.default is each.empty]
+    for wrong in needed:
+        for value in ("x", 3, None, {"a": 1}, [3]):
+            given: dict[str, object] = {**dict.fromkeys(needed, "i"), needed[0]: SCHEDULE, wrong: value}
+            with suppress(pm.PolymapError):
+                transform(**given)

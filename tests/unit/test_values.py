@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
+from inspect import isclass
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +213,25 @@ def test_records_print_the_fields_that_are_not_defaults() -> None:
     assert repr(pm.network("resnet50").layers[0]) == (
         "NetworkLayer(name='resnet50.conv1', workload=<resnet50.conv1>, multiplicity=1)"
     )
+
+
+SPACES = (pm, pm.study, pm.space, pm.io, pm.layouts, pm.plot, pm.errors, pm.transform)
+CLASSES = {value for space in SPACES for name in dir(space) if isclass(value := getattr(space, name))}
+RECORDS = {"InstancePoint", "Layout", "Lane", "CountFormula", "MappingNode"}  # of plain fields
+PLAIN = {"int", "float", "str", "bool", "None", "Fraction", "object", "MaybeNone", "tuple", *RECORDS}
+
+
+@pytest.mark.parametrize("kind", sorted(filter(is_dataclass, CLASSES), key=str), ids=lambda kind: kind.__name__)
+def test_no_public_value_prints_as_a_dump_of_others(kind: type) -> None:
+    """The repr that dataclasses generate holds those of all fields: only records of numbers and names have it."""
+    if hasattr(kind.__repr__, "__wrapped__"):
+        shown = [each for each in fields(kind) if each.repr]
+        assert {name for each in shown for name in re.findall(r"[A-Za-z]+", str(each.type))} <= PLAIN
+
+
+def test_the_answer_about_a_layer_is_summarised_and_draws_itself() -> None:
+    net = pm.Network("two", (pm.io.NetworkLayer("first", TINY, 3), pm.io.NetworkLayer("last", GEMM, 1)))
+    layer = pm.explore_network(net, "flat3", tiles="divide").layers[0]
+    assert repr(layer).startswith("first (3 nodes): OPTIMAL: energy ")
+    assert len(repr(layer).splitlines()) <= 15
+    assert "<svg" in layer._repr_html_()

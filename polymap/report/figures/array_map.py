@@ -170,7 +170,7 @@ def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> Picture:
         shapes.append(_cells(frame, side, cells, value, most))
     shapes.append(frame.up(_counted("columns", figure.columns)))
     shapes.append(text(frame.left, frame.bottom + 20, _counted("rows", figure.rows), size=11.5, fill=GREY))
-    return layout.picture(f"Which compute unit works: {told}", shapes, _phases(figure), figure)
+    return layout.picture(f"Which compute unit works: {told}", shapes, _phases(figure), figure, below=36)
 
 
 def _counted(what: str, fanouts: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from polymap.report.figures import svg
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 WIDTH_PX = 860  # of charts, unless another width is asked for
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
+_AXIS_PX = 56.0  # an axis' numbers and its name
 _LEAST = 1e-300  # a logarithm needs something
 
 
@@ -254,20 +255,21 @@ class Chart:
         *,
         told: Sequence[str] = (),
         marks: Sequence[svg.Mark] = (),
+        below: float = _AXIS_PX,
     ) -> svg.Picture:
         """Return the picture: heading, shapes, key, and sentences below. spoken: what a screen reader says; marks: what
-        a pointer finds in the interactive form."""
+        a pointer finds in the interactive form; below: room under the frames for numbers and the axis' name."""
         body = self.body
-        corner = (body.right + 24, body.top + 10) if self.beside else (16.0, body.bottom + 64)
+        corner = (body.right + 24, body.top + 10) if self.beside else (16.0, body.bottom + below + 8)
         keyed, high = _legend(key, corner, self.width - 16, beside=self.beside)
-        end = max(body.bottom + 56, corner[1] + high)
+        end = max(body.bottom + below, corner[1] + high)
         lines = [line for each in told for line in svg.wrapped(each, self.width - 44)]
-        below = [svg.text(self.left, end + 6 + 17 * n, line) for n, line in enumerate(lines)]
+        sentences = [svg.text(self.left, end + 6 + 17 * n, line) for n, line in enumerate(lines)]
         return svg.picture(
             self.width,
             end + (17 * len(lines) + 8 if lines else 0),
             spoken,
-            (*self.heading, *shapes, *keyed, *below),
+            (*self.heading, *shapes, *keyed, *sentences),
             data,
             marks,
         )

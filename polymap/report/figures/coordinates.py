@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor, log, log10, prod
 
 from polymap.formatting import energy, plural, short, size
@@ -36,13 +36,14 @@ _BYTES = (8.0, 16.0)  # marks at 1 B, 16 B, 256 B, 4 KiB, ...
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """One axis: what it shows, the value of each mapping, and its marks (value, as written), rising. Logarithmic axes
-    show 0 at their lowest mark."""
+    """One axis: what it shows, the value of each mapping, its marks (value, as written), rising, and how a value is
+    written. Logarithmic axes show 0 at their lowest mark."""
 
     name: str
     values: tuple[float, ...]
     marks: tuple[tuple[float, str], ...]
     logarithmic: bool
+    unit: Callable[[float], str] = field(compare=False, repr=False)
 
     def places(self) -> tuple[float, ...]:
         """Return where the values stand on the axis: decimal logarithms of a logarithmic one, else the values."""
@@ -72,7 +73,9 @@ def coordinates_figure(sample: Sample) -> CoordinatesFigure:
         _logarithmic("compute units", [_units(sample.workload, mapping) for mapping in sample], short),
         *(_logarithmic(f"held in {level}", bits.tolist(), _size, _BYTES) for level, bits in scores.occupancy_bits),
         *(_logarithmic(f"moved at {level}", bits.tolist(), _size, _BYTES) for level, bits in scores.moved_bits),
-        Coordinate("fits", tuple(map(float, scores.fits.tolist())), ((0.0, "no"), (1.0, "yes")), logarithmic=False),
+        Coordinate(
+            "fits", tuple(map(float, scores.fits.tolist())), ((0.0, "no"), (1.0, "yes")), logarithmic=False, unit=_fits
+        ),
     ]
     count = plural(len(sample), "legal mapping")
     return CoordinatesFigure(f"{sample.workload.name} on {sample.arch.name}: {count}, drawn uniformly", tuple(axes))
@@ -90,7 +93,11 @@ def _logarithmic(
     marks = [(factor * base**power, unit(factor * base**power)) for power in ends]
     if any(value <= 0 for value in values):
         marks[0] = marks[0][0], f"0 to {marks[0][1]}"
-    return Coordinate(name, tuple(map(float, values)), tuple(marks), logarithmic=True)
+    return Coordinate(name, tuple(map(float, values)), tuple(marks), logarithmic=True, unit=unit)
+
+
+def _fits(value: float) -> str:
+    return "yes" if value else "no"
 
 
 def _size(bits: float) -> str:
@@ -121,12 +128,14 @@ def coordinates_svg(figure: CoordinatesFigure, *, width_px: int = WIDTH_PX) -> P
         share = (rank - first + 1) / max(1, len(order) - first)
         colour = tint(FOUND, 0.12 + 0.88 * share**2) if rank >= first else tint(GREY, 0.25)
         corners = tuple((column[number], y) for y, column in zip(ys, places, strict=True))
-        words = ", ".join(f"{axis.name} {axis.values[number]:.4g}" for axis in figure.axes)
+        words = ", ".join(f"{axis.name} {axis.unit(axis.values[number])}" for axis in figure.axes)
         shapes.append(hint([polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], words))
         marks.append((words, corners))
     for y, axis, scale in zip(ys, figure.axes, scales, strict=True):
         shapes += _axis(axis, scale, y, frame)
-    return layout.picture(f"Mappings over all axes: {figure.title}", shapes, (), figure, told=(told,), marks=marks)
+    return layout.picture(
+        f"Mappings over all axes: {figure.title}", shapes, (), figure, told=(told,), marks=marks, below=32
+    )
 
 
 def _ends(frame: Frame) -> tuple[float, float]:

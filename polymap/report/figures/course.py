@@ -84,7 +84,7 @@ def fate_svg(figure: FateFigure, *, width_px: int = WIDTH_PX) -> Picture:
         shapes.append(text(frame.left + width + 8, base + 17, told, fill=GREY))
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
     sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", *filter(None, [figure.sentence])]
-    return layout.picture(f"Structures: {figure.title}", shapes, (), figure, told=sentences)
+    return layout.picture(f"Structures: {figure.title}", shapes, (), figure, told=sentences, below=24)
 
 
 def _steps(

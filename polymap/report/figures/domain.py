@@ -148,7 +148,7 @@ def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> Picture:
     for (i, j), front, tile in zip(figure.points, figure.wavefronts, figure.tiles, strict=True):
         words = f"{names[0]} = {i}, {names[1]} = {j}: wavefront {front}, tile ({tile[0]}, {tile[1]})"
         shapes.append(hint([circle(*raster.at(i, j), raster.radius, fill=_COLOURS[front % len(_COLOURS)])], words))
-    return layout.picture(figure.title, shapes, (), figure)
+    return layout.picture(figure.title, shapes, (), figure, below=16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,10 +212,10 @@ def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Pi
         words = f"{unit(total)}{spelled}" if all(value is not None for value, _ in found) else "not all mapped"
         middle = frame.left + wide * (column + 0.5)
         shapes.append(svg.text(middle, frame.bottom + 20, svg.fitted(words, wide), bold=True, anchor="middle"))
-    words = svg.fitted("all, as often as they are", frame.left - 26)
+    words = svg.fitted("all nodes", frame.left - 26)
     shapes.append(svg.text(frame.left - 10, frame.bottom + 20, words, anchor="end"))
     told = f"times: of the best {figure.what} for this layer; ?: not proven"
-    return layout.picture(figure.title, shapes, (), figure, told=(told,))
+    return layout.picture(figure.title, shapes, (), figure, told=(told,), below=44)
 
 
 def _value(bar: LayerBar, figure: LayerMatrix) -> str:

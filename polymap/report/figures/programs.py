@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from polymap.formatting import listing
 from polymap.inputs import expected_kind
@@ -198,19 +199,21 @@ def schedule_svg(figure: ScheduleFigure, *, width_px: int = WIDTH_PX) -> Picture
 def _matrix(
     matrix: ScatteringMatrix, rows: list[tuple[int, tuple[int, ...]]], corner: tuple[float, float], right: float
 ) -> tuple[list[str], float]:
-    """Return the rows (time, factors) between brackets, and where they end. Where the counters above them would not
-    fit, they stand in several lines, and in smaller letters."""
-    left = corner[0] + 64
-    cells = [max(_CELL, text_width(name, 11, mono=True) + 12) for name in matrix.columns]
+    """Return the rows (time, factors) between brackets, and where they end. Where the counters would not fit above
+    them, letters stand for them, which are explained below."""
+    left, top = corner[0] + 64, corner[1]
+    names, told = matrix.columns, list[str]()
+    if sum(max(_CELL, text_width(name, 11, mono=True) + 12) for name in names) > right - left - 8:
+        letters = tuple(ascii_lowercase[place % 26] * (1 + place // 26) for place in range(len(names)))
+        words = ", ".join(f"{letter} = {name}" for letter, name in zip(letters, names, strict=True))
+        names, told = letters, wrapped(words, right - corner[0], 11, mono=True)
+    cells = [max(_CELL, text_width(name, 11, mono=True) + 12) for name in names]
     part = min(1.0, (right - left - 8) / sum(cells))
     ends = [left + part * sum(cells[: place + 1]) for place in range(len(cells))]
-    names = [wrapped(name, part * cell - 10, 11, mono=True) for name, cell in zip(matrix.columns, cells, strict=True)]
-    pairs = [(each, part * cell - 6) for lines, cell in zip(names, cells, strict=True) for each in lines]
-    size = min(11.0, *(room / text_width(each, 1, mono=True) for each, room in pairs))
-    shapes, top = list[str](), corner[1] + 13 * (max(map(len, names)) - 1)
-    for x, lines in zip(ends, names, strict=True):
-        for n, each in enumerate(reversed(lines)):
-            shapes.append(text(x - 5, top - 8 - 13 * n, each, size=size, fill=GREY, anchor="end", mono=True))
+    shapes = [
+        text(x - 5, top - 8, name, size=11, fill=GREY, anchor="end", mono=True)
+        for x, name in zip(ends, names, strict=True)
+    ]
     for place, (time, row) in enumerate(rows):
         base = top + 16 + place * _ROW_PX
         shapes.append(text(left - 12, base, f"t{time}", size=11, fill=GREY, anchor="end", mono=True))
@@ -218,7 +221,11 @@ def _matrix(
             ink = INK if value else GREY
             shapes.append(text(x - 5, base, str(value), size=11, fill=ink, anchor="end", bold=bool(value), mono=True))
     bottom = top + len(rows) * _ROW_PX
-    return [*shapes, *_bracket(left, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)], bottom
+    shapes += [*_bracket(left, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)]
+    shapes += [
+        text(corner[0], bottom + 22 + 15 * n, each, size=11, fill=GREY, mono=True) for n, each in enumerate(told)
+    ]
+    return shapes, bottom + (15 * len(told) + 10 if told else 0)
 
 
 def _bracket(x: float, top: float, bottom: float, inwards: float) -> list[str]:

@@ -158,7 +158,7 @@ def traffic_svg(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost, *, w
             shapes.append(svg.text(at.left - 14, at.top + _ROW * number + 18, name, size=13, bold=True, anchor="end"))
     shapes += [*_moved(figure, arch.compute.name, elements), *_spent(figure, cost.energy_pj, costs)]
     rows = [KeyRow("box", colour, name) for name, colour in figure.colours]
-    return layout.picture(f"Traffic of {figure.title}", shapes, rows, figure)
+    return layout.picture(f"Traffic of {figure.title}", shapes, rows, figure, below=16)
 
 
 def _moved(figure: TrafficFigure, compute: str, frame: Frame) -> list[str]:

@@ -120,7 +120,7 @@ def side_by_side_svg(figure: SideBySide, *, width_px: int = WIDTH_PX) -> Picture
         shapes += [text(left, top + 22 + 17 * row, each, size=11.5, mono=True) for row, each in enumerate(lines)]
         top += 0 if columns == 2 else heights[column]
     shapes += _energies(figure, layout.frames[1])
-    return layout.picture(f"Side by side: {figure.title}", shapes, (), figure)
+    return layout.picture(f"Side by side: {figure.title}", shapes, (), figure, below=16)
 
 
 def _energies(figure: SideBySide, frame: Frame) -> list[str]:

@@ -53,4 +53,8 @@ with lazy(__name__):
         type_of as type_of,
         value_types as value_types,
     )
-    from polymap.workload.c.values import FUNCTIONS as FUNCTIONS, LARGEST_INDEX as LARGEST_INDEX
+    from polymap.workload.c.values import (
+        FUNCTIONS as FUNCTIONS,
+        LARGEST_INDEX as LARGEST_INDEX,
+        arguments_of as arguments_of,
+    )

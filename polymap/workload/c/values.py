@@ -45,10 +45,13 @@ LARGEST_INDEX = 2**31 - 1
 _WITHOUT_F = ("absf",)
 
 
-def is_pure(function: str) -> bool:
-    """Return whether a function is known to give a value of its arguments alone, and to do nothing else."""
-    known = function in FUNCTIONS or (function not in _WITHOUT_F and function.removesuffix("f") in FUNCTIONS)
-    return known or function in (*MAXIMA, *MINIMA)
+def arguments_of(function: str) -> int:
+    """Return how many arguments a function takes that is known to give a value of them alone, and to do nothing else; 0
+    for others."""
+    if function in (*MAXIMA, *MINIMA):
+        return 2
+    plain = function if function in FUNCTIONS or function in _WITHOUT_F else function.removesuffix("f")
+    return FUNCTIONS.get(plain, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +202,11 @@ class ValueReader:
         is_extreme = function in (*MAXIMA, *MINIMA)
         if function in VALUE_MACROS:
             return Typed(Apply(function, tuple(self.read(each).value for each in arguments)), "float64")
-        if not is_pure(function):
+        wanted = arguments_of(function)
+        if not wanted:
             what = f"the function '{function}' is not known to be pure"
             hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."
             raise Refused("PM266", expression.line, what, hint)
-        wanted = 2 if is_extreme else FUNCTIONS.get(function) or FUNCTIONS[function.removesuffix("f")]
         if len(arguments) != wanted:
             what = f"'{function}' takes {wanted} arguments, not {len(arguments)}"
             raise Refused("PM266", expression.line, what)

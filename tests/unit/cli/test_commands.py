@@ -248,11 +248,12 @@ def test_progress_is_a_line_on_a_terminal_only(capsys: Captured, monkeypatch: py
     line(report)
     line.clear()
     assert capsys.readouterr().err.startswith("\r" + progress_text(report, "energy"))
-    assert progress_text(report) == "best 1.23457e+06   bound 1e+06   gap 19.00 %   2.5 s"
-    assert progress_text(report, "energy") == "best 1.23457e+06 pJ   bound 1e+06 pJ   gap 19.00 %   2.5 s"
-    assert progress_text(report, "pareto:latency,energy").startswith("best 1.23457e+06 cycles")
+    assert progress_text(report) == "best 1,234,567   bound 1,000,000   gap 19.00 %   2.5 s"
+    assert progress_text(report, "energy") == "best 1,234,567 pJ   bound 1,000,000 pJ   gap 19.00 %   2.5 s"
+    assert progress_text(report, "pareto:latency,energy").startswith("best 1,234,567 cycles")
     assert "bits" in progress_text(report, "traffic:DRAM")
     assert len(progress_text(Progress(None, 1.234567e300, 1.234567e300, 0.5, 99999.9), "ed2p")) < 80
+    assert len(progress_text(Progress(None, 999_999_999.0, 999_999_999.0, 0.5, 999.9), "edp")) < 80
 
 
 def test_progress_in_a_pipe_is_a_line_now_and_then(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,13 @@ def test_built_in_workloads_are_valid() -> None:
         validator("workload").validate(pm.io.workload_to_document(pm.io.builtin_workload(name)))
 
 
+COPY = {"dims": ["m"], "target": "C[m]", "operator": "=", "reads": ["A[m]"]}
 WORKLOADS: list[tuple[dict[str, Any], bool]] = [
+    ({"statements": [COPY], "sizes": {"m": 3}}, True),
+    ({"statements": [COPY], "sizes": {"m": 3}, "einsum": "C[m] += A[m]"}, False),
+    ({"statements": [COPY | {"value": ["neg", 0]}, COPY | {"name": "last"}], "sizes": {"m": 3}}, True),
+    ({"statements": [], "sizes": {"m": 3}}, False),
+    ({"statements": [{"dims": ["m"]}], "sizes": {"m": 3}}, False),
     ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}}, True),
     ({"einsum": "C[m] += A[m]", "sizes": {"m": 3}, "bits": 16, "types": {"A": "int8"}}, False),
     ({"einsum": "C[m] += A[m]", "sizes": {"m": 3.5}}, False),
@@ -116,6 +122,13 @@ def test_answers_are_valid(objective: str, tiles: str, tmp_path: Path, capsys: p
     validator("mapping").validate(answer["mapping"])
     assert answer["options"]["seed"] == 0
     assert answer["workload"]["sizes"]["p"] == 4
+
+
+def test_the_answer_about_a_program_is_valid(tmp_path: Path) -> None:
+    relu = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=4, k=2, temporary=["T"])
+    nodes = [{"level": "DRAM", "read_pj": 9}, {"level": "L1", "capacity_bits": 64}, {"compute": "MAC"}]
+    pm.explore(relu, {"nodes": nodes}, tiles="divide", work_limit=20).save(tmp_path / "run.json")
+    validator("result").validate(json.loads((tmp_path / "run.json").read_text()))
 
 
 def test_answers_without_a_mapping_and_with_constraints_are_valid(tmp_path: Path) -> None:

@@ -58,6 +58,10 @@ def test_what_explore_printed_is_read_as_its_mapping() -> None:
         ({"mapping": None, "status": "TIMEOUT"}, r"PM452 .* found no mapping"),
         ({"mapping": [1]}, r"PM112 mapping: mapping is a list"),
         ({"front": []}, r"PM451 mapping holds a front of mappings"),
+        (
+            {"schema": "polymap.network/1", "nodes": [], "layers": []},
+            r"PM451 mapping holds several mappings, in 'layers'",
+        ),
         ({"nodes": [7]}, r"PM454 nodes\[0\] is 7"),
         ({"nodes": [{}]}, r"PM454 nodes\[0\] is an empty table"),
         ({"nodes": [{"for": "m", "par": "m"}]}, r"PM454 nodes\[0\] has 'for' and 'par', which exclude"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,14 @@ import pytest
 from polymap.ir.errors import InputError, WorkloadError
 from polymap.ir.loopnest import Access, Workload
 from polymap.ir.quasi_affine import Floor, affine
+from polymap.workload.attention import attention
 from polymap.workload.document import load_workload, workload_from_document, workload_to_document
+from polymap.workload.einsum_programs import program
 from polymap.workload.einsums import einsum
+from polymap.workload.joining import Link, join_nests
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_names, builtin_workload
+from tests.programs import random_chain, with_temporaries
 
 # The example of the interface.
 GEMM = {
@@ -74,10 +79,56 @@ def test_what_is_no_einsum_is_not_written() -> None:
     (statement,) = gemm.statements
     twice = replace(gemm, statements=(statement, statement))
     halved = replace(statement, target=Access("C", (affine(((1, Floor(statement.target.index[0], 2)),)),)))
-    renamed = replace(gemm, statements=(replace(statement, name="S0"),))
-    for workload in (twice, replace(gemm, statements=(halved,)), renamed):
+    for workload in (twice, replace(gemm, statements=(halved,))):
         with pytest.raises(WorkloadError, match="PM231 the workload 'matmul' cannot be written as JSON"):
             workload_to_document(workload)
+
+
+SQUARE = conv2d(K=2, C=2, H=4, W=4, R=1, S=1)
+PROGRAMS = [
+    program(["T[m,n] += A[m,k] * B[k,n]", "C[m,n] = max(T[m,n], 0)"], m=4, n=4, k=2, temporary=["T"]),
+    program(["C[i] = exp(A[i]) / 2.5 + 0.5 if A[i] > 1 else sqrt(A[i] + 2 * i)"], i=8, types="float32"),
+    program(["T[m] = A[m // 2] * 2 + 1", "C[m] += T[m]"], m=8, types={"T": "int32", "A": "int8", "C": "float64"}),
+    program(["T[i] = A[2i] - A[2i+1]", "C[] min= T[i]"], i=8, initial=["C"], bits={"C": 17}, associative=False),
+    attention(heads=2, queries=4, keys=4, dim=2, softmax="blocks", blocks=2),
+    join_nests([SQUARE, conv2d(K=2, C=2, H=4, W=4, R=3, S=3)], [Link(0, 1, "I")], "pair"),
+]
+
+
+@pytest.mark.parametrize("workload", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_documents_of_programs_are_read_back(workload: Workload) -> None:
+    document = json.loads(json.dumps(workload_to_document(workload)))
+    again = workload_from_document(document)
+    assert (again, str(again)) == (workload, str(workload))
+    for number, statement in enumerate(document["statements"]):
+        for field in (*statement, "value", "unknown"):
+            for wrong in (..., None, 7, "x[", [], ["system", 0], {"number": "0;"}, [[]]):
+                other = {name: value for name, value in statement.items() if name != field or wrong is not ...}
+                other |= {} if wrong is ... else {field: wrong}
+                statements = [*document["statements"][:number], other, *document["statements"][number + 1 :]]
+                try:
+                    read = workload_from_document(document | {"statements": statements})
+                except WorkloadError:
+                    continue
+                assert read == workload or field in ("name", "dims", "reads", "value", "position", "constraints"), (
+                    field,
+                    wrong,
+                )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_documents_of_random_programs_are_read_back(seed: int) -> None:
+    workload = with_temporaries(random.Random(seed), random_chain(random.Random(seed)))
+    assert workload_from_document(json.loads(json.dumps(workload_to_document(workload)))) == workload
+
+
+def test_a_statement_multiplies_what_it_reads_and_follows_those_before_it() -> None:
+    first = {"dims": ["m", "n", "k"], "target": "T[m,n]", "operator": "+=", "reads": ["A[m,k]", "B[k,n]"]}
+    second = {"dims": ["m", "n"], "target": "C[m,n]", "operator": "=", "reads": ["T[m,n]"] * 2}
+    found = workload_from_document({"statements": [first, second], "sizes": {"m": 4, "n": 4, "k": 2}})
+    assert found == program(["T[m,n] += A[m,k] * B[k,n]", "C[m,n] = T[m,n] * T[m,n]"], m=4, n=4, k=2)
+    with pytest.raises(WorkloadError, match="PM269 T is read before it is set"):
+        workload_from_document({"statements": [second, first], "sizes": {"m": 4, "n": 4, "k": 2}})
 
 
 def test_mistakes_of_a_document_are_told_at_once() -> None:
