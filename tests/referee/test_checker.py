@@ -36,6 +36,7 @@ from tests.referee.problems import Problem, random_problem
 from tests.sample import sample_mapping
 from tests.times import few
 
+
 def _checked(problem: Problem, objective: str, rules: object = ()) -> Checked:
     workload, arch = parsed(canonical(workload_table(problem.workload))), parsed(canonical(machine_table(problem.arch)))
     return Checked(workload, arch, parsed(canonical(rules or [])), objective)
