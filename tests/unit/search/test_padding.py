@@ -54,7 +54,7 @@ def test_factors_whose_product_is_beyond_64_bits_are_not_taken_for_small_ones() 
 def test_a_tree_of_a_longer_nest_cut_to_size_is_legal_and_costs_no_more(seed: int) -> None:
     rng = random.Random(f"cut {seed}")
     text = rng.choice(("C[m,n] += A[m,k] * B[k,n]", "C[m,n] += A[m+k] * B[k,n]", "C[m,n] += A[m+2k,n] * B[k]"))
-    nest = pm.einsum(text, **{dim: rng.randint(2, 9) for dim in "mnk"})
+    nest = pm.einsum(text, sizes={dim: rng.randint(2, 9) for dim in "mnk"})
     longer = with_extents(nest, {dim.name: dim.extent + rng.randint(0, 3) for dim in nest.dims})
     assert longer is not None, text
     best = pm.explore(longer, "flat3", tiles="divide", time_limit_s=20)
