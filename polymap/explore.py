@@ -110,6 +110,7 @@ def provers() -> Table:
         Kind,
         Line,
         begin_as_written,
+        begin_padded_nests,
         bound_products,
         bound_structures,
         climb_near_mappings,
@@ -143,6 +144,7 @@ def provers() -> Table:
         Line(climb_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
         Line(refine_structures, one_value, further(TUNING.structures_share_under_rules), rules=True),  # one by one
         Line(climb_near_mappings, one_value, rules=True),
+        Line(begin_padded_nests, one_value, rules=False),  # to multiples of what these bounds spread
         Line(refine_structures, one_value, further(TUNING.structures_share), rules=False),
         Line(bound_products, one_value, of_rest(TUNING.products_share), rules=False),  # geometric programs
         Line(refine_structures, one_value, rules=False),

@@ -72,7 +72,8 @@ class Tables:
         if level == self.structure.last:
             return self._columns(costs, 0, 0), held
         bits, room = held * tensor.bits, problem.room[level]
-        barred = (held < 0) | (bits > (self.never if room is None else room)) | self._breaks(level)
+        barred = (held < problem.rules.least.get((tensor.name, level), 0)) | self._breaks(level)
+        barred = barred | (bits > (self.never if room is None else room))
         columns = [np.asarray(cost, self.kind) for cost in self._columns(costs, level, bits)]
         return [np.where(barred, np.asarray(self.never, self.kind), cost) for cost in columns], bits
 

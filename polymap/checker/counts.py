@@ -341,7 +341,9 @@ def cost(problem: Problem, nodes: Any, *, divides: bool = False) -> int:
                     up, down = (read[at] + write[at] for at in (parent, level))
                 total[i] += one[i] if part.band else served * up + filled * down
             if level < last:
-                used[level] += node.size() * tensor.bits
+                size = node.size()
+                need(size >= problem.rules.least.get((tensor.name, level), 0), f"a tile of {tensor.name} is too small")
+                used[level] += size * tensor.bits
     for level, room in enumerate(problem.room):
         need(room is None or used[level] <= room, f"the mapping does not fit into {problem.levels[level]}")
     clock = Node(problem, loops, problem.tensors[0], 0, last, len(loops))

@@ -110,13 +110,14 @@ FANOUT = table(
 )
 COMPUTE = table(compute=name, per_cycle=whole, pj=rational)
 NODES = {"level": LEVEL, "fanout": FANOUT, "compute": COMPUTE}
-RULE = one_of("outermost", "innermost", "outside", "factor", "held", "intrinsic", "utilization", "at_most")
+RULE = one_of("outermost", "innermost", "outside", "factor", "held", "at_least", "intrinsic", "utilization", "at_most")
 RULES = {
     "outermost": table(rule=RULE, dims=listed(name)),
     "innermost": table(rule=RULE, dims=listed(name)),
     "outside": table(rule=RULE, outer=name, inner=name),
     "factor": table(rule=RULE, fanout=name, dim=name, least=whole, most=absent_or(whole)),
     "held": table(rule=RULE, level=name, tensor=name, must=flag),
+    "at_least": table(rule=RULE, level=name, tensor=name, elements=whole),
     "intrinsic": table(rule=RULE, dim=name, size=whole),
     "utilization": table(rule=RULE, least=rational),
     "at_most": table(rule=RULE, objective=name, most=rational),

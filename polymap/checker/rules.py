@@ -46,12 +46,14 @@ def rational(value: Any) -> Fraction:
 class Rules:
     """The constraints, read. pairs: (a, b, kind): all temporal loops over a outside all over b ("all"), or the first
     over a before the first over b ("first"), or the last over a after the last over b ("last"), where both have loops.
+    least: (tensor, level), how many elements a full tile of the tensor in a node of the level spans at least.
     factors: (fan-out, dim, least, most). multiples: (dim, size of which every tile is a multiple). share: of what the
     compute units could do. limits: (objective, most)."""
 
     def __init__(self, rows: list[Any], dims: Names, tensors: Names, levels: Names, fanouts: Names) -> None:
         self.pairs, self.factors = list[tuple[int, int, str]](), list[tuple[str, int, int, int | None]]()
         self.multiples, self.limits, self.share = list[tuple[int, int]](), list[tuple[str, str]](), Fraction(0)
+        self.least = dict[tuple[str, int], int]()
         self._held, ends = list[tuple[str, int, bool]](), list[list[int]]([[], []])
         for row in rows:
             kind = row["rule"]
@@ -72,6 +74,11 @@ class Rules:
                 _, level, tensor, must = fields(row, "rule", "level", "tensor", "must")
                 need(tensor in tensors and level in levels[1:], "a constraint names no tensor or level")
                 self._held.append((tensor, levels.index(level), flag(must)))
+            elif kind == "at_least":
+                _, level, tensor, elements = fields(row, "rule", "level", "tensor", "elements")
+                need(tensor in tensors and level in levels[1:], "a constraint names no tensor or level")
+                place = tensor, levels.index(level)
+                self.least[place] = max(whole(elements), self.least.get(place, 0))
             elif kind == "intrinsic":
                 _, dim, size = fields(row, "rule", "dim", "size")
                 self.multiples.append((dims.index(dim), whole(size)))

@@ -41,6 +41,7 @@ from polymap.ir import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
+    AtLeast,
     AtMost,
     Factor,
     Goal,
@@ -444,6 +445,8 @@ def _rule(rule: Rule) -> dict[str, object]:
             return {"rule": "factor", "fanout": fanout, "dim": dim, "least": least, "most": most}
         case Held(level, tensor, must):
             return {"rule": "held", "level": level, "tensor": tensor, "must": must}
+        case AtLeast(level, tensor, elements):
+            return {"rule": "at_least", "level": level, "tensor": tensor, "elements": elements}
         case Intrinsic(dim, size):
             return {"rule": "intrinsic", "dim": dim, "size": size}
         case Utilization(least):

@@ -105,6 +105,14 @@ class Tuning:
     """Of what is left of the limit, for walking over all trees where they are few."""
     padding_share: float = 0.1
     """Of the time limit, for mappings of a product that is padded to extents with many divisors."""
+    structures_padded: int = 6
+    """Structures of least bounds to whose sibling counts extents are rounded up (benchmarks/any_size.py),"""
+    most_padded: float = 1.1
+    """where the nest gets at most this much larger,"""
+    padded_nests: int = 2
+    """at most so many times,"""
+    padded_share: float = 0.15
+    """each for this much of what is left of the limit."""
     first_structures_share: float = 0.1
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3

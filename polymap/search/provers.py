@@ -49,7 +49,7 @@ from polymap.search.local import (
     climb_beside,
     climber_for,
 )
-from polymap.search.options import TUNING, Options
+from polymap.search.options import TUNING, Hints, Options
 from polymap.search.problem import (
     AtMost,
     Goal,
@@ -204,6 +204,31 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
     for place, one in enumerate(_siblings(search)):
         found = one.go_on(None, stop, search.limits.work, refined=False)
         evidence = evidence.with_floor(place, found)
+    return evidence
+
+
+def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the best dividing mappings of slightly larger nests, with tiles cut to size: dims are rounded up to
+    multiples of the sibling counts of structures of least bounds."""
+    from polymap.search.dividing import cut_to, with_extents
+
+    dims, extents = search.problem.dims, search.problem.extents
+    tried = search.engines.made(set, set[tuple[int, ...]])
+    for one in () if search.divides else _siblings(search)[0].leading(TUNING.structures_padded):
+        counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(dims)
+        longer = tuple(-(-extent // count) * count for extent, count in zip(extents, counts, strict=True))
+        is_near = math.prod(longer) <= TUNING.most_padded * math.prod(extents)
+        workload = with_extents(search.workload, dict(zip(dims, longer, strict=True)))
+        if longer in {extents, *tried} or workload is None or not is_near or len(tried) >= TUNING.padded_nests:
+            continue
+        tried.add(longer)
+        asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints())
+        found = search.ask(asked, Kind.DIVIDING, TUNING.padded_share, (), Engines())[0].best
+        if found is not None:
+            mapping = cut_to(found, search.workload.extents())
+            score = exact_score(search.workload, search.arch, search.objective, mapping)
+            if score is not None and not score.excess:
+                evidence = _offered(search, evidence, (mapping, score.value))
     return evidence
 
 

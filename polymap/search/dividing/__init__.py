@@ -11,7 +11,11 @@ with lazy(__name__):
         solve as solve,
     )
     from polymap.search.dividing.loop_order import CompletedMapping as CompletedMapping
-    from polymap.search.dividing.product_padding import mappings_of_padded as mappings_of_padded
+    from polymap.search.dividing.product_padding import (
+        cut_to as cut_to,
+        mappings_of_padded as mappings_of_padded,
+        with_extents as with_extents,
+    )
     from polymap.search.dividing.product_search import (
         Answer as Answer,
         best_product_tiles as best_product_tiles,

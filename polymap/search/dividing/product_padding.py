@@ -20,12 +20,12 @@ def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[]
     dims = [_longer(extent) for extent in problem.extents]
     choices = sorted(product(*dims), key=lambda row: (prod(row), row))
     for row in [row for row in choices if row != problem.extents][: TUNING.most_products]:
-        padded = _with_extents(problem.workload, dict(zip(problem.dims, row, strict=True)))
+        padded = with_extents(problem.workload, dict(zip(problem.dims, row, strict=True)))
         if padded is None or stop():
             return
         mapping = _best(padded, problem.arch, objective, stop)
         if mapping is not None:
-            yield Mapping(tuple(_cut(mapping, problem.workload.extents())))
+            yield cut_to(mapping, problem.workload.extents())
 
 
 def _longer(extent: int) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def _best(workload: Workload, arch: Architecture, objective: Objective, stop: Ca
     return None if answer is None or answer.found is None else answer.found[1].mapping
 
 
-def _with_extents(workload: Workload, extents: dict[str, int]) -> Workload | None:
+def with_extents(workload: Workload, extents: dict[str, int]) -> Workload | None:
     """Return the program over other extents; None where it is no box or its accesses are not affine."""
     if len(workload.statements) != 1 or workload.statements[0].constraints or workload.original is not None:
         return None
@@ -84,12 +84,13 @@ def _ends(access: Access, extents: dict[str, int]) -> list[tuple[int, int]] | No
     return found
 
 
-def _cut(mapping: Mapping, extents: dict[str, int]) -> Iterator[MappingNode]:
-    """Yield the nodes with tiles of at most what is left of each dim, without loops of one iteration."""
-    now = dict(extents)
+def cut_to(mapping: Mapping, extents: dict[str, int]) -> Mapping:
+    """Return the mapping with tiles of at most what is left of each dim, without loops of one iteration."""
+    now, nodes = dict(extents), list[MappingNode]()
     for node in mapping.nodes:
         if not isinstance(node, Spatial | Temporal):
-            yield node
+            nodes.append(node)
         elif node.tile < now[node.dim]:
             now[node.dim] = node.tile
-            yield node
+            nodes.append(node)
+    return Mapping(tuple(nodes))

@@ -180,6 +180,7 @@ CONSTRAINTS = (
     ({"outermost": ["k"], "innermost": ["n"]}, None),
     ({"min_utilization": 0.5, "limits": {"latency": 64}}, None),
     ({"store": {"GLB": {"must": ["@output"], "never": ["@input"]}}}, None),
+    ({"store": {"GLB": {"must": ["A"], "least": {"A": 100}}}}, None),
     ({"limits": {"traffic:RF": 60_000, "edp": 40_000_000}}, None),
     ({"limits": {"ed2p": 5_000_000_000}}, None),
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import time
 from math import prod
 
 import pytest
 
 import polymap as pm
+import polymap.search
 from polymap.explore import search
-from polymap.search.dividing.product_padding import _longer
+from polymap.search.dividing.product_padding import _longer, cut_to, with_extents
 from polymap.search.dividing.product_spread import _rows
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import divisors
@@ -46,3 +48,28 @@ def test_a_product_with_a_huge_extent_is_answered(extent: int, name: str) -> Non
 def test_factors_whose_product_is_beyond_64_bits_are_not_taken_for_small_ones() -> None:
     rows = _rows(((1, 1 << 16),) * 4, 1 << 16).tolist()
     assert sorted(map(prod, rows)) == [1, *[1 << 16] * 4]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_tree_of_a_longer_nest_cut_to_size_is_legal_and_costs_no_more(seed: int) -> None:
+    rng = random.Random(f"cut {seed}")
+    text = rng.choice(("C[m,n] += A[m,k] * B[k,n]", "C[m,n] += A[m+k] * B[k,n]", "C[m,n] += A[m+2k,n] * B[k]"))
+    nest = pm.einsum(text, sizes={dim: rng.randint(2, 9) for dim in "mnk"})
+    longer = with_extents(nest, {dim.name: dim.extent + rng.randint(0, 3) for dim in nest.dims})
+    assert longer is not None, text
+    best = pm.explore(longer, "flat3", tiles="divide", time_limit_s=20)
+    assert best.best is not None, text
+    cut = pm.evaluate(nest, "flat3", cut_to(best.best, nest.extents()))
+    assert cut.legal, f"{nest} {best.best}"
+    assert cut.energy_pj <= best.value, f"{nest} {best.best}"
+
+
+def test_extents_are_rounded_up_to_the_siblings_of_the_best_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ("refine_structures", "bound_products", "climb_near_mappings"):
+        monkeypatch.setattr(polymap.search, other, lambda _search, evidence, _stop: evidence)
+    nest = pm.conv2d(K=4, C=37, H=6, W=6, R=3, S=3, padding=1)
+    found = search(nest, "eyeriss_like", time_limit_s=8, clock=time.process_time)
+    assert found.dividing is not None, found
+    assert found.value is not None, found
+    assert found.dividing.value is not None, found
+    assert found.value < 0.97 * found.dividing.value
