@@ -13,9 +13,7 @@ with lazy(__name__):
     from polymap.search.dividing.loop_order import CompletedMapping as CompletedMapping
     from polymap.search.dividing.product_padding import mappings_of_padded as mappings_of_padded
     from polymap.search.dividing.product_search import (
-        Answer as Answer,
         best_product_tiles as best_product_tiles,
-        is_product as is_product,
         product_weights as product_weights,
     )
     from polymap.search.dividing.progress import Count as Count, OpenStructures as OpenStructures

@@ -40,7 +40,8 @@ class PartValues:
         linear."""
         if self.measure.is_linear:
             return parts[0] + self.measure.fixed_energy
-        return np.ceil(lower_values(self.measure, [part.astype(np.float64) for part in parts], cycles))
+        found = lower_values(self.measure, [part.astype(np.float64) for part in parts], cycles)
+        return np.ceil(np.maximum(found, 0))  # energies, and so values, are not negative
 
     def may_win(self, least: Bounds, value: Number) -> NDArray[np.bool_]:
         """Return where a value with this lower bound may be below `value`."""
@@ -112,8 +113,9 @@ class PartValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The nodes of a tensor, per plan and structure: what one visit of each costs together, bits that the least tile of the outermost
-    takes (0: there is none), bits that its level may hold, the temporal extent of the dim that the tensor lacks."""
+    """The nodes of a tensor, per plan and structure: what one visit of each costs together, bits that the least tile of
+    the outermost takes (0: there is none), bits that its level may hold, the temporal extent of the dim that the tensor
+    lacks."""
 
     weight: Floats
     bits: Floats

@@ -7,7 +7,6 @@ from itertools import pairwise
 from math import ceil, inf, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polymap.poly import Kind
 from polymap.resources import OutOfTime, Stop
@@ -315,7 +314,7 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
         _raise_bounds(plans, bounds, block, best)
         if stop() or not _take_least(asked, bounds, block, best):
             return best, min(bounds.min().item(), best.value)
-    plan, structure = np.nonzero(plans.values.may_win(bounds, best.value))
+    plan, structure = np.nonzero((bounds < _NEVER) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
     queue, first, size = np.argsort(left, kind="stable"), 0, TUNING.first_raised
     while first < len(queue):
@@ -330,11 +329,12 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
 
 def _raise_bounds(plans: _Plans, bounds: Bounds, structures: IntArray, best: _Best) -> None:
     """Raise the bounds of some structures by what limited room costs, where they may win."""
-    may_win = plans.values.may_win(bounds[:, structures], best.value)
-    own, some = np.flatnonzero(may_win.any(axis=1)), structures[may_win.any(axis=0)]
+    some = bounds[:, structures]
+    may_win = (some < _NEVER) & plans.values.may_win(some, best.value)
+    own, left = np.flatnonzero(may_win.any(axis=1)), structures[may_win.any(axis=0)]
     if len(own):
-        at = np.ix_(own, some)
-        bounds[at] = np.maximum(bounds[at], plans.raised(own, some))
+        at = np.ix_(own, left)
+        bounds[at] = np.maximum(bounds[at], plans.raised(own, left))
 
 
 def _take_least(asked: _Question, bounds: Bounds, structures: IntArray, best: _Best) -> bool:
