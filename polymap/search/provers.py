@@ -394,10 +394,19 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
-        lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
+        lists_until=_limit_of_list(search, outcome, stop),
     )
     search.engines.keep(outcome)
     return outcome, evidence
+
+
+def _limit_of_list(search: Search, outcome: Outcome | None, stop: Stop) -> Stop:
+    """Return what ends the list of structures: a share of the limit, as what follows takes longer; the whole of it once
+    the share, or few steps, were too short."""
+    if outcome is not None and outcome.is_late:
+        return search.limits.time_is_up
+    share = further(TUNING.listing_share)(search.limits)
+    return lambda: stop() or share()
 
 
 def _told_before(search: Search, measure: Measure) -> Outcome | None:

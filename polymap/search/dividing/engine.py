@@ -104,21 +104,21 @@ def solve(
     *,
     looks_first: bool = True,
     others_wait: Stop = never,
-    lists_until: Stop = never,
+    lists_until: Stop | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts and limits steps.
     polish: looks for better trees, and for a first one where no chain of least cost fits. looks_first: whether a tree
     is looked for before all structures are bounded. others_wait: ends it too, once a structure was searched.
-    lists_until: what alone ends a list of structures that was cut short before.
+    lists_until: what ends the list of structures (None: what ends the search).
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
     incumbent.has_descended = before is not None and before.nodes > 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
+    listing = lists_until or incumbent.out_of_time
     state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
     context = _StepContext(problem, measure, keep, incumbent.out_of_time)
     for turn in count():

@@ -163,21 +163,15 @@ class _Plans:
         self._none = np.zeros_like(weights.steps)
         self._whole = whole_nodes(problem) or frozenset()
 
-    def bounds(self, stop: Stop) -> Bounds:
-        """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
-        tiles do not fit. Raises OutOfTime."""
-        count, found = len(self._none), list[Bounds]()
-        step = max(1, TUNING.bounded_together // self.count)
-        for block in (slice(first, first + step) for first in range(0, count, step)):
-            if stop():
-                raise OutOfTime
-            parts = self._summed([[chain.total[:, block] for chain in own] for own in self.chains])
-            bounds = self.values.least(parts, self.weights.cycles[block])
-            for level, usable in self.usable.items():
-                own = [[_at(chain, chain.bits, level, self._none)[block] for chain in own] for own in self.chains]
-                bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
-            found.append(bounds)
-        return np.concatenate(found, axis=1)
+    def bounds(self, some: IntArray) -> Bounds:
+        """Return lower bounds of the value [plan, structure] of some structures where every node is filled once, _NEVER
+        where the smallest tiles do not fit."""
+        parts = self._summed([[chain.total[:, some] for chain in own] for own in self.chains])
+        bounds = self.values.least(parts, self.weights.cycles[some])
+        for level, usable in self.usable.items():
+            own = [[_at(chain, chain.bits, level, self._none)[some] for chain in own] for own in self.chains]
+            bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
+        return bounds
 
     def raised(self, plans: IntArray, some: IntArray) -> Bounds:
         """Return lower bounds of the value [plan, structure] of some of each, with what limited room costs beyond one
@@ -303,16 +297,24 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found). kinds: what the plans' structures are kinds of (None: they are structures)."""
     asked, best = _Question(plans, kinds, stop), _Best()
-    bounds = plans.bounds(stop)
+    every, most = len(plans.weights.cycles), max(1, TUNING.bounded_together // plans.count)
+    promising = _promising(asked)
+    bounds = plans.bounds(promising)
+    _raise_bounds(plans, bounds, np.arange(len(promising)), promising, best)
+    _take_least(asked, bounds, np.arange(len(promising)), promising, best)
+    bounds = np.zeros((plans.count, every), dtype=bounds.dtype)
+    for first in range(0, every, most):
+        if stop():
+            return best, 0 if best.order else None
+        some = np.arange(first, min(every, first + most))
+        bounds[:, some] = plans.bounds(some)
     if bounds.min() >= _NEVER:
         return best, inf
     queue, first, size = np.argsort(bounds.min(axis=0), kind="stable"), 0, TUNING.first_raised
-    most = max(1, TUNING.bounded_together // plans.count)
-    _take_least(asked, bounds, queue[:1], best)
     while first < len(queue):
         block, first, size = queue[first : first + size], first + size, min(2 * size, most)
-        _raise_bounds(plans, bounds, block, best)
-        if stop() or not _take_least(asked, bounds, block, best):
+        _raise_bounds(plans, bounds, block, block, best)
+        if stop() or not _take_least(asked, bounds, block, block, best):
             return best, min(bounds.min().item(), best.value)
     plan, structure = np.nonzero((bounds < _NEVER) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
@@ -327,26 +329,39 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
     return best, best.value
 
 
-def _raise_bounds(plans: _Plans, bounds: Bounds, structures: IntArray, best: _Best) -> None:
-    """Raise the bounds of some structures by what limited room costs, where they may win."""
-    some = bounds[:, structures]
+def _promising(asked: _Question) -> IntArray:
+    """Return a few structures that are the most parallel ones; of kinds, those that have structures, if they are
+    soon found."""
+    queue, first, size = np.argsort(asked.plans.weights.cycles, kind="stable"), 0, TUNING.first_raised
+    while asked.kinds is not None and first < len(queue):
+        some = queue[first : first + size]
+        found: IntArray = some[np.unique(asked.kinds.members(some)[1])]
+        if len(found) or asked.stop():
+            return found if len(found) else some
+        first, size = first + size, 2 * size
+    return queue[: TUNING.first_raised]
+
+
+def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best) -> None:
+    """Raise the bounds of some structures, in these columns, by what limited room costs, where they may win."""
+    some = bounds[:, columns]
     may_win = (some < _NEVER) & plans.values.may_win(some, best.value)
-    own, left = np.flatnonzero(may_win.any(axis=1)), structures[may_win.any(axis=0)]
+    own, of = np.flatnonzero(may_win.any(axis=1)), np.flatnonzero(may_win.any(axis=0))
     if len(own):
-        at = np.ix_(own, left)
-        bounds[at] = np.maximum(bounds[at], plans.raised(own, left))
+        at = np.ix_(own, columns[of])
+        bounds[at] = np.maximum(bounds[at], plans.raised(own, structures[of]))
 
 
-def _take_least(asked: _Question, bounds: Bounds, structures: IntArray, best: _Best) -> bool:
-    """Search the pair of the least bound in some structures, and mark it; return False where time ends before it."""
-    some = bounds[:, structures]
-    plan, place = np.divmod(np.argmin(some, keepdims=True)[0], len(structures))
-    structure, left = structures[place], some[plan, place]
+def _take_least(asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best) -> bool:
+    """Search the pair of the least bound in some columns, and mark it; return False where time ends before it."""
+    some = bounds[:, columns]
+    plan, place = np.divmod(np.argmin(some, keepdims=True)[0], len(columns))
+    left = some[plan, place]
     if left[0] >= _NEVER or not asked.plans.values.may_win(left, best.value).all():
         return True
-    is_whole = _has_searched(asked, plan, structure, left, best)
+    is_whole = _has_searched(asked, plan, structures[place], left, best)
     if is_whole:
-        bounds[plan, structure] = _NEVER
+        bounds[plan, columns[place]] = _NEVER
     return is_whole
 
 

@@ -96,7 +96,7 @@ def kinds_of_structures(problem: Problem, stop: Stop, *, apart: bool) -> Kinds |
         rows.append(found)
     classes, products = np.zeros((1, 0, len(extents)), dtype=np.int64), np.ones((1, len(extents)), dtype=np.int64)
     for group in groups:
-        right = rows[group[0]] if len(group) == 1 else _merged_rows(problem, [rows[number] for number in group], group)
+        right = rows[group[0]] if len(group) == 1 else _merged_rows(problem, [rows[number] for number in group])
         pairs = _pairs(products, right, extents, stop)
         if pairs is None:
             return None
@@ -114,7 +114,7 @@ def _merged(classes: Sequence[FanoutClass]) -> FanoutClass:
     return FanoutClass(classes[0].below, multicast, any(one.reduction for one in classes), classes[-1].fanouts)
 
 
-def _merged_rows(problem: Problem, rows: Sequence[Rows], group: Sequence[int]) -> Rows:
+def _merged_rows(problem: Problem, rows: Sequence[Rows]) -> Rows:
     """Return the products that rows of several classes may have, and perhaps a few more: those of which each factor by
     itself is one."""
     choices: list[tuple[int, ...]] = []
@@ -123,7 +123,7 @@ def _merged_rows(problem: Problem, rows: Sequence[Rows], group: Sequence[int]) -
         for own in rows:
             found = {a * b for a in found for b in np.unique(own[:, d]).tolist() if extent % (a * b) == 0}
         choices.append(tuple(sorted(found)))
-    return _rows(tuple(choices), prod(problem.arch.fanouts[f].size for n in group for f in problem.classes[n].fanouts))
+    return _rows(tuple(choices), prod(int(np.prod(own, axis=1).max(initial=1)) for own in rows))
 
 
 def _divided(left: Rows, rows: Rows) -> Iterator[tuple[IntArray, IntArray]]:
