@@ -301,7 +301,8 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
     promising = _promising(asked)
     bounds = plans.bounds(promising)
     _raise_bounds(plans, bounds, np.arange(len(promising)), promising, best)
-    _take_least(asked, bounds, np.arange(len(promising)), promising, best)
+    for plan_count in (1, TUNING.first_plans):
+        _take_least(asked, bounds, np.arange(len(promising)), promising, best, plan_count)
     bounds = np.zeros((plans.count, every), dtype=bounds.dtype)
     for first in range(0, every, most):
         if stop():
@@ -352,17 +353,21 @@ def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: 
         bounds[at] = np.maximum(bounds[at], plans.raised(own, structures[of]))
 
 
-def _take_least(asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best) -> bool:
-    """Search the pair of the least bound in some columns, and mark it; return False where time ends before it."""
-    some = bounds[:, columns]
-    plan, place = np.divmod(np.argmin(some, keepdims=True)[0], len(columns))
-    left = some[plan, place]
-    if left[0] >= _NEVER or not asked.plans.values.may_win(left, best.value).all():
+def _take_least(
+    asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best, most: int = 1
+) -> bool:
+    """Search the structure of the least bound in some columns in so many plans, and mark them; return False where time
+    ends before it."""
+    if not len(columns):
         return True
-    is_whole = _has_searched(asked, plan, structures[place], left, best)
-    if is_whole:
-        bounds[plan, columns[place]] = _NEVER
-    return is_whole
+    place = int(np.argmin(bounds[:, columns].min(axis=0)))
+    own = bounds[:, columns[place]]
+    plan = np.argsort(own, kind="stable")[:most]
+    plan = plan[(own[plan] < _NEVER) & asked.plans.values.may_win(own[plan], best.value)]
+    if not _has_searched(asked, plan, np.full(len(plan), structures[place]), own[plan], best):
+        return False
+    bounds[plan, columns[place]] = _NEVER
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +385,8 @@ def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: B
     plans = asked.plans
     for one in np.unique(plan).tolist():
         every = np.flatnonzero(plan == one)
+        if asked.stop() and best.order is not None:
+            return False
         for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
             left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
     if asked.kinds is not None:
@@ -398,6 +405,8 @@ def _has_searched_members(
     asked: _Question, kinds: Kinds, plan: IntArray, kind: IntArray, left: Bounds, best: _Best
 ) -> bool:
     """Search pairs of a plan and a kind with these bounds in the structures of the kind."""
+    if not len(plan):
+        return True
     numbers, place = np.unique(kind, return_inverse=True)
     spread, of = kinds.members(numbers)
     weights = asked.plans.weights
