@@ -15,7 +15,7 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
-from polymap.search.dividing import best_product_tiles, chain_weights, product_search, solve
+from polymap.search.dividing import best_product_tiles, chain_weights, product_search, product_spread, solve
 from polymap.search.dividing.chain_weights import Weights
 from polymap.search.dividing.product_bounds import PartValues
 from polymap.search.dividing.product_search import _Plans
@@ -305,7 +305,27 @@ def scaled(plain: Callable[..., Any], factor: float) -> Callable[..., Any]:
     return changed
 
 
+def test_no_structure_costs_less_than_its_kind() -> None:
+    rng, compared = random.Random("kinds of structures"), 0
+    while compared < 12:
+        workload, arch, objective = question(rng, SIZES[:9])
+        problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
+        apart = any(component.wires for component in measure.components)
+        if apart or not product_search.is_product(problem, measure):
+            continue
+        kinds = kinds_of_structures(problem, lambda: False, apart=False)
+        every = kinds_of_structures(problem, lambda: False, apart=True)
+        if kinds is None or every is None or kinds.are_structures:
+            continue
+        compared += 1
+        members, of = kinds.members(np.arange(len(kinds.spread.classes)))
+        assert sorted(members.classes.tolist()) == sorted(every.spread.classes.tolist()), (workload, arch)
+        rows = Weights(problem, measure.components, members).rows()
+        assert (Weights(kinds.spread.problem, measure.components, kinds.spread).rows()[:, of] <= rows).all(), arch
+
+
 MISTAKES = {
+    "merged fan-outs": lambda: (product_spread, "_merged", lambda classes: classes[-1]),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
     "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
     "kinds": lambda: (product_search, "kinds_of", lambda _, classes, __: np.zeros(len(classes), dtype=np.int64)),
