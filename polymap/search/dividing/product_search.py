@@ -53,9 +53,11 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer
 def _best_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer | None:
     kinds = kinds_of_structures(problem, stop, apart=any(component.wires for component in measure.components))
     nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
-    if kinds is None or (nodes > TUNING.few_nodes and len(kinds.spread.classes) < TUNING.many_spread):
+    if kinds is None:
         return None
     spread = kinds.spread
+    if nodes > TUNING.few_nodes and kinds.are_structures and len(spread.classes) < TUNING.many_spread:
+        return None
     if kinds.are_structures and len({one.below for one in problem.classes}) < len(problem.classes):
         kind = kinds_of(problem, spread.classes, problem.dims)
         kept = best_of_kinds(problem, measure.components, spread, kind, stop)
