@@ -430,7 +430,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
     """Return the best dividing mapping of a product, which needs no tables, and over tiles of any size the evidence
     with the best padded one. What time ended, or begins from less, is no proof: then nothing is said of what is left.
     None where there is none, it does not cost what is claimed, or steps are limited, which are not counted here."""
-    from polymap.search.dividing import best_product_tiles, mappings_of_padded
+    from polymap.search.dividing import best_product_tiles, count_of_refuted, mappings_of_padded
 
     answer = None if search.limits.work.left is not None else best_product_tiles(search.problem, measure, stop)
     if answer is None or answer.found is None:
@@ -444,13 +444,11 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
     search.report(*best, evidence.floors[0])
     if not answer.is_proven:
         return Outcome((answer.found,), None, Count(), 0, None), evidence
-    if not search.divides:
-        evidence = _with_padded(
-            search,
-            evidence,
-            best,
-            mappings_of_padded(search.problem, search.objective, further(TUNING.padding_share)(search.limits)),
-        )
+    if search.divides:
+        count = count_of_refuted(search.problem, _limit_of_list(search, None, stop))
+        return Outcome((answer.found,), value, count, 1, ()), evidence
+    until = further(TUNING.padding_share)(search.limits)
+    evidence = _with_padded(search, evidence, best, mappings_of_padded(search.problem, search.objective, until))
     return Outcome((answer.found,), value, Count(), 1, ()), evidence
 
 

@@ -6,6 +6,7 @@ with lazy(__name__):
     from polymap.search.dividing.engine import (
         Found as Found,
         Outcome as Outcome,
+        count_of_refuted as count_of_refuted,
         open_structures as open_structures,
         outcome_to_resume as outcome_to_resume,
         solve as solve,

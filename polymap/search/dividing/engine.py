@@ -492,6 +492,15 @@ def _listed(problem: Problem, stop: Stop) -> tuple[Structures, bool]:
     return _by_window_factors(problem, distinct_structures(problem, found)), complete
 
 
+def count_of_refuted(problem: Problem, stop: Stop) -> Count:
+    """Return that all structures but the best one are refuted, all at once; where several fan-outs stand between two
+    levels, or time ends before, they are too many to be listed for that."""
+    if len({one.below for one in problem.classes}) < len(problem.classes):
+        return Count(evaluated=1)
+    structures, is_whole = _listed(problem, stop)
+    return Count(len(structures), 1, len(structures) - 1) if is_whole else Count(evaluated=1)
+
+
 def open_structures(outcome: Outcome) -> OpenStructures | None:
     """Return what is left of a search that a limit ended; None where nothing is, or its structures were not listed."""
     rest = outcome.rest
