@@ -5,14 +5,17 @@ The room left in a fan-out after some dims is its size divided by their trip cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.schedules.chains import Table, Trips, residue_product, residues
 from polymap.schedules.tuning import TUNING
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,22 @@ class Share:
     states: int
 
 
-def shares_of(trips: Sequence[Sequence[Trips]], sizes: Trips) -> list[Share] | None:
+class Stopped(Exception):
+    """The caller does not wait any longer."""
+
+
+def unless(stop: Callable[[], bool], items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, until the caller says stop: then raise Stopped."""
+    for item in items:
+        if stop():
+            raise Stopped
+        yield item
+
+
+def shares_of(trips: Sequence[Sequence[Trips]], sizes: Trips, stop: Callable[[], bool]) -> list[Share] | None:
     """Return the steps over all dims: trips[dim] lists what it may take of the fan-outs of these sizes.
 
-    None if there are too many.
+    None if there are too many. Raises Stopped.
     """
     shares: list[Share] = []
     tried = 0
@@ -42,7 +57,7 @@ def shares_of(trips: Sequence[Sequence[Trips]], sizes: Trips) -> list[Share] | N
         tried += len(states) * len(choices)
         if tried > TUNING.most_shares:
             return None
-        for left, source in states.items():
+        for left, source in unless(stop, states.items()):
             for column, counts in enumerate(choices):
                 if all(count <= size for count, size in zip(counts, left, strict=True)):
                     after = tuple(size // count for count, size in zip(counts, left, strict=True))

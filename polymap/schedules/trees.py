@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
 from math import comb, factorial, prod
-from typing import TypeVar
 
 import numpy as np
 
@@ -22,12 +21,10 @@ from polymap.schedules.chains import (
     spatial_trips,
     unlimited_table,
 )
-from polymap.schedules.fanouts import Share, shared_product, shares_of
+from polymap.schedules.fanouts import Share, Stopped, shared_product, shares_of, unless
 from polymap.schedules.orders import Quadrature, UnitBlock, evaluation_points, rules
 from polymap.schedules.placement import Group, Holding, Vector, placements, subsets
 from polymap.schedules.tuning import TUNING
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +65,9 @@ class _Family:
         return max(sum(vector) for vector in self.blocks)
 
 
-class _Stopped(Exception):
-    """The caller does not wait any longer."""
-
-
 def never() -> bool:
     """Wait for a count however long it takes."""
     return False
-
-
-def _unless(stop: Callable[[], bool], items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items, until the caller says stop."""
-    for item in items:
-        if stop():
-            raise _Stopped
-        yield item
 
 
 def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
@@ -91,15 +76,15 @@ def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
         return None  # the divisors of an extent are not known
     try:
         return _counted(space, stop)
-    except _Stopped:
+    except Stopped:
         return None
 
 
 def _counted(space: Space, stop: Callable[[], bool]) -> int | None:
-    groups = _unless(stop, subsets(range(len(space.groups))))
-    families = [family for used in groups for family in _unless(stop, _families(space, used)) if family.blocks]
+    groups = unless(stop, subsets(range(len(space.groups))))
+    families = [family for used in groups for family in unless(stop, _families(space, used)) if family.blocks]
     bound = 2 * sum(_bound(space, family) for family in families) + 1
-    found = [_work(space, family) for family in _unless(stop, families)]
+    found = [_work(space, family, stop) for family in unless(stop, families)]
     work = [part for part in found if part is not None]
     if (
         len(work) < len(found)
@@ -109,10 +94,10 @@ def _counted(space: Space, stop: Callable[[], bool]) -> int | None:
     total, modulus = 0, 1
     if not families:
         return 0
-    for rule in _unless(stop, rules(_degree(space, families))):
+    for rule in unless(stop, rules(_degree(space, families))):
         if rule is None:
             continue
-        residue = sum(_count_family(space, part, rule) for part in _unless(stop, work)) % rule.prime
+        residue = sum(_count_family(space, part, rule) for part in unless(stop, work)) % rule.prime
         total += modulus * ((residue - total) * pow(modulus, -1, rule.prime) % rule.prime)
         modulus *= rule.prime
         if modulus >= bound:
@@ -212,21 +197,21 @@ class _Work:
     operations: int
 
 
-def _work(space: Space, family: _Family) -> _Work | None:
+def _work(space: Space, family: _Family, stop: Callable[[], bool]) -> _Work | None:
     longest = _longest(space, family)
     fanouts = space.fanouts(family.units)
     trips: list[list[Trips]] = []
     for dim in space.dims:
         limits = [dim.trips[fanout] for fanout in fanouts]
         choices = spatial_trips(space.rule, dim.extent, limits) if space.sizes is not None else iter([()])
-        trips.append(list(islice(choices, TUNING.most_trips + 1)))
+        trips.append(list(islice(unless(stop, choices), TUNING.most_trips + 1)))
         if len(trips[-1]) > TUNING.most_trips:
             return None
     steps: list[tuple[Vector, list[Share]]] = []
     for allowed in subsets(family.units):
         usable = set(space.fanouts(allowed))
         sizes = () if space.sizes is None else tuple(space.sizes[f] if f in usable else 1 for f in fanouts)
-        shares = shares_of(trips, sizes)
+        shares = shares_of(trips, sizes, stop)
         if shares is None:
             return None
         steps.append((allowed, shares))

@@ -103,6 +103,8 @@ class Tuning:
     one."""
     walking_share: float = 0.5
     """Of what is left of the limit, for walking over all trees where they are few."""
+    listing_share: float = 0.2
+    """Of the time limit, for a list of structures: to sort and group them takes up to four times as long."""
     padding_share: float = 0.1
     """Of the time limit, for mappings of a product that is padded to extents with many divisors."""
     structures_padded: int = 6

@@ -6,7 +6,7 @@ polymap/explore.py has the table of them: for which questions, in which order, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -30,12 +30,10 @@ from polymap.resources import Limits, Memory, Processes, Stop, never
 from polymap.schedules import any_order_is_legal
 from polymap.search.answer import Question, Values, believed
 from polymap.search.dividing import (
-    Answer,
     CompletedMapping,
     Count,
     Found,
     Outcome,
-    is_product,
     outcome_to_resume,
     solve,
 )
@@ -383,9 +381,9 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
     """Return what the search over dividing tiles ends with, and what else was found on the way."""
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
     outcome, met = search.engines.get(Outcome), False
-    if outcome is None and not search.divides:
-        outcome, evidence = _best_product(search, evidence, measure)
-        if outcome is not None:
+    if outcome is None:
+        outcome, evidence = _best_product(search, evidence, measure, limit if search.divides else others_wait)
+        if outcome is not None and (outcome.left is not None or limit()):
             search.engines.keep(outcome)
             return outcome, evidence
 
@@ -404,8 +402,7 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
     polish = _dividing_polish(search)
     if outcome is None:
         outcome = _told_before(search, measure)
-    is_soon_proven = search.divides and is_product(search.problem, measure)
-    if outcome is None and not is_soon_proven and polish is not None and search.instances() > TUNING.quickly_counted:
+    if outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
@@ -420,13 +417,21 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         work=search.limits.work,
         polish=polish,
         caches=search.caches,
-        product=partial(_known_product, search, measure) if search.divides else None,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
-        lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
+        lists_until=_limit_of_list(search, outcome, stop),
     )
     search.engines.keep(outcome)
     return outcome, evidence
+
+
+def _limit_of_list(search: Search, outcome: Outcome | None, stop: Stop) -> Stop:
+    """Return what ends the list of structures: a share of the limit, as what follows takes longer; the whole of it once
+    the share, or few steps, were too short."""
+    if outcome is not None and outcome.is_late:
+        return search.limits.time_is_up
+    share = further(TUNING.listing_share)(search.limits)
+    return lambda: stop() or share()
 
 
 def _told_before(search: Search, measure: Measure) -> Outcome | None:
@@ -446,39 +451,42 @@ def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[in
     return math.ceil(found.values[0] / measure.unscaled(1)), CompletedMapping((), mapping)
 
 
-def _known_product(search: Search, measure: Measure) -> Answer | None:
-    """Return the best dividing mapping of a product, which needs no tables; None where there is none, it does not cost
-    what is claimed, or steps are limited, which are not counted here."""
-    if search.limits.work.left is not None:
-        return None
-    from polymap.search.dividing import best_product_tiles
+def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: Stop) -> tuple[Outcome | None, Evidence]:
+    """Return the best dividing mapping of a product, which needs no tables, and over tiles of any size the evidence
+    with the best padded one. What time ended, or begins from less, is no proof: then nothing is said of what is left.
+    None where there is none, it does not cost what is claimed, or steps are limited, which are not counted here."""
+    from polymap.search.dividing import best_product_tiles, count_of_refuted, mappings_of_padded
 
-    answer = best_product_tiles(search.problem, measure, search.limits)
+    answer = None if search.limits.work.left is not None else best_product_tiles(search.problem, measure, stop)
     if answer is None or answer.found is None:
-        return None
-    mapping, value = answer.found[1].mapping, measure.unscaled(answer.found[0])
-    return answer if is_confirmed(search.workload, search.arch, search.objective, mapping, (value,)) else None
-
-
-def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple[Outcome | None, Evidence]:
-    """Return the best dividing mapping of a product, and the evidence with the best padded one; None where there is
-    none, or time ends."""
-    from polymap.search.dividing import mappings_of_padded
-
-    answer = None if search.problem.rules else _known_product(search, measure)
-    if answer is None or answer.found is None or not answer.is_proven:
         return None, evidence
     value, leaf = answer.found
     best = leaf.mapping, measure.unscaled(value)
+    if not is_confirmed(search.workload, search.arch, search.objective, leaf.mapping, best[1:]):
+        return None, evidence
+    if search.divides and answer.bound is not None:
+        evidence = evidence.with_floor(0, measure.unscaled(answer.bound))
     search.report(*best, evidence.floors[0])
-    stop = further(TUNING.padding_share)(search.limits)
-    for mapping in mappings_of_padded(search.problem, search.objective, stop):
-        score = exact_score(search.workload, search.arch, search.objective, mapping)
-        if score is not None and not score.excess and score.value < best[1]:
-            best = mapping, score.value
-            evidence = evidence.with_incumbents((search.incumbent(mapping),))
-            search.report(*best, evidence.floors[0])
+    if not answer.is_proven:
+        return Outcome((answer.found,), None, Count(), 0, None), evidence
+    if search.divides:
+        count = count_of_refuted(search.problem, _limit_of_list(search, None, stop))
+        return Outcome((answer.found,), value, count, 1, ()), evidence
+    until = further(TUNING.padding_share)(search.limits)
+    evidence = _with_padded(search, evidence, best, mappings_of_padded(search.problem, search.objective, until))
     return Outcome((answer.found,), value, Count(), 1, ()), evidence
+
+
+def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iterable[Mapping]) -> Evidence:
+    """Return the evidence with the best of a padded product's mappings, where it is better and meets the rules."""
+    for mapping in mappings:
+        score = exact_score(search.workload, search.arch, search.objective, mapping)
+        if score is None or score.excess or score.value >= best[1] or not search.meets(mapping, score.cost):
+            continue
+        best = mapping, score.value
+        evidence = evidence.with_incumbents((search.incumbent(mapping),))
+        search.report(*best, evidence.floors[0])
+    return evidence
 
 
 def _dividing_polish(search: Search) -> DividingPolish | None:

@@ -6,6 +6,7 @@ with lazy(__name__):
     from polymap.search.dividing.engine import (
         Found as Found,
         Outcome as Outcome,
+        count_of_refuted as count_of_refuted,
         open_structures as open_structures,
         outcome_to_resume as outcome_to_resume,
         solve as solve,
@@ -17,9 +18,7 @@ with lazy(__name__):
         with_extents as with_extents,
     )
     from polymap.search.dividing.product_search import (
-        Answer as Answer,
         best_product_tiles as best_product_tiles,
-        is_product as is_product,
         product_weights as product_weights,
     )
     from polymap.search.dividing.progress import Count as Count, OpenStructures as OpenStructures

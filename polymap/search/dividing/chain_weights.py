@@ -6,14 +6,14 @@ times its weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.dividing.groups import kinds_of
+from polymap.resources import OutOfTime, Stop
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.product_spread import Spread
 from polymap.search.dividing.product_tuning import TUNING
@@ -115,28 +115,24 @@ class Weights:
         return (weights.filled + weights.read) * self.steps
 
 
-def weights_of_best(
-    problem: Problem, components: Sequence[Component], spread: Spread, stop: Callable[[], bool]
-) -> Weights | None:
-    """Return the weights of some structures, the best one among them whatever the tiles (None: time is up).
+def best_of_kinds(
+    problem: Problem, components: Sequence[Component], spread: Spread, kind: IntArray, stop: Stop
+) -> IntArray:
+    """Return the numbers of some structures, the best one of each kind among them whatever the tiles. Raises OutOfTime.
 
-    Structures that spread the dims alike between the same levels have equal tiles, which take equal room. One of which
-    no weight is larger than another's costs no more: the other is left out. Nearly always one of a kind is left.
+    Structures of a kind spread the dims alike between the same levels: they have equal tiles, which take equal room.
+    One of which no weight is larger than another's costs no more: the other is left out. Nearly always one is left.
     """
-    classes = spread.classes
-    if len({one.below for one in problem.classes}) < len(problem.classes):
-        kind = kinds_of(problem, classes, problem.dims)
-        order, kept = np.argsort(kind, kind="stable"), list[IntArray]()
-        while len(order):
-            if stop():
-                return None
-            last = kind[order[min(TUNING.weighed_together, len(order)) - 1]]
-            count = int(np.searchsorted(kind[order], last, side="right"))
-            some, order = order[:count], order[count:]
-            rows = Weights(problem, components, replace(spread, classes=classes[some])).rows()
-            kept.append(some[_uncovered(kind[some], rows)])
-        spread = replace(spread, classes=classes[np.sort(np.concatenate(kept))])
-    return Weights(problem, components, spread)
+    order, kept = np.argsort(kind, kind="stable"), [np.zeros(0, dtype=np.int64)]
+    while len(order):
+        if stop():
+            raise OutOfTime
+        last = kind[order[min(TUNING.weighed_together, len(order)) - 1]]
+        count = int(np.searchsorted(kind[order], last, side="right"))
+        some, order = order[:count], order[count:]
+        rows = Weights(problem, components, replace(spread, classes=spread.classes[some])).rows()
+        kept.append(some[_uncovered(kind[some], rows)])
+    return np.sort(np.concatenate(kept))
 
 
 def _uncovered(kind: IntArray, rows: IntArray) -> IntArray:

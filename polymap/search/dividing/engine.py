@@ -28,7 +28,6 @@ from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, gr
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
-from polymap.search.dividing.product_search import Answer
 from polymap.search.dividing.progress import (
     Count,
     Entry,
@@ -102,31 +101,31 @@ def solve(
     work: Work | None = None,
     polish: Polish | None = None,
     caches: SearchCaches | None = None,
-    product: Callable[[], Answer | None] | None = None,
     *,
     looks_first: bool = True,
     others_wait: Stop = never,
-    lists_until: Stop = never,
+    lists_until: Stop | None = None,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts and limits steps.
-    polish: looks for better trees, and for a first one where no chain of least cost fits. product: asks for the best
-    tiles without tables. looks_first: whether a tree is looked for before all structures are bounded. others_wait: ends
-    it too, once a structure was searched. lists_until: what alone ends a list of structures that was cut short before.
+    polish: looks for better trees, and for a first one where no chain of least cost fits. looks_first: whether a tree
+    is looked for before all structures are bounded. others_wait: ends it too, once a structure was searched.
+    lists_until: what ends the list of structures (None: what ends the search).
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
     incumbent.has_descended = before is not None and before.nodes > 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
-    state = _initial_state(problem, measure, incumbent, report, before, listing, product, looks_first=looks_first)
+    listing = lists_until or incumbent.out_of_time
+    state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
     context = _StepContext(problem, measure, keep, incumbent.out_of_time)
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
             return _parallel_outcome(context, state, report, processes)
-        _look_ahead(problem, measure, state, turn, product)
+        if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
+            _probe(problem, measure, state)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number = entry = state.queue.take()
@@ -163,25 +162,6 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
     chosen = dict.fromkeys((own, *(one for _, one in sorted(beside)[: len(known)])))
     with suppress(OutOfTime):  # the next step sees that, too
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
-
-
-def _take_product(state: _State, answer: Answer | None) -> None:
-    """Take the best tiles of a product, and what bounds all others."""
-    if answer is None or answer.found is None or answer.bound is None:
-        return
-    if state.incumbent.beats(answer.found[0]):
-        state.incumbent.add(*answer.found)
-    state.raise_to(answer.bound)
-
-
-def _look_ahead(
-    problem: Problem, measure: Measure, state: _State, turn: int, product: Callable[[], Answer | None] | None
-) -> None:
-    """Take the best tiles of a product once the search takes long, and now and then a probe."""
-    if product is not None and turn == TUNING.steps_before_products and state.known and state.incumbent.keep == 1:
-        _take_product(state, product())
-    if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
-        _probe(problem, measure, state)
 
 
 def _probe(problem: Problem, measure: Measure, state: _State) -> None:
@@ -292,7 +272,7 @@ class _State:
 
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
-    tensor that were taken in this run. least: bounds all structures, those without a bound of their own, too (0: not).
+    tensor that were taken in this run.
     """
 
     structures: Structures
@@ -306,7 +286,6 @@ class _State:
     deferred: list[Entry] = field(default_factory=list[Entry])
     single: dict[int, int] = field(default_factory=dict[int, int])
     recalled_at: int = 0
-    least: int = 0
 
     @property
     def known(self) -> bool:
@@ -330,16 +309,6 @@ class _State:
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
         self.queue.add(entry[0], entry)
-
-    def raise_to(self, bound: int) -> None:
-        """Raise the bounds of all entries to at least this one."""
-        entries = [entry for _, entry in self.queue]
-        self.queue = BestFirst[int, Entry](_rank)
-        for entry in entries:
-            own = max(entry[0], bound), *entry[1:]
-            self.add(own)
-            if own != entry and entry in self.stop_points:
-                self.stop_points[own] = self.stop_points.pop(entry)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
@@ -417,7 +386,7 @@ class _State:
         if not self.known:
             where = replace(where, listed=None)
         if not self.known or (not left and not (where.is_whole and some)):
-            return Outcome(found, None, where, self.incumbent.nodes, (self.least,) if self.least else None)
+            return Outcome(found, None, where, self.incumbent.nodes, None)
         left = tuple(dict.fromkeys(left))
         best = [found[0][0]] if found else []
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
@@ -493,12 +462,11 @@ def _initial_state(
     report: Report,
     before: Outcome | None,
     listing: Stop,
-    product: Callable[[], Answer | None] | None,
     *,
     looks_first: bool,
 ) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one. listing: what ends the
-    list of structures. product: what is asked first where they are many."""
+    list of structures."""
     rest = None if before is None else before.rest
     if rest is not None:
         queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in rest.queue))
@@ -506,42 +474,31 @@ def _initial_state(
         state = _State(rest.structures, rest.bounded, queue, incumbent, fates, groups, dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
-    (structures, is_whole), answer, least = _listed(problem, listing), None, 0
-    if (
-        product is not None
-        and looks_first
-        and is_whole
-        and incumbent.keep == 1
-        and len(structures) >= TUNING.many_structures
-    ):
-        answer = product()
-        if answer is not None and answer.found is not None:
-            incumbent.add(*answer.found)
-            least = answer.bound or 0
-        if answer is not None and answer.is_proven:
-            return _ended_state(structures, incumbent)
-    if looks_first and answer is None:
+    structures, is_whole = _listed(problem, listing)
+    if looks_first:
         _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
-    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups, least=least)
+    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups)
     _bound_single_tensors(problem, measure, state)
     incumbent.listed(len(structures) if is_whole else None)
     return state if is_whole else replace(state, bounded=None)
-
-
-def _ended_state(structures: Structures, incumbent: Incumbent) -> _State:
-    """Return a search of which nothing is left: no structure is better than the incumbent."""
-    count, every = len(structures), range(len(structures))
-    fates = StructureFates(count, dict.fromkeys(every, 0), set(), set(every), set(every))
-    return _State(structures, count, BestFirst[int, Entry](_rank), incumbent, fates, ())
 
 
 def _listed(problem: Problem, stop: Stop) -> tuple[Structures, bool]:
     """Return the structures of a problem, one of each kind, and whether these are all (False where `stop` said so)."""
     found, complete = enumerate_structures(problem, stop)
     return _by_window_factors(problem, distinct_structures(problem, found)), complete
+
+
+def count_of_refuted(problem: Problem, stop: Stop) -> Count:
+    """Return that all structures but the best one are refuted, all at once; where several fan-outs stand between two
+    levels, or time ends before, they are too many to be listed for that."""
+    if len({one.below for one in problem.classes}) < len(problem.classes):
+        return Count(evaluated=1)
+    structures, is_whole = _listed(problem, stop)
+    return Count(len(structures), 1, len(structures) - 1) if is_whole else Count(evaluated=1)
 
 
 def open_structures(outcome: Outcome) -> OpenStructures | None:

@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.problem import IntArray, Measure, has_estimate, surely_below
+from polymap.search.problem import IntArray, Measure, has_estimate, lower_values
 
 Floats = NDArray[np.float64]
 _SAFE = 2.0**-40  # of floats here: far above what a few operations lose
@@ -40,14 +40,8 @@ class PartValues:
         linear."""
         if self.measure.is_linear:
             return parts[0] + self.measure.fixed_energy
-        found: NDArray[np.float64] = np.zeros(parts.shape[1:])
-        each: list[int] = np.unique(cycles).tolist()
-        for one in each:
-            where = cycles == one
-            own = surely_below(self.measure, [part[..., where].astype(np.float64) for part in parts], one)
-            assert own is not None, "a measure without bounds is refused before"
-            found[..., where] = np.ceil(own)
-        return found
+        found = lower_values(self.measure, [part.astype(np.float64) for part in parts], cycles)
+        return np.ceil(np.maximum(found, 0))  # energies, and so values, are not negative
 
     def may_win(self, least: Bounds, value: Number) -> NDArray[np.bool_]:
         """Return where a value with this lower bound may be below `value`."""
@@ -119,8 +113,9 @@ class PartValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The nodes of a tensor, per pair: what one visit of each costs together, bits that the least tile of the outermost
-    takes (0: there is none), bits that its level may hold, the temporal extent of the dim that the tensor lacks."""
+    """The nodes of a tensor, per plan and structure: what one visit of each costs together, bits that the least tile of
+    the outermost takes (0: there is none), bits that its level may hold, the temporal extent of the dim that the tensor
+    lacks."""
 
     weight: Floats
     bits: Floats
@@ -130,8 +125,8 @@ class Side:
 
 def least_excess(sides: list[Side]) -> NDArray[np.int64]:
     """Return at least what visits beyond the first cost, rounded down. Each side lacks another dim."""
-    once = sum((side.weight for side in sides), start=np.zeros(len(sides[0].bits)))
-    least = np.full(len(once), np.inf)
+    once = sum((side.weight for side in sides), start=np.zeros(sides[0].weight.shape))
+    least = np.full(once.shape, np.inf)
     for outer, others in _outermost(sides):
         cost = outer.weight + _least(others, outer.usable / np.maximum(outer.bits, 1))
         least = np.minimum(least, np.where(outer.bits > 0, cost, np.inf))
@@ -150,7 +145,7 @@ def _least(others: list[Side], room: Floats) -> Floats:
     if len(others) == 1:
         return np.maximum(others[0].weight, first / room)
     second = others[1].weight * others[1].extent
-    rest = sum((side.weight for side in others[2:]), start=np.zeros(len(room)))
+    rest = sum((side.weight for side in others[2:]), start=np.zeros(room.shape))
     even = np.sqrt(first * room / np.maximum(second, 1))
     tile = np.minimum(np.maximum(even, room / others[1].extent), others[0].extent)
     return np.maximum(first / tile + second * tile / room, others[0].weight + others[1].weight) + rest

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, inf, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polymap.poly import Kind
+from polymap.resources import OutOfTime, Stop
 from polymap.search.dividing.chain import ChainNode
-from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights_of_best
+from polymap.search.dividing.chain_weights import ChainWeights, Weights, best_of_kinds
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
+from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, orders_of, sheet_of
-from polymap.search.dividing.product_spread import spread_of
+from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import AtLeast, Factor, Held, IntArray, Measure, Problem, Span
@@ -39,33 +39,48 @@ class Answer:
         return self.bound == (None if self.found is None else self.found[0])
 
 
-def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bool]) -> Answer | None:
+def best_product_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
     is none that this search covers, or nothing is found in time."""
     if not is_product(problem, measure):
         return None
-    spread = spread_of(problem)
-    nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
-    if spread is None or (nodes > TUNING.few_nodes and len(spread.classes) < TUNING.many_spread):
+    try:
+        return _best_tiles(problem, measure, stop)
+    except OutOfTime:
         return None
-    weights = weights_of_best(problem, measure.components, spread, stop)
-    plans = None if weights is None else _Plans(weights, measure)
-    if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
+
+
+def _best_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer | None:
+    kinds = kinds_of_structures(problem, stop, apart=any(component.wires for component in measure.components))
+    nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
+    if kinds is None:
+        return None
+    spread = kinds.spread
+    if nodes > TUNING.few_nodes and kinds.are_structures and len(spread.classes) < TUNING.many_spread:
+        return None
+    if kinds.are_structures and len({one.below for one in problem.classes}) < len(problem.classes):
+        kind = kinds_of(problem, spread.classes, problem.dims)
+        kept = best_of_kinds(problem, measure.components, spread, kind, stop)
+        spread = replace(spread, classes=spread.classes[kept])
+    weights = Weights(spread.problem, measure.components, spread)
+    plans = _Plans(weights, measure)
+    if plans.count * len(weights.steps) > TUNING.most_bounds:
         return None
     if not plans.count:
         return Answer(None)
     if plans.has_credits():
         return None
-    best, bound = _search(plans, stop)
+    best, bound = _search(plans, None if kinds.are_structures else kinds, stop)
     if bound is None:
         return None
     if best.order is None:
         return Answer(None) if bound == inf else None
-    structure = weights.spread.structure(best.structure)
+    assert best.plans is not None, "an order is one of a plan"
+    structure = best.plans.weights.spread.structure(best.structure)
     tables = tree_tables(problem, structure, measure)
     parts = tuple(part - start for part, start in zip(best.parts, tables.start, strict=True))
     free = (None,) * problem.level_count
-    (completed,) = next(completed_mappings(tables, (_chain(plans, best),), parts, free))
+    (completed,) = next(completed_mappings(tables, (_chain(best.plans, best),), parts, free))
     return Answer((int(best.value), completed), ceil(min(int(best.value), max(0, bound))))
 
 
@@ -74,9 +89,9 @@ def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeig
     problem is none that this search covers."""
     if problem.classes or problem.rules or not measure.is_linear or not is_product(problem, measure):
         return None
-    spread = spread_of(problem)
-    weights = None if spread is None else Weights(problem, measure.components, spread)
-    return None if weights is None else tuple(weights.chains(term) for term in problem.terms)
+    one = Spread(problem, np.ones((1, 0, len(problem.dims)), dtype=np.int64))
+    weights = Weights(problem, measure.components, one)
+    return tuple(weights.chains(term) for term in problem.terms)
 
 
 def is_product(problem: Problem, measure: Measure) -> bool:
@@ -123,10 +138,11 @@ def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
 
 @dataclass(slots=True)
 class _Best:
-    """The best so far: its value, the parts of it, structure, plan, order and tiles of its cuts."""
+    """The best so far: its value, the parts of it, plans and structure, plan, order and tiles of its cuts."""
 
     value: Number = inf
     parts: tuple[int, ...] = ()
+    plans: _Plans | None = None
     structure: int = 0
     plan: int = 0
     order: Order | None = None
@@ -149,26 +165,24 @@ class _Plans:
         self._none = np.zeros_like(weights.steps)
         self._whole = whole_nodes(problem) or frozenset()
 
-    def bounds(self) -> Bounds:
-        """Return lower bounds of the value [plan, structure] where every node is filled once, _NEVER where the smallest
-        tiles do not fit."""
-        count, found = len(self._none), list[Bounds]()
-        step = max(1, TUNING.bounded_together // self.count)
-        for block in (slice(first, first + step) for first in range(0, count, step)):
-            totals = [[chain.total[:, block] for chain in own] for own in self.chains]
-            bounds = self.values.least(self._summed(totals), self.weights.cycles[block])
-            for level, usable in self.usable.items():
-                own = [[_at(chain, chain.bits, level, self._none)[block] for chain in own] for own in self.chains]
-                bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
-            found.append(bounds)
-        return np.concatenate(found, axis=1)
+    def bounds(self, some: IntArray) -> Bounds:
+        """Return lower bounds of the value [plan, structure] of some structures where every node is filled once, _NEVER
+        where the smallest tiles do not fit."""
+        parts = self._summed([[chain.total[:, some] for chain in own] for own in self.chains])
+        bounds = self.values.least(parts, self.weights.cycles[some])
+        for level, usable in self.usable.items():
+            own = [[_at(chain, chain.bits, level, self._none)[some] for chain in own] for own in self.chains]
+            bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
+        return bounds
 
-    def raised(self, plan: IntArray, structure: IntArray) -> Bounds:
-        """Return lower bounds of the value, per pair, with what limited room costs beyond one visit per node."""
-        chosen = np.unravel_index(plan, self.shape)
-        totals = (np.stack([c.total for c in own])[n, :, structure] for own, n in zip(self.chains, chosen, strict=True))
-        parts = sum(totals, start=np.zeros((len(plan), len(self.weights.components)), dtype=np.int64)).T
-        return self.values.least(parts + self.excess(plan, structure), self.weights.cycles[structure])
+    def raised(self, plans: IntArray, some: IntArray) -> Bounds:
+        """Return lower bounds of the value [plan, structure] of some of each, with what limited room costs beyond one
+        visit per node."""
+        chosen = np.unravel_index(plans, self.shape)
+        totals = [np.stack([c.total[:, some] for c in own], axis=1) for own in self.chains]
+        parts = sum(each[:, own] for each, own in zip(totals, chosen, strict=True))
+        excess = [self._excess(chosen, some, part) for part in range(len(self.weights.components))]
+        return self.values.least(parts + np.stack(excess), self.weights.cycles[some])
 
     def has_credits(self) -> bool:
         """Return whether some node costs less than nothing, so that more visits may cost less."""
@@ -195,46 +209,42 @@ class _Plans:
             parts.append(least + np.add.reduceat(once * extents // most - once, sheet.firsts, axis=0))
         return self.values.least(np.stack(parts), self.weights.cycles[structures]).min(axis=0)
 
-    def excess(self, plan: IntArray, structure: IntArray) -> IntArray:
-        """Return at least what limited room costs beyond one visit per node, [component, pair]: the larger of what
+    def _excess(self, chosen: tuple[IntArray, ...], some: IntArray, part: int) -> IntArray:
+        """Return at least what limited room costs beyond one visit per node, [plan, structure]: the larger of what
         follows from the outermost of all nodes, and of what each level's own costs together."""
-        return np.stack([self._excess(plan, structure, part) for part in range(len(self.weights.components))])
-
-    def _excess(self, plan: IntArray, structure: IntArray, part: int) -> IntArray:
-        chosen = np.unravel_index(plan, self.shape)
         lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks not in (None, SCALAR)]
-        levels = np.zeros(len(plan), dtype=np.int64)
+        excess: IntArray = np.zeros((len(chosen[0]), len(some)), dtype=np.int64)
         for level in self.usable:
-            sides = [self._side_at(level, tensor, chosen[tensor], structure, part) for tensor in lacking]
-            if len(some := [side for side in sides if side is not None]) > 1:
-                levels += least_excess(some)
+            sides = [self._side_at(level, tensor, chosen[tensor], some, part) for tensor in lacking]
+            if len(own := [side for side in sides if side is not None]) > 1:
+                excess += least_excess(own)
         if len(lacking) < 2:
-            return levels
-        return np.maximum(levels, least_excess([self._side(t, chosen[t], structure, part) for t in lacking]))
+            return excess
+        return np.maximum(excess, least_excess([self._side(t, chosen[t], some, part) for t in lacking]))
 
-    def _side_at(self, level: int, tensor: int, chosen: IntArray, structure: IntArray, part: int) -> Side | None:
-        """Return a tensor's node at a level, per pair (None: no plan has one)."""
+    def _side_at(self, level: int, tensor: int, chosen: IntArray, some: IntArray, part: int) -> Side | None:
+        """Return a tensor's node at a level, per plan and structure (None: no plan has one)."""
         chains, none = self.chains[tensor], self._none
         if not any(level in chain.levels for chain in chains):
             return None
-        costs = [_at(chain, tuple(own[part] for own in chain.nodes), level, none) for chain in chains]
-        bits = np.array([_at(chain, chain.bits, level, none) for chain in chains])[chosen, structure]
-        usable = np.full(len(chosen), float(self.usable[level]))
-        weight = np.array(costs)[chosen, structure].astype(np.float64)
-        return Side(weight, bits.astype(np.float64), usable, self._extent(tensor, structure))
+        costs = [_at(chain, tuple(own[part] for own in chain.nodes), level, none)[some] for chain in chains]
+        bits = [_at(chain, chain.bits, level, none)[some] for chain in chains]
+        return self._side_of(tensor, chosen, some, (costs, bits), [float(self.usable[level])] * len(chains))
 
-    def _side(self, tensor: int, chosen: IntArray, structure: IntArray, part: int) -> Side:
-        """Return all nodes of a tensor, per pair."""
-        chains, none = self.chains[tensor], self._none
-        weight = np.array([sum((own[part] for own in chain.nodes), start=none) for chain in chains])[chosen, structure]
-        bits = np.array([chain.bits[0] if chain.bits else none for chain in chains])[chosen, structure]
-        usable = np.array([float(self.usable.get(chain.levels[1], 1 << 60)) if chain.bits else 1.0 for chain in chains])
-        extent = self._extent(tensor, structure)
-        return Side(weight.astype(np.float64), bits.astype(np.float64), usable[chosen], extent)
+    def _side(self, tensor: int, chosen: IntArray, some: IntArray, part: int) -> Side:
+        """Return all nodes of a tensor, per plan and structure."""
+        chains, none = self.chains[tensor], self._none[some]
+        weight = [sum((own[part, some] for own in chain.nodes), start=none) for chain in chains]
+        bits = [chain.bits[0][some] if chain.bits else none for chain in chains]
+        usable = [float(self.usable.get(chain.levels[1], 1 << 60)) if chain.bits else 1.0 for chain in chains]
+        return self._side_of(tensor, chosen, some, (weight, bits), usable)
 
-    def _extent(self, tensor: int, structure: IntArray) -> NDArray[np.float64]:
-        """Return the temporal extent of the dim that a tensor lacks."""
-        return self.weights.whole[self.lacks[tensor] or 0][structure].astype(np.float64)
+    def _side_of(
+        self, tensor: int, chosen: IntArray, some: IntArray, amounts: tuple[list[IntArray], ...], usable: list[float]
+    ) -> Side:
+        weight, bits = (np.array(own, dtype=np.float64)[chosen] for own in amounts)
+        extent = self.weights.whole[self.lacks[tensor] or 0][some].astype(np.float64)
+        return Side(weight, bits, np.array(usable)[chosen, None], extent)
 
     def _summed(self, parts: list[list[IntArray]]) -> IntArray:
         """Return the sums of one array per tensor's chain, with one more axis [plan] before the last."""
@@ -285,44 +295,133 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
     return values[chain.levels.index(level) - 1] if level in chain.levels else none
 
 
-def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | None]:
+def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
-    ended before anything was found)."""
-    bounds, best, values = plans.bounds(), _Best(), plans.values
-    first = int(np.argmin(bounds))
-    if bounds.flat[first] >= _NEVER:
+    ended before anything was found). kinds: what the plans' structures are kinds of (None: they are structures)."""
+    asked, best = _Question(plans, kinds, stop), _Best()
+    every, most = len(plans.weights.cycles), max(1, TUNING.bounded_together // plans.count)
+    promising = _promising(asked)
+    bounds = plans.bounds(promising)
+    _raise_bounds(plans, bounds, np.arange(len(promising)), promising, best)
+    for plan_count in (1, TUNING.first_plans):
+        _take_least(asked, bounds, np.arange(len(promising)), promising, best, plan_count)
+    bounds = np.zeros((plans.count, every), dtype=bounds.dtype)
+    for first in range(0, every, most):
+        if stop():
+            return best, 0 if best.order else None
+        some = np.arange(first, min(every, first + most))
+        bounds[:, some] = plans.bounds(some)
+    if bounds.min() >= _NEVER:
         return best, inf
-    _try_orders(plans, *divmod(first, bounds.shape[1]), best)
-    bounds.flat[first] = _NEVER
-    plan, structure = np.nonzero((bounds < _NEVER) & values.may_win(bounds, best.value))
-    left = plans.raised(plan, structure)
+    queue, first, size = np.argsort(bounds.min(axis=0), kind="stable"), 0, TUNING.first_raised
+    while first < len(queue):
+        block, first, size = queue[first : first + size], first + size, min(2 * size, most)
+        _raise_bounds(plans, bounds, block, block, best)
+        if stop() or not _take_least(asked, bounds, block, block, best):
+            return best, min(bounds.min().item(), best.value)
+    plan, structure = np.nonzero((bounds < _NEVER) & plans.values.may_win(bounds, best.value))
+    left = bounds[plan, structure]
     queue, first, size = np.argsort(left, kind="stable"), 0, TUNING.first_raised
     while first < len(queue):
         block, first, size = queue[first : first + size], first + size, 2 * size
         least = left[block[0]]
-        if not values.may_win(least, best.value):
+        if not plans.values.may_win(least, best.value):
             break
-        if stop() or not _has_searched(plans, plan[block], structure[block], left[block], best, stop):
+        if stop() or not _has_searched(asked, plan[block], structure[block], left[block], best):
             return best, least.item()
     return best, best.value
 
 
-def _has_searched(
-    plans: _Plans, plan: IntArray, structure: IntArray, left: Bounds, best: _Best, stop: Callable[[], bool]
+def _promising(asked: _Question) -> IntArray:
+    """Return a few structures that are the most parallel ones; of kinds, those that have structures, if they are
+    soon found."""
+    queue, first, size = np.argsort(asked.plans.weights.cycles, kind="stable"), 0, TUNING.first_raised
+    while asked.kinds is not None and first < len(queue):
+        some = queue[first : first + size]
+        found: IntArray = some[np.unique(asked.kinds.members(some)[1])]
+        if len(found) or asked.stop():
+            return found if len(found) else some
+        first, size = first + size, 2 * size
+    return queue[: TUNING.first_raised]
+
+
+def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best) -> None:
+    """Raise the bounds of some structures, in these columns, by what limited room costs, where they may win."""
+    some = bounds[:, columns]
+    may_win = (some < _NEVER) & plans.values.may_win(some, best.value)
+    own, of = np.flatnonzero(may_win.any(axis=1)), np.flatnonzero(may_win.any(axis=0))
+    if len(own):
+        at = np.ix_(own, columns[of])
+        bounds[at] = np.maximum(bounds[at], plans.raised(own, structures[of]))
+
+
+def _take_least(
+    asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best, most: int = 1
 ) -> bool:
-    """Search pairs of a plan and a structure with these bounds, raised by the orders of each; return False where time
+    """Search the structure of the least bound in some columns in so many plans, and mark them; return False where time
     ends before it."""
+    if not len(columns):
+        return True
+    place = int(np.argmin(bounds[:, columns].min(axis=0)))
+    own = bounds[:, columns[place]]
+    plan = np.argsort(own, kind="stable")[:most]
+    plan = plan[(own[plan] < _NEVER) & asked.plans.values.may_win(own[plan], best.value)]
+    if not _has_searched(asked, plan, np.full(len(plan), structures[place]), own[plan], best):
+        return False
+    bounds[plan, columns[place]] = _NEVER
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Plans in structures, or in kinds of structures; what ends the search."""
+
+    plans: _Plans
+    kinds: Kinds | None
+    stop: Stop
+
+
+def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _Best) -> bool:
+    """Search pairs of a plan and a structure (or a kind) with these bounds, raised by the orders of each; return False
+    where time ends before it."""
+    plans = asked.plans
     for one in np.unique(plan).tolist():
         every = np.flatnonzero(plan == one)
+        if asked.stop() and best.order is not None:
+            return False
         for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
             left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
+    if asked.kinds is not None:
+        alive = np.flatnonzero(plans.values.may_win(left, best.value))
+        return _has_searched_members(asked, asked.kinds, plan[alive], structure[alive], left[alive], best)
     for pair in np.argsort(left, kind="stable").tolist():
         if not plans.values.may_win(left[pair], best.value):
             break
-        if stop():
+        if asked.stop():
             return False
         _try_orders(plans, int(plan[pair]), int(structure[pair]), best)
     return True
+
+
+def _has_searched_members(
+    asked: _Question, kinds: Kinds, plan: IntArray, kind: IntArray, left: Bounds, best: _Best
+) -> bool:
+    """Search pairs of a plan and a kind with these bounds in the structures of the kind."""
+    if not len(plan):
+        return True
+    numbers, place = np.unique(kind, return_inverse=True)
+    spread, of = kinds.members(numbers)
+    weights = asked.plans.weights
+    kept = best_of_kinds(kinds.problem, weights.components, spread, of, asked.stop)
+    of, spread = of[kept], replace(spread, classes=spread.classes[kept])
+    if not len(of):
+        return True
+    plans = _Plans(Weights(kinds.problem, weights.components, spread), asked.plans.values.measure)
+    first, last = np.searchsorted(of, place), np.searchsorted(of, place, side="right")
+    count = last - first
+    plan, left = np.repeat(plan, count), np.repeat(left, count)
+    structure = np.arange(len(plan)) + np.repeat(first - np.cumsum(count) + count, count)
+    return _has_searched(_Question(plans, None, asked.stop), plan, structure, left, best)
 
 
 def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best) -> None:
@@ -332,7 +431,7 @@ def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best) -> None:
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles
-            best.structure, best.plan, best.order = structure, plan, order
+            best.plans, best.structure, best.plan, best.order = plans, structure, plan, order
 
 
 def _chain(plans: _Plans, best: _Best) -> tuple[ChainNode, ...]:

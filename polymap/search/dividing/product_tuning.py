@@ -14,15 +14,19 @@ class Tuning:
     few_nodes: int = 8
     """The same where structures are fewer than so many: tables take less time there (search.py, gemm_cluster4_keep)."""
     many_spread: int = 20_000
-    most_bounds: int = 1 << 22
+    most_bounds: int = 1 << 24
     """Pairs of a structure and a plan."""
     bounded_together: int = 1 << 18
     """Of these pairs (memory, not speed)."""
+    first_plans: int = 32
+    """Of the most promising structure, searched before all others are bounded."""
     first_raised: int = 64
     """Of these pairs, bounded by the orders of their nodes before tiles are looked at; then twice as many."""
     raised_together: int = 1 << 8
     """Of these pairs (memory)."""
-    most_spread: int = 1 << 24
+    most_spread: int = 1 << 20
+    """Kinds of structures (memory)."""
+    paired_together: int = 1 << 20
     """Pairs of ways to spread the dims over different fan-outs (memory)."""
     weighed_together: int = 1 << 15
     """Structures (memory)."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.resources import Limits, Stop, Work, never
+from polymap.resources import Limits, Stop, Work, cpu_seconds
 from polymap.search.dividing import CompletedMapping
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.tuning import TUNING
@@ -50,11 +50,17 @@ class DividingPolish:
     ) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value, if one was found in the share of a search that has so many
         structures (None: time ended their list): the more there are, the longer it takes until bounds lead to a good
-        one. The clock does not end it, so that a short limit on a busy machine has something to answer."""
+        one. Past the limit it goes on for some CPU time, so that a short limit on a busy machine has something to
+        answer."""
         left, trees = self._limits.work.left, TUNING.most_when_listed
+        end = cpu_seconds() + TUNING.past_limit_s
+
+        def is_over() -> bool:
+            return left is None and cpu_seconds() > end and self._limits()
+
         if structures is not None:
             trees = min(trees, int(structures * TUNING.per_structure))
-        return self._walked(trees if left is None else min(trees, left), best, never)
+        return self._walked(trees if left is None else min(trees, left), best, is_over)
 
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""

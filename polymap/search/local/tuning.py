@@ -75,6 +75,8 @@ class Tuning:
     """And how many are changed once more, all ways."""
     starts: int = 3
     """Trees of a chain that runs begin with."""
+    past_limit_s: float = 0.2
+    """CPU seconds of the trees that are scored once structures are listed, whatever the time limit (not swept)."""
     most_remembered: int = 200_000
     """Scores of trees that are kept."""
 

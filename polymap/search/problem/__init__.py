@@ -9,6 +9,7 @@ with lazy(__name__):
         Multipliers as Multipliers,
         Tradeoff as Tradeoff,
         has_estimate as has_estimate,
+        lower_values as lower_values,
         lowered_sum as lowered_sum,
         may_win as may_win,
         slope_of as slope_of,

@@ -82,10 +82,18 @@ def surely_below(
     parts: lower bounds on the parts, or infinite; then the estimate may be NaN or infinite. tradeoffs: of component 0
     of objectives that are linear in energy, with an intercept per vector.
     """
-    if not has_estimate(measure, compute_cycles):
-        return None
+    return lower_values(measure, parts, compute_cycles, tradeoffs) if has_estimate(measure, compute_cycles) else None
+
+
+def lower_values(
+    measure: Measure,
+    parts: Sequence[FloatArray],
+    compute_cycles: int | NDArray[np.int64],
+    tradeoffs: Sequence[Tradeoff] = (),
+) -> FloatArray:
+    """Return `surely_below` of a measure that has estimates. compute_cycles: of all vectors, or of each."""
     with np.errstate(invalid="ignore"):
-        cycles = _cycles(measure, parts, float(compute_cycles))
+        cycles = _cycles(measure, parts, np.asarray(compute_cycles, dtype=np.float64))
         if measure.goal.powers and not measure.goal.powers.energy:
             return cycles**measure.goal.powers.cycles
         if tradeoffs:
@@ -155,11 +163,11 @@ def lowered_sum(floats: FloatArray, number: int) -> FloatArray:
         return floats + one - (np.abs(floats) + abs(one)) * _SAFE
 
 
-def _cycles(measure: Measure, parts: Sequence[FloatArray], compute_cycles: float) -> FloatArray:
+def _cycles(measure: Measure, parts: Sequence[FloatArray], compute_cycles: FloatArray) -> FloatArray:
     by_level: dict[str, FloatArray] = {}
     for part, component in zip(parts, measure.components, strict=True):
         if component.busiest:
-            cycles = part * float(Fraction(1) / component.bandwidth) + (compute_cycles if component.in_turn else 0)
+            cycles = part * float(Fraction(1) / component.bandwidth) + (compute_cycles if component.in_turn else 0.0)
             by_level[component.name] = np.maximum(cycles, by_level.get(component.name, 0.0))
     total: FloatArray = np.full(parts[0].shape, compute_cycles)
     for cycles in by_level.values():

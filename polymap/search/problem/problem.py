@@ -37,6 +37,8 @@ class Tuning:
     """the same where they are Python's integers."""
     structures_at_once: int = 4096
     """Structures that are listed between two looks at the clock (limits.py)."""
+    some_structures: int = 1 << 14
+    """About how many are kept of a list that time ended: nothing is proven with them."""
     products_at_once: int = 1 << 20
     """Products of rows of factors that are formed together."""
     symmetric_dims: int = 8

@@ -135,7 +135,8 @@ def _ranks_of_image(rows: IntArray, image: tuple[int, ...]) -> tuple[IntArray, I
 
 
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[Structures, bool]:
-    """Return the structures, one per distinct class products, sorted by these, and whether these are all.
+    """Return the structures, one per distinct class products, sorted by these, and whether these are all: where time
+    ends before, some of them.
 
     Some may have no mapping that meets the rules. Raises SolverError where CP-SAT rejects its model.
     """
@@ -150,6 +151,7 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
         if isinstance(decide(problem, problem.rules), Clash):
             return found, True
     chosen, complete = _all_choices(problem, splits, out_of_time)
+    chosen = chosen if complete else chosen[:: 1 + len(chosen) // TUNING.some_structures]
     found = found.only(chosen[_allowed_choices(problem, splits, chosen)]).sorted_by(())
     return found, complete and all(each for _, each in listed)
 

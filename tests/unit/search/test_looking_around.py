@@ -10,7 +10,7 @@ import pytest
 
 import polymap as pm
 from polymap.networks import comparison
-from polymap.resources import Limits, Memory
+from polymap.resources import Limits, Memory, cpu_seconds
 from polymap.search.local import DividingPolish, climber_for
 from polymap.search.local.tuning import TUNING
 from polymap.search.problem import measure_of, parse_objective
@@ -23,13 +23,19 @@ ENERGY = parse_objective("energy", FLAT)
 @pytest.mark.parametrize(
     ("structures", "trees"), [(10, 0), (20_000, int(20_000 * TUNING.per_structure)), (None, TUNING.most_when_listed)]
 )
-def test_trees_are_paid_by_structures_whatever_the_clock_says(structures: int | None, trees: int) -> None:
-    limits = Limits(iter(range(10**9)).__next__, 1, Memory(None))  # each look at the clock takes a second
+@pytest.mark.parametrize("is_late", [False, True])
+def test_trees_are_paid_by_structures_and_past_the_limit_by_cpu_time(
+    structures: int | None, trees: int, *, is_late: bool
+) -> None:
+    # Each look at the clock takes a second.
+    limits = Limits(iter(range(10**9)).__next__, 1 if is_late else 10**9, Memory(None))
     climber = climber_for(LAYER, FLAT, ENERGY, (), divide=True, seed=0)
     assert climber is not None
     polish = DividingPolish(climber, measure_of(ENERGY, LAYER, FLAT), limits, has_window=False)
+    begin = cpu_seconds()
     found = polish.listed(structures, None)
-    assert climber.scored >= trees
+    assert climber.scored >= (min(trees, 1) if is_late else trees)
+    assert not is_late or cpu_seconds() - begin < TUNING.past_limit_s + 0.5
     assert (found is None) == (trees == 0)
     if found is not None:
         assert measure_of(ENERGY, LAYER, FLAT).unscaled(found[0]) >= pm.explore(LAYER, FLAT, tiles="divide").value
