@@ -422,13 +422,11 @@ def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[in
 
 
 def _known_product(search: Search, measure: Measure) -> Answer | None:
-    """Return the best dividing mapping of a product, which needs no tables; None where there is none, it does not cost
-    what is claimed, or steps are limited, which are not counted here."""
-    if search.limits.work.left is not None:
-        return None
+    """Return the best dividing mapping of a product, which needs no tables; None where there is none, or it does not
+    cost what is claimed."""
     from polymap.search.dividing import best_product_tiles
 
-    answer = best_product_tiles(search.problem, measure, search.limits)
+    answer = best_product_tiles(search.problem, measure, search.limits, search.limits.work)
     if answer is None or answer.found is None:
         return None
     mapping, value = answer.found[1].mapping, measure.unscaled(answer.found[0])

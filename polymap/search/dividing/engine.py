@@ -126,7 +126,7 @@ def solve(
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
             return _parallel_outcome(context, state, report, processes)
-        _look_ahead(problem, measure, state, turn, product)
+        _probe(problem, measure, state, turn)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number = entry = state.queue.take()
@@ -165,29 +165,12 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
 
 
-def _take_product(state: _State, answer: Answer | None) -> None:
-    """Take the best tiles of a product, and what bounds all others."""
-    if answer is None or answer.found is None or answer.bound is None:
-        return
-    if state.incumbent.beats(answer.found[0]):
-        state.incumbent.add(*answer.found)
-    state.raise_to(answer.bound)
-
-
-def _look_ahead(
-    problem: Problem, measure: Measure, state: _State, turn: int, product: Callable[[], Answer | None] | None
-) -> None:
-    """Take the best tiles of a product once the search takes long, and now and then a probe."""
-    if product is not None and turn == TUNING.steps_before_products and state.known and state.incumbent.keep == 1:
-        _take_product(state, product())
-    if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
-        _probe(problem, measure, state)
-
-
-def _probe(problem: Problem, measure: Measure, state: _State) -> None:
-    """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
-    multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
+def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
+    """Now and then search a few nodes of the structures that promise most, so that the others are held against a good
+    tree and at multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
     incumbent = state.incumbent
+    if turn < TUNING.first_probe or turn & (turn - 1):
+        return
     if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
         return
     for place, (_, _, number) in enumerate(state.queue.least(TUNING.probed_entries)):
@@ -320,7 +303,7 @@ class _State:
 
     def bound_of_all(self, bound: int) -> int:
         """Return what bounds all that is left where the least bound in the queue is this (0: not known)."""
-        return min([bound, *(entry[0] for entry in self.deferred)]) if self.known else 0
+        return max(self.least, min([bound, *(entry[0] for entry in self.deferred)]) if self.known else 0)
 
     def group_of(self, number: int) -> Group:
         """Return the group of a structure."""
@@ -330,16 +313,6 @@ class _State:
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
         self.queue.add(entry[0], entry)
-
-    def raise_to(self, bound: int) -> None:
-        """Raise the bounds of all entries to at least this one."""
-        entries = [entry for _, entry in self.queue]
-        self.queue = BestFirst[int, Entry](_rank)
-        for entry in entries:
-            own = max(entry[0], bound), *entry[1:]
-            self.add(own)
-            if own != entry and entry in self.stop_points:
-                self.stop_points[own] = self.stop_points.pop(entry)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
@@ -418,7 +391,7 @@ class _State:
             where = replace(where, listed=None)
         if not self.known or (not left and not (where.is_whole and some)):
             return Outcome(found, None, where, self.incumbent.nodes, (self.least,) if self.least else None)
-        left = tuple(dict.fromkeys(left))
+        left = tuple(dict.fromkeys(max(one, self.least) for one in left))
         best = [found[0][0]] if found else []
         return Outcome(found, min((*left, *best), default=None), where, self.incumbent.nodes, left)
 
@@ -498,7 +471,7 @@ def _initial_state(
     looks_first: bool,
 ) -> _State:
     """Return the search at its beginning; what is left of an earlier one where there is one. listing: what ends the
-    list of structures. product: what is asked first where they are many."""
+    list of structures. product: what is asked first."""
     rest = None if before is None else before.rest
     if rest is not None:
         queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in rest.queue))
@@ -507,18 +480,13 @@ def _initial_state(
         _bound_single_tensors(problem, measure, state)
         return state
     (structures, is_whole), answer, least = _listed(problem, listing), None, 0
-    if (
-        product is not None
-        and looks_first
-        and is_whole
-        and incumbent.keep == 1
-        and len(structures) >= TUNING.many_structures
-    ):
+    if product is not None and is_whole and incumbent.keep == 1:
         answer = product()
-        if answer is not None and answer.found is not None:
+    if answer is not None and answer.found is not None:
+        least = answer.bound or 0
+        if incumbent.beats(answer.found[0]):
             incumbent.add(*answer.found)
-            least = answer.bound or 0
-        if answer is not None and answer.is_proven:
+        if answer.is_proven:
             return _ended_state(structures, incumbent)
     if looks_first and answer is None:
         _first_trees(problem, measure, structures, incumbent)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.poly import Kind
+from polymap.resources import Work
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights_of_best
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
@@ -39,9 +40,12 @@ class Answer:
         return self.bound == (None if self.found is None else self.found[0])
 
 
-def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bool]) -> Answer | None:
+def best_product_tiles(
+    problem: Problem, measure: Measure, stop: Callable[[], bool], work: Work | None = None
+) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
-    is none that this search covers, or nothing is found in time."""
+    is none that this search covers, or nothing is found in time. work: counts and limits steps, one per structure and
+    one per order of nodes in a structure."""
     if not is_product(problem, measure):
         return None
     spread = spread_of(problem)
@@ -50,13 +54,17 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
         return None
     weights = weights_of_best(problem, measure.components, spread, stop)
     plans = None if weights is None else _Plans(weights, measure)
-    if weights is None or plans is None or plans.count * len(weights.steps) > TUNING.most_bounds:
+    work, structures = work or Work(), 0 if weights is None else len(weights.steps)
+    if weights is None or plans is None or plans.count * structures > TUNING.most_bounds:
         return None
+    if work.left is not None and structures >= work.left:
+        return None
+    work.add(structures)
     if not plans.count:
         return Answer(None)
     if plans.has_credits():
         return None
-    best, bound = _search(plans, stop)
+    best, bound = _search(plans, stop, work)
     if bound is None:
         return None
     if best.order is None:
@@ -285,14 +293,14 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
     return values[chain.levels.index(level) - 1] if level in chain.levels else none
 
 
-def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | None]:
+def _search(plans: _Plans, stop: Callable[[], bool], work: Work) -> tuple[_Best, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found)."""
     bounds, best, values = plans.bounds(), _Best(), plans.values
     first = int(np.argmin(bounds))
     if bounds.flat[first] >= _NEVER:
         return best, inf
-    _try_orders(plans, *divmod(first, bounds.shape[1]), best)
+    _try_orders(plans, *divmod(first, bounds.shape[1]), best, work)
     bounds.flat[first] = _NEVER
     plan, structure = np.nonzero((bounds < _NEVER) & values.may_win(bounds, best.value))
     left = plans.raised(plan, structure)
@@ -302,13 +310,19 @@ def _search(plans: _Plans, stop: Callable[[], bool]) -> tuple[_Best, Number | No
         least = left[block[0]]
         if not values.may_win(least, best.value):
             break
-        if stop() or not _has_searched(plans, plan[block], structure[block], left[block], best, stop):
+        if stop() or not _has_searched(plans, plan[block], structure[block], left[block], best, stop, work):
             return best, least.item()
     return best, best.value
 
 
 def _has_searched(
-    plans: _Plans, plan: IntArray, structure: IntArray, left: Bounds, best: _Best, stop: Callable[[], bool]
+    plans: _Plans,
+    plan: IntArray,
+    structure: IntArray,
+    left: Bounds,
+    best: _Best,
+    stop: Callable[[], bool],
+    work: Work,
 ) -> bool:
     """Search pairs of a plan and a structure with these bounds, raised by the orders of each; return False where time
     ends before it."""
@@ -319,16 +333,18 @@ def _has_searched(
     for pair in np.argsort(left, kind="stable").tolist():
         if not plans.values.may_win(left[pair], best.value):
             break
-        if stop():
+        if stop() or work.is_spent():
             return False
-        _try_orders(plans, int(plan[pair]), int(structure[pair]), best)
+        _try_orders(plans, int(plan[pair]), int(structure[pair]), best, work)
     return True
 
 
-def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best) -> None:
+def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best, work: Work) -> None:
     """Take the best tiles of a plan in a structure where they are better."""
     place = plans.place(plan, structure)
-    for order in plans.orders(plan):
+    orders = plans.orders(plan)
+    work.add(len(orders))
+    for order in orders:
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles

@@ -73,9 +73,6 @@ class Tuning:
     steps_ahead: int = 16
     """Steps that processes have before them at any time (not swept)."""
 
-    steps_before_products: int = 8
-    """Steps of a search before the best tiles of a product are looked for without tables (search.py)."""
-
     # Long searches of a structure wait for better incumbents.
     nodes_at_once: int = 250
     """Nodes of a structure's search before it waits for the first time; twice as many each time (wired_layers.py)."""
