@@ -424,9 +424,10 @@ def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[in
 def _known_product(search: Search, measure: Measure) -> Answer | None:
     """Return the best dividing mapping of a product, which needs no tables; None where there is none, or it does not
     cost what is claimed."""
-    from polymap.search.dividing import best_product_tiles
+    from polymap.search.dividing import KnownWeights, best_product_tiles
 
-    answer = best_product_tiles(search.problem, measure, search.limits, search.limits.work)
+    known, limits = search.engines.get(KnownWeights), search.limits
+    answer = best_product_tiles(search.problem, measure, limits, limits.work, known)
     if answer is None or answer.found is None:
         return None
     mapping, value = answer.found[1].mapping, measure.unscaled(answer.found[0])

@@ -15,13 +15,14 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
-from polymap.search.dividing import best_product_tiles, chain_weights, product_search, solve
+from polymap.search.dividing import KnownWeights, best_product_tiles, chain_weights, product_search, solve
 from polymap.search.dividing.chain_weights import weights_of_best
 from polymap.search.dividing.product_bounds import PartValues
 from polymap.search.dividing.product_search import _Plans
 from polymap.search.dividing.product_spread import spread_of
 from polymap.search.dividing.product_tiles import best_tiles
 from polymap.search.enumeration.trees import exhaustive
+from polymap.search.forms import with_less_room
 from polymap.search.problem import (
     AtLeast,
     Factor,
@@ -221,6 +222,30 @@ def test_products_under_the_rules_of_legs_are_those_of_the_tables(seed: int) -> 
     assert None in told
 
 
+@pytest.mark.parametrize("seed", few(range(8), 3))
+def test_products_that_share_their_weights_are_those_that_are_asked_alone(seed: int) -> None:
+    rng, compared = random.Random(f"known products {seed}"), 0
+    while compared < 6:
+        workload, arch, objective = question(rng, SIZES[:12])
+        known = KnownWeights(arch)
+        for _ in range(4):
+            room = [(level.name, (level.usable_bits or 0) // rng.choice((1, 2, 3, 1 << 60))) for level in arch.levels]
+            machine = with_less_room(arch, room[1:]) if rng.random() < 0.7 else arch
+            if machine is None:
+                continue
+            rules = rules_of_a_leg(rng, workload, arch) if rng.random() < 0.7 else ()
+            problem = analyse(workload, machine, rules)
+            measure = measure_of(parse_objective(objective, machine), workload, machine)
+            alone = best_product_tiles(problem, measure, lambda: False)
+            shared = best_product_tiles(problem, measure, lambda: False, known=known)
+            assert (alone is None) == (shared is None)
+            if alone is None or shared is None:
+                continue
+            own, other = ((each.bound, each.found and each.found[0]) for each in (alone, shared))
+            assert own == other, (workload, machine, rules)
+            compared += 1
+
+
 @pytest.mark.parametrize("seed", few(range(7), 4))
 def test_products_are_the_best_of_all_trees(seed: int) -> None:
     rng, compared = random.Random(f"tiny products {seed}"), 0
@@ -260,7 +285,7 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
         problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
         spread = spread_of(problem) if product_search.is_product(problem, measure) else None
         weights = None if spread is None else weights_of_best(problem, measure.components, spread, lambda: False)
-        plans = None if weights is None else _Plans(weights, measure)
+        plans = None if weights is None else _Plans(problem, weights, measure)
         if plans is None or not plans.count or plans.has_credits():
             continue
         fitting = np.argwhere(plans.bounds() < product_search._NEVER).tolist()

@@ -13,11 +13,23 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.ir import Architecture, MemoryLevel, Node, Workload
 from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
-from polymap.search.dividing.product_spread import Spread
+from polymap.search.dividing.product_spread import Spread, spread_of
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
+from polymap.search.problem import (
+    Component,
+    Factor,
+    HolderEdge,
+    IntArray,
+    Problem,
+    Rules,
+    TensorTerm,
+    analyse,
+    holder_graph,
+    zero_start,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +125,49 @@ class Weights:
             return update_end(self.factors, term, component, holder, self.steps)
         weights = read_weights(self.factors, term, component, holder, last)
         return (weights.filled + weights.read) * self.steps
+
+
+class KnownWeights:
+    """The weights of products on a machine that were asked for last, for questions that differ in what levels hold and
+    have room for. A pickled one starts empty."""
+
+    def __init__(self, arch: Architecture) -> None:
+        self._arch = arch
+        self._known: dict[tuple[Workload, Rules, tuple[Component, ...]], Weights] = {}
+
+    def __reduce__(self) -> tuple[type[KnownWeights], tuple[Architecture]]:
+        return KnownWeights, (self._arch,)
+
+    def of(self, problem: Problem, components: Sequence[Component], stop: Callable[[], bool]) -> Weights | None:
+        """Return the weights of a problem, or of the same where levels hold more: what another structure covers there,
+        it covers. None: structures are too many, or time is up."""
+        factors = tuple(rule for rule in problem.rules if isinstance(rule, Factor))
+        free = analyse(problem.workload, self._arch, factors)
+        terms = zip(free.terms, problem.terms, strict=True)
+        if _bare(free.arch) != _bare(problem.arch) or any(one.may_hold < own.may_hold for one, own in terms):
+            return weights_of(problem, components, stop)
+        key = problem.workload, factors, tuple(components)
+        found = self._known.pop(key, None) or weights_of(free, components, stop)
+        if found is not None:
+            self._known[key] = found
+            for old in list(self._known)[: -TUNING.most_known]:
+                del self._known[old]
+        return found
+
+
+def _bare(arch: Architecture) -> Architecture:
+    """Return a machine but for what its levels hold and have room for, which no weight depends on."""
+
+    def bare(node: Node) -> Node:
+        return replace(node, holds=None, must_hold=(), capacity_bits=None) if isinstance(node, MemoryLevel) else node
+
+    return replace(arch, nodes=tuple(map(bare, arch.nodes)))
+
+
+def weights_of(problem: Problem, components: Sequence[Component], stop: Callable[[], bool]) -> Weights | None:
+    """Return the weights of a problem's best structures; None where they are too many, or time is up."""
+    spread = spread_of(problem)
+    return None if spread is None else weights_of_best(problem, components, spread, stop)
 
 
 def weights_of_best(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polymap.poly import Kind
 from polymap.resources import Work
 from polymap.search.dividing.chain import ChainNode
-from polymap.search.dividing.chain_weights import ChainWeights, Weights, weights_of_best
+from polymap.search.dividing.chain_weights import ChainWeights, KnownWeights, Weights
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
@@ -41,19 +41,22 @@ class Answer:
 
 
 def best_product_tiles(
-    problem: Problem, measure: Measure, stop: Callable[[], bool], work: Work | None = None
+    problem: Problem,
+    measure: Measure,
+    stop: Callable[[], bool],
+    work: Work | None = None,
+    known: KnownWeights | None = None,
 ) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
     is none that this search covers, or nothing is found in time. work: counts and limits steps, one per structure and
-    one per order of nodes in a structure."""
+    one per order of nodes in a structure. known: weights that were asked for before."""
     if not is_product(problem, measure):
         return None
-    spread = spread_of(problem)
     nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
-    if spread is None or (nodes > TUNING.few_nodes and len(spread.classes) < TUNING.many_spread):
+    if nodes > TUNING.few_nodes and ((spread := spread_of(problem)) is None or len(spread.classes) < TUNING.many_spread):
         return None
-    weights = weights_of_best(problem, measure.components, spread, stop)
-    plans = None if weights is None else _Plans(weights, measure)
+    weights = (known or KnownWeights(problem.arch)).of(problem, measure.components, stop)
+    plans = None if weights is None else _Plans(problem, weights, measure)
     work, structures = work or Work(), 0 if weights is None else len(weights.steps)
     if weights is None or plans is None or plans.count * structures > TUNING.most_bounds:
         return None
@@ -144,8 +147,8 @@ class _Best:
 class _Plans:
     """Choices of levels for all tensors, and the bound of each with each structure: every node filled once."""
 
-    def __init__(self, weights: Weights, measure: Measure) -> None:
-        problem = self.problem = weights.problem
+    def __init__(self, problem: Problem, weights: Weights, measure: Measure) -> None:
+        self.problem = problem
         self.weights, self.values = weights, PartValues(measure)
         self.chains = [weights.chains(term) for term in problem.terms]
         self.shape = tuple(len(own) for own in self.chains)

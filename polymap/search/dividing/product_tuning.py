@@ -24,6 +24,8 @@ class Tuning:
     """Of these pairs (memory)."""
     most_spread: int = 1 << 24
     """Pairs of ways to spread the dims over different fan-outs (memory)."""
+    most_known: int = 16
+    """Products whose weights are kept (memory)."""
     weighed_together: int = 1 << 15
     """Structures (memory)."""
     most_choices: int = 1 << 14
