@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from polymap.costmodel import Cost, dataflow as dataflow_of, evaluate, window_dims
 from polymap.explore import search
-from polymap.inputs import answers_in_words, expected_list, expected_text
+from polymap.inputs import answers_in_words, expected_list, expected_text, shown
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -143,11 +143,15 @@ def compare(
     nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded
     by the last of the list; its best known mapping is the best of a search under the dataflow's table and of samples
     (drawn until the limit where the family has none), followed downhill. Row-stationary is not a matter of counts
-    alone, so it is bounded by the optimum. Raises OptionError for unknown families, and objectives of several numbers.
+    alone, so it is bounded by the optimum. Raises OptionError for unknown families, objectives of several numbers, and
+    dataflows of several statements.
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
     names = _families(families)
+    if len(workload.statements) > 1 and names != [OPTIMUM]:
+        what = f"{shown(workload.name)} has {len(workload.statements)} statements, but a dataflow is one statement's"
+        raise OptionError(Mistake("PM526", what, "Compare its statements one by one; `explore` asks for all together."))
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
@@ -218,11 +222,7 @@ def _obstacle(workload: Workload, arch: Architecture, name: str) -> str:
         return ""
     if name in _TABLES:
         return dataflow_obstacle(workload, arch, name)
-    taps = (
-        {tap for _, tap in window_dims(workload) if workload.extents()[tap] > 1}
-        if len(workload.statements) == 1
-        else set[str]()
-    )
+    taps = {tap for _, tap in window_dims(workload) if workload.extents()[tap] > 1}
     if len(taps) < 2:
         return f"{workload.name} has no two sliding windows"
     private = any(arch.fanouts_above(level.name) == arch.fanouts for level in arch.levels[1:])
