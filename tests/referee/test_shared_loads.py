@@ -63,8 +63,10 @@ def least_of_shared(rng: random.Random, work: Workload, arch: Architecture) -> f
     for above, extents in dict(around(work)).items():
         holds = any(isinstance(node, Storage) for node in above)
         parts = [parts_of(nest_of(work, each, dict(extents), is_initial=False), arch, holds) for each in statements]
-        parts = [[(*nodes[:-1], Compute(each.name)) for nodes in rng.sample(part, min(len(part), 60))]
-                 for each, part in zip(statements, parts, strict=True)]
+        parts = [
+            [(*nodes[:-1], Compute(each.name)) for nodes in rng.sample(part, min(len(part), 60))]
+            for each, part in zip(statements, parts, strict=True)
+        ]
         best = [min(part, key=len) for part in parts]
         for place, part in enumerate(parts):
             trees = ([nodes if place == at else one for at, one in enumerate(best)] for nodes in part)
@@ -92,13 +94,26 @@ def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes],
     return cost.energy_pj if cost.legal else float("inf")
 
 
+def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch) -> float:
+    for module in (refunds, legs):
+        patch.setattr(module, "dividing_legs", lambda _search: True)
+    asked, known = read_question(work, arch, Options("energy", "divide", time_limit_s=60), provers)
+    return float(refunds.bound_by_refunds(asked, known, never).floors[0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", few(range(40), 4))
 def test_no_tree_that_shares_loads_is_below_the_floor(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(f"shared {seed}")
     work, arch = question(rng)
-    for module in (refunds, legs):
-        monkeypatch.setattr(module, "dividing_legs", lambda _search: True)
-    asked, known = read_question(work, arch, Options("energy", "divide", time_limit_s=60), provers)
-    floor = float(refunds.bound_by_refunds(asked, known, never).floors[0])
-    assert floor <= least_of_shared(rng, work, arch) * (1 + 1e-12)
+    assert floor_of(work, arch, monkeypatch) <= least_of_shared(rng, work, arch) * (1 + 1e-12)
+
+
+@pytest.mark.slow
+def test_loads_that_are_charged_to_each_statement_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random("shared 3")
+    work, arch = question(rng)
+    least = least_of_shared(rng, work, arch)
+    assert floor_of(work, arch, monkeypatch) == least
+    monkeypatch.setattr(legs, "_with_free_loads", lambda component, _places: component)
+    assert floor_of(work, arch, monkeypatch) > least

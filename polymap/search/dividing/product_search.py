@@ -48,8 +48,8 @@ def best_product_tiles(
     known: KnownWeights | None = None,
 ) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
-    is none that this search covers, or nothing is found in time. work: counts and limits steps, one per structure and
-    one per order of nodes in a structure. known: weights that were asked for before."""
+    is none that this search covers, or nothing is found in time. work: counts and limits steps, one per order of
+    nodes in a structure, and those of bounding all of them. known: weights that were asked for before."""
     if not is_product(problem, measure):
         return None
     nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
@@ -60,9 +60,10 @@ def best_product_tiles(
     work, structures = work or Work(), 0 if weights is None else len(weights.steps)
     if weights is None or plans is None or plans.count * structures > TUNING.most_bounds:
         return None
-    if work.left is not None and structures >= work.left:
+    steps = 1 + structures // TUNING.structures_a_step
+    if work.left is not None and steps >= work.left:
         return None
-    work.add(structures)
+    work.add(steps)
     if not plans.count:
         return Answer(None)
     if plans.has_credits():
