@@ -76,7 +76,7 @@ def least_of_shared(rng: random.Random, work: Workload, arch: Architecture) -> f
 
 
 @cache
-def parts_of(nest: Workload, arch: Architecture, holds: bool) -> list[Nodes]:  # noqa: FBT001 - a key of the cache
+def parts_of(nest: Workload, arch: Architecture, holds: bool) -> list[Nodes]:
     """Return the trees of a statement, without nodes of X where one stands around it."""
     found = dict[Nodes, None]()
     for tree in sorted(all_trees(nest, arch, "divide", legal=True), key=str):

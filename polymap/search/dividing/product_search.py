@@ -53,7 +53,8 @@ def best_product_tiles(
     if not is_product(problem, measure):
         return None
     nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
-    if nodes > TUNING.few_nodes and ((spread := spread_of(problem)) is None or len(spread.classes) < TUNING.many_spread):
+    spread = spread_of(problem) if nodes > TUNING.few_nodes else None
+    if nodes > TUNING.few_nodes and (spread is None or len(spread.classes) < TUNING.many_spread):
         return None
     weights = (known or KnownWeights(problem.arch)).of(problem, measure.components, stop)
     plans = None if weights is None else _Plans(problem, weights, measure)
