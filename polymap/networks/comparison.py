@@ -148,10 +148,7 @@ def compare(
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
-    names = _families(families)
-    if len(workload.statements) > 1 and names != [OPTIMUM]:
-        what = f"{shown(workload.name)} has {len(workload.statements)} statements, but a dataflow is one statement's"
-        raise OptionError(Mistake("PM526", what, "Compare its statements one by one; `explore` asks for all together."))
+    names = _families(families, workload)
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
@@ -199,11 +196,14 @@ def take_in(best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Work
             best[family] = min(known, each, key=lambda scored: objective_values(*asked, scored[1]))
 
 
-def _families(given: object) -> list[str]:
-    """Return the families asked for, each once."""
+def _families(given: object, workload: Workload) -> list[str]:
+    """Return the families asked for, each once; of dataflows only where one statement has them."""
     names = list(dict.fromkeys(_known(name) for name in expected_list(given, "the list of families")))
     if not names:
         raise OptionError(Mistake("PM528", "no family is named", f"Known: {', '.join(FAMILIES)}."))
+    if len(workload.statements) > 1 and names != [OPTIMUM]:
+        what = f"{shown(workload.name)} has {len(workload.statements)} statements, but a dataflow is one statement's"
+        raise OptionError(Mistake("PM526", what, "Compare its statements one by one; `explore` asks for all together."))
     return names
 
 
