@@ -143,8 +143,7 @@ def compare(
     nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded
     by the last of the list; its best known mapping is the best of a search under the dataflow's table and of samples
     (drawn until the limit where the family has none), followed downhill. Row-stationary is not a matter of counts
-    alone, so it is bounded by the optimum. Raises OptionError for unknown families, objectives of several numbers, and
-    dataflows of several statements.
+    alone, so it is bounded by the optimum. Raises OptionError for unknown families, several values or statements.
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
