@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from polymap.costmodel import Cost, dataflow as dataflow_of, evaluate, window_dims
 from polymap.explore import search
-from polymap.inputs import answers_in_words, expected_list, expected_text
+from polymap.inputs import answers_in_words, expected_list, expected_text, shown
 from polymap.ir import (
     Architecture,
     Brief,
@@ -144,11 +144,11 @@ def compare(
     nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded
     by the last of the list; its best known mapping is the best of a search under the dataflow's table and of samples
     (drawn until the limit where the family has none), followed downhill. Row-stationary is not a matter of counts
-    alone, so it is bounded by the optimum. Raises OptionError for unknown families, and objectives of several numbers.
+    alone, so it is bounded by the optimum. Raises OptionError for unknown families, several values or statements.
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
-    names = _families(families)
+    names = _families(families, workload)
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
@@ -196,11 +196,14 @@ def take_in(best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Work
             best[family] = min(known, each, key=lambda scored: objective_values(*asked, scored[1]))
 
 
-def _families(given: object) -> list[str]:
-    """Return the families asked for, each once."""
+def _families(given: object, workload: Workload) -> list[str]:
+    """Return the families asked for, each once; of dataflows only where one statement has them."""
     names = list(dict.fromkeys(_known(name) for name in expected_list(given, "the list of families")))
     if not names:
         raise OptionError(Mistake("PM528", "no family is named", f"Known: {', '.join(FAMILIES)}."))
+    if len(workload.statements) > 1 and names != [OPTIMUM]:
+        what = f"{shown(workload.name)} has {len(workload.statements)} statements, but a dataflow is one statement's"
+        raise OptionError(Mistake("PM526", what, "Compare its statements one by one; `explore` asks for all together."))
     return names
 
 
@@ -219,11 +222,7 @@ def _obstacle(workload: Workload, arch: Architecture, name: str) -> str:
         return ""
     if name in _TABLES:
         return dataflow_obstacle(workload, arch, name)
-    taps = (
-        {tap for _, tap in window_dims(workload) if workload.extents()[tap] > 1}
-        if len(workload.statements) == 1
-        else set[str]()
-    )
+    taps = {tap for _, tap in window_dims(workload) if workload.extents()[tap] > 1}
     if len(taps) < 2:
         return f"{workload.name} has no two sliding windows"
     private = any(arch.fanouts_above(level.name) == arch.fanouts for level in arch.levels[1:])

@@ -216,15 +216,16 @@ class Chains:
             kinds.setdefault(state.kind, []).append(state)
         tries = iter(range(TUNING.most_states_tried))
         groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
-        alike = Counter[int]()  # kinds without a gain, by what their first states move
+        ranked = [(self._at_least(segment, each[0]), -each[0].bits, at) for at, each in enumerate(groups)]
+        alike = Counter[Fraction]()  # kinds without a gain, by what their first states cost at least
         in_vain = 0
-        for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
-            before, moved = best, group[0].moved
+        for least, _, at in sorted(ranked):
+            before = best
             if best is not None and in_vain == TUNING.kinds_in_vain:
                 break
-            if alike[moved] < TUNING.kinds_alike:
-                best = self._best_of(segment, group, best, lambda: is_over() or next(tries, None) is None)
-                alike[moved] += best is before
+            if alike[least] < TUNING.kinds_alike:
+                best = self._best_of(segment, groups[at], best, lambda: is_over() or next(tries, None) is None)
+                alike[least] += best is before
                 in_vain = in_vain + 1 if best is before else 0
         return best
 
@@ -246,6 +247,11 @@ class Chains:
             if best is None or least < best.value:
                 best = found
         return best
+
+    def _at_least(self, segment: Segment, state: State) -> Fraction:
+        """Return what a state moves at the outermost level and passes on in its own cost."""
+        passed = sum((self._trees.passed(segment.program, name, state.level) for name in state.kept), Fraction(0))
+        return passed + self._trees.moved(0, state.read, state.written)
 
     def _moves_too_much(self, state: State, best: Part) -> bool:
         outside = self._trees.outside(state.read, state.written)

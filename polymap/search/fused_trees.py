@@ -262,11 +262,11 @@ class FusedTrees:
             passed[0, bits] += is_written and tensor.temporary and users > 1
         total = Fraction(0)
         for (read, written), times in passed.items():
-            inside = (self._cost(level, written, read) for level in range(1, len(self._search.arch.levels)))
-            total += times * (self._cost(0, read, written) + max(inside, default=Fraction(0)))
+            inside = (self.moved(level, written, read) for level in range(1, len(self._search.arch.levels)))
+            total += times * (self.moved(0, read, written) + max(inside, default=Fraction(0)))
         return total
 
-    def _cost(self, number: int, read: int, written: int) -> Fraction:
+    def moved(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost; of latency, if nothing else took time."""
         level, objective = self._search.arch.levels[number], self._objective
         if objective.goal is Goal.TRAFFIC:
@@ -276,6 +276,12 @@ class FusedTrees:
         widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
         least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
         return Fraction(0) if least is None else (read + written) / least
+
+    def passed(self, program: Workload, tensor: str, level: int) -> Fraction:
+        """Return what it costs to write all of a tensor into a level once, and to read it there for each reader."""
+        bits = prod(program.tensor(tensor).shape) * program.tensor(tensor).bits
+        readers = sum(bool(accesses_of(each, tensor)) for each in program.statements) - 1
+        return self.moved(level, readers * bits, bits)
 
     def outside(self, read: int, written: int) -> Fraction:
         """Return what bits read and written at the outermost level cost, as far as the objective adds it up."""

@@ -24,10 +24,23 @@ from polymap.ir import (
     nest_of,
     sets_each_once,
 )
+from polymap.search.dividing import Count, Outcome, best_product_tiles, solve
 from polymap.search.driver import Search
 from polymap.search.forms import Form, form_of, own_form, with_less_room
 from polymap.search.options import TUNING
-from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, Span, rules_from_document, rules_of_nest
+from polymap.search.problem import (
+    AtLeast,
+    Component,
+    Factor,
+    Held,
+    Objective,
+    Rules,
+    Span,
+    analyse,
+    measure_of,
+    rules_from_document,
+    rules_of_nest,
+)
 from polymap.search.programs import instance_bound, may_be_climbed
 from polymap.search.relatives import Relative, answer_of, at_least
 from polymap.search.result import SearchResult
@@ -136,12 +149,19 @@ def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
     return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
 
 
-def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
-    """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
+def least_of_leg(
+    search: Search, leg: Leg, objective: Objective, share: float, free: tuple[tuple[str, int], ...] = ()
+) -> Fraction | None:
+    """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping. free:
+    (tensor, level in which it stands first) of which loads into that level cost nothing; then tiles divide, and the
+    objective is one sum."""
     leg = replace(leg, divides=dividing_legs(search))
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
+    if free:
+        least = legs_of(search).with_free_loads(search, form, objective, share, dict(free))
+        return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
     least = at_least(form.relative, found, objective)
     return None if least is None else form.times * least
@@ -189,6 +209,7 @@ class Legs:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
+        self._freed: dict[tuple[str, Relative, tuple[tuple[int, int], ...]], Fraction | None] = {}
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
@@ -200,6 +221,35 @@ class Legs:
             found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
         return found
 
+    def with_free_loads(
+        self, search: Search, form: Form, objective: Objective, share: float, free: dict[str, int]
+    ) -> Fraction | None:
+        """Return what a nest costs at least, 0 where that is not known, where loads of some tensors into a level cost
+        nothing; None where it has no mapping. free: the level, by the own name of the tensor."""
+        relative = form.relative
+        names = [form.tensors[tensor.name] for tensor in relative.workload.tensors]
+        places = tuple((number, free[name]) for number, name in enumerate(names) if name in free)
+        key = objective.text, relative, places
+        if key in self._freed:
+            return self._freed[key]
+        problem = analyse(relative.workload, relative.arch, relative.rules)
+        if problem.reason is not None:
+            return Fraction(0)
+        measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
+        measure = replace(measure, components=tuple(_with_free_loads(each, places) for each in measure.components))
+        answer = best_product_tiles(problem, measure, limits, limits.work)
+        found, least, is_proven = (None, 0, False) if answer is None else (answer.found, answer.bound, answer.is_proven)
+        if not is_proven:
+            begun = None if found is None else Outcome((found,), None, Count(), 0, None)
+            outcome = solve(problem, measure, limits, _not_told, work=limits.work, before=begun)
+            found, is_proven = next(iter(outcome.found), None), outcome.left == ()
+            least = max(least or 0, min(outcome.left or (0,)) if outcome.bound is None else outcome.bound)
+        search.limits.work.add(limits.work.done)
+        if not is_proven:
+            return measure.unscaled(least or 0)
+        self._freed[key] = None if found is None else measure.unscaled(found[0])
+        return self._freed[key]
+
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
         program, or it with its loops renamed."""
@@ -208,6 +258,19 @@ class Legs:
         if form is None or found is None or found.best is None:
             return None
         return nodes_of_leg(search, leg, form.own_nodes(found.best))
+
+
+def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:
+    """Return a sum without reads at the outermost level, and writes in others, of some tensors. places: (tensor,
+    level), by number."""
+    read, write = list(map(list, component.read)), list(map(list, component.write))
+    for tensor, level in places:
+        read[0][tensor] = write[level][tensor] = 0
+    return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
+
+
+def _not_told(_found: object, _bound: int) -> None:
+    """Report nothing."""
 
 
 def legs_of(search: Search) -> Legs:

@@ -137,7 +137,7 @@ class Tuning:
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed."""
-    refunds_share: float = 0.2
+    refunds_share: float = 0.35
     """Of the limit, for what the nests cost at least, each alone."""
     most_splits: int = 8
     """Cases of where tensors stand that the proof of chains splits: proofs took up to 2 (benchmarks/chains.py)."""

@@ -454,10 +454,10 @@ def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[in
 def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: Stop) -> tuple[Outcome | None, Evidence]:
     """Return the best dividing mapping of a product, which needs no tables, and over tiles of any size the evidence
     with the best padded one. What time ended, or begins from less, is no proof: then nothing is said of what is left.
-    None where there is none, it does not cost what is claimed, or steps are limited, which are not counted here."""
+    None where there is none, or it does not cost what is claimed."""
     from polymap.search.dividing import best_product_tiles, count_of_refuted, mappings_of_padded
 
-    answer = None if search.limits.work.left is not None else best_product_tiles(search.problem, measure, stop)
+    answer = best_product_tiles(search.problem, measure, stop, search.limits.work)
     if answer is None or answer.found is None:
         return None, evidence
     value, leaf = answer.found
@@ -470,7 +470,8 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
     if not answer.is_proven:
         return Outcome((answer.found,), None, Count(), 0, None), evidence
     if search.divides:
-        count = count_of_refuted(search.problem, _limit_of_list(search, None, stop))
+        counts, listing = search.asked.hints.counts_space, _limit_of_list(search, None, stop)
+        count = count_of_refuted(search.problem, listing) if counts else Count(evaluated=1)
         return Outcome((answer.found,), value, count, 1, ()), evidence
     until = further(TUNING.padding_share)(search.limits)
     evidence = _with_padded(search, evidence, best, mappings_of_padded(search.problem, search.objective, until))

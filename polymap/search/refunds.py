@@ -14,7 +14,9 @@ too, where some of its readers get it from.
 
 Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
 that writes it, if one does, are then its only users; each of the others reads one element of it over and over
-(relatives.py, "one element"), and the loads of that one are taken off.
+(relatives.py, "one element"), and the loads of that one are taken off. Each of the others also has an innermost node of
+the tensor that it shares with another reader, in some level, or none; what it reads from there is its own. So alone,
+with the tensor first in that level and its loads into it free, it costs no more; the least over the levels bounds it.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
@@ -137,12 +139,38 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
 def _alone(
     search: Search, objective: Objective, once: dict[str, tuple[str, ...]], statement: str, where: Stays
 ) -> Fraction | None:
-    """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles."""
+    """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more of
+    what it costs with one element of those that are charged to others, and with their loads free."""
     leg = Leg.of(search.workload.statement(statement), search.workload.extents())
     first = tuple((name, stay.level) for name, stay in where.items())
     whole = tuple((name, stay.level, dim) for name, stay in where.items() for dim, _, _ in stay.spans)
     leg = replace(leg, once=once[statement], first=first, whole=whole)
-    return least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
+    least, alike = least_of_leg(search, leg, objective, TUNING.refunded_leg_share), simple_accesses(search.workload)
+    shared = [name for name in leg.once if name in alike or name not in written_tensors(search.workload)]
+    if least is None or not shared or not dividing_legs(search):
+        return least
+    leg = replace(leg, once=tuple(name for name in leg.once if name not in shared))
+    costs = list[Fraction | None]()
+    for places in product(*(_levels_of(search, name) for name in shared)):
+        free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)
+        own = replace(leg, first=(*leg.first, *free))
+        costs.append(least_of_leg(search, own, objective, TUNING.refunded_leg_share, free))
+    apart = min((cost for cost in costs if cost is not None), default=None)
+    bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
+    return None if apart is None else max(least, apart + _filled_once(search, objective, bits))
+
+
+def _levels_of(search: Search, tensor: str) -> list[int]:
+    """Return the levels that may hold a tensor."""
+    own = search.workload.tensor(tensor)
+    return [number for number, level in enumerate(search.arch.levels) if not number or level.may_hold(own)]
+
+
+def _filled_once(search: Search, objective: Objective, bits: int) -> Fraction:
+    """Return what it costs at most that so many bits come into every instance of each level once."""
+    if objective.goal is Goal.ENERGY:
+        return filled_once(search.arch, bits)
+    return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
 
 
 def most_refunded_bits(workload: Workload) -> int | None:
@@ -298,7 +326,8 @@ class Refunds:
     def _at_least(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known that a statement costs at least with these stays."""
         known = self._known(statement, where)
-        refund = self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
+        bits = sum(self.search.workload.tensor(name).bits for name in self.once[statement])
+        refund = _filled_once(self.search, self.objective, bits)
         for name, stay in ((name, stay) for name, stay in where.items() if stay.level):
             asked = statement, name, stay
             if asked not in self._refunds:
@@ -340,13 +369,6 @@ class Refunds:
         bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
         source, drain = (stay.level, 0) if writes else (0, stay.level)
         return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
-
-    def _filled_once(self, bits: int) -> Fraction:
-        """Return what it costs at most that so many bits come into every instance of each level once."""
-        arch = self.search.arch
-        if self.objective.goal is Goal.ENERGY:
-            return filled_once(arch, bits)
-        return Fraction(2 * bits * len(arch.levels) * prod(fanout.size for fanout in arch.fanouts))
 
     def _cost(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost."""

@@ -6,7 +6,6 @@ The machine of the first tests once made searches claim optima: costs x 10^6 pas
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -15,6 +14,7 @@ import polymap as pm
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.poly import exact
+from polymap.search import dividing
 from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
@@ -72,8 +72,10 @@ def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, kee
 
 
 @pytest.mark.parametrize("seed", few(range(16), 9))
-def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> None:
-    """The factors take the same problem through int64, two limbs and Python ints."""
+def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The factors take the same problem through int64, two limbs and Python ints (by tables: products in long numbers
+    are not solved without)."""
+    monkeypatch.setattr(dividing, "best_product_tiles", lambda *_: None)
     problem = random_problem(random.Random(f"scale {seed}"), most=20_000, tiles="divide")
     objective = ("energy", "edp", "ed2p")[seed % 3]
     first = search(problem.workload, problem.arch, objective, "divide", time_limit_s=120)
@@ -120,7 +122,7 @@ def test_a_walked_space_is_answered_whatever_the_energies() -> None:
 def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem that fits int64, with the limits moved so that it is searched in limbs and in Python ints (by tables:
     products in long numbers are not solved without)."""
-    monkeypatch.setattr(engine, "TUNING", replace(engine.TUNING, steps_before_products=1 << 40))
+    monkeypatch.setattr(dividing, "best_product_tiles", lambda *_: None)
     workload, arch = _gemm(60, 48, 35), long_machine()
     first = search(workload, arch, "edp", "divide", time_limit_s=120)
     for narrow, wide in ((0, 96), (0, 0)):
@@ -136,6 +138,7 @@ def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_structure_that_gets_lost_leaves_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is proven where the queue is empty and structures are not accounted for."""
+    monkeypatch.setattr(dividing, "best_product_tiles", lambda *_: None)
     monkeypatch.setattr(engine, "_promising", lambda *_: ())
     monkeypatch.setattr(engine, "single_tensor_bounds", lambda problem, measure, structures, caches: [1])  # its shape
     assert search(_gemm(8, 8, 8), long_machine(), "edp", "divide").status != "OPTIMAL"

@@ -12,6 +12,7 @@ from polymap.explore import explore
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.networks.comparison import compare, dataflow, order
+from polymap.workload.einsum_programs import program
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from tests.referee.all_trees import all_trees
@@ -82,3 +83,12 @@ def test_a_dataflow_that_no_table_says_is_refused(name: str) -> None:
 def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(OptionError, match="there is no family"):
         compare(matmul(m=2, n=2, k=2), machine(64), ["best"])
+
+
+def test_dataflows_of_several_statements_are_refused_and_their_optimum_is_not() -> None:
+    both = program(["T[m] += A[m,k]", "E[m] = max(T[m], 0)"], m=4, k=2, temporary=["T"])
+    with pytest.raises(OptionError, match="has 2 statements, but a dataflow is one statement's"):
+        compare(both, machine(64))
+    (member,) = compare(both, machine(64), ["optimum"], time_limit_s=2).members
+    assert member.value is not None
+    assert member.bound <= member.value

@@ -9,7 +9,7 @@ from math import ceil, inf, prod
 import numpy as np
 
 from polymap.poly import Kind
-from polymap.resources import OutOfTime, Stop
+from polymap.resources import OutOfTime, Stop, Work
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights, best_of_kinds
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
@@ -39,18 +39,19 @@ class Answer:
         return self.bound == (None if self.found is None else self.found[0])
 
 
-def best_product_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer | None:
+def best_product_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work | None = None) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
-    is none that this search covers, or nothing is found in time."""
+    is none that this search covers, or nothing is found in time. work: counts and limits steps, one per order of nodes
+    in a structure, and those of bounding all of them."""
     if not is_product(problem, measure):
         return None
     try:
-        return _best_tiles(problem, measure, stop)
+        return _best_tiles(problem, measure, stop, work or Work())
     except OutOfTime:
         return None
 
 
-def _best_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer | None:
+def _best_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work) -> Answer | None:
     kinds = kinds_of_structures(problem, stop, apart=any(component.wires for component in measure.components))
     nodes = sum(len(term.may_hold) for term in problem.terms if term.dims)
     if kinds is None:
@@ -64,13 +65,15 @@ def _best_tiles(problem: Problem, measure: Measure, stop: Stop) -> Answer | None
         spread = replace(spread, classes=spread.classes[kept])
     weights = Weights(spread.problem, measure.components, spread)
     plans = _Plans(weights, measure)
-    if plans.count * len(weights.steps) > TUNING.most_bounds:
+    steps = 1 + len(weights.steps) // TUNING.structures_a_step
+    if plans.count * len(weights.steps) > TUNING.most_bounds or (work.left is not None and steps >= work.left):
         return None
+    work.add(steps)
     if not plans.count:
         return Answer(None)
     if plans.has_credits():
         return None
-    best, bound = _search(plans, None if kinds.are_structures else kinds, stop)
+    best, bound = _search(_Question(plans, None if kinds.are_structures else kinds, stop, work))
     if bound is None:
         return None
     if best.order is None:
@@ -295,10 +298,10 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
     return values[chain.levels.index(level) - 1] if level in chain.levels else none
 
 
-def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Number | None]:
+def _search(asked: _Question) -> tuple[_Best, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
-    ended before anything was found). kinds: what the plans' structures are kinds of (None: they are structures)."""
-    asked, best = _Question(plans, kinds, stop), _Best()
+    ended before anything was found)."""
+    plans, best = asked.plans, _Best()
     every, most = len(plans.weights.cycles), max(1, TUNING.bounded_together // plans.count)
     promising = _promising(asked)
     bounds = plans.bounds(promising)
@@ -307,7 +310,7 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
         _take_least(asked, bounds, np.arange(len(promising)), promising, best, plan_count)
     bounds = np.zeros((plans.count, every), dtype=bounds.dtype)
     for first in range(0, every, most):
-        if stop():
+        if asked.stop():
             return best, 0 if best.order else None
         some = np.arange(first, min(every, first + most))
         bounds[:, some] = plans.bounds(some)
@@ -317,7 +320,7 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
     while first < len(queue):
         block, first, size = queue[first : first + size], first + size, min(2 * size, most)
         _raise_bounds(plans, bounds, block, block, best)
-        if stop() or not _take_least(asked, bounds, block, block, best):
+        if asked.stop() or not _take_least(asked, bounds, block, block, best):
             return best, min(bounds.min().item(), best.value)
     plan, structure = np.nonzero((bounds < _NEVER) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
@@ -327,7 +330,7 @@ def _search(plans: _Plans, kinds: Kinds | None, stop: Stop) -> tuple[_Best, Numb
         least = left[block[0]]
         if not plans.values.may_win(least, best.value):
             break
-        if stop() or not _has_searched(asked, plan[block], structure[block], left[block], best):
+        if asked.stop() or not _has_searched(asked, plan[block], structure[block], left[block], best):
             return best, least.item()
     return best, best.value
 
@@ -374,11 +377,12 @@ def _take_least(
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Plans in structures, or in kinds of structures; what ends the search."""
+    """Plans in structures, or in kinds of structures (None: they are structures); what ends the search; its steps."""
 
     plans: _Plans
     kinds: Kinds | None
     stop: Stop
+    work: Work
 
 
 def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _Best) -> bool:
@@ -397,9 +401,9 @@ def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: B
     for pair in np.argsort(left, kind="stable").tolist():
         if not plans.values.may_win(left[pair], best.value):
             break
-        if asked.stop():
+        if asked.stop() or asked.work.is_spent():
             return False
-        _try_orders(plans, int(plan[pair]), int(structure[pair]), best)
+        _try_orders(plans, int(plan[pair]), int(structure[pair]), best, asked.work)
     return True
 
 
@@ -421,13 +425,16 @@ def _has_searched_members(
     count = last - first
     plan, left = np.repeat(plan, count), np.repeat(left, count)
     structure = np.arange(len(plan)) + np.repeat(first - np.cumsum(count) + count, count)
-    return _has_searched(_Question(plans, None, asked.stop), plan, structure, left, best)
+    asked.work.add(len(of) // TUNING.structures_a_step)
+    return _has_searched(replace(asked, plans=plans, kinds=None), plan, structure, left, best)
 
 
-def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best) -> None:
+def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best, work: Work) -> None:
     """Take the best tiles of a plan in a structure where they are better."""
     place = plans.place(plan, structure)
-    for order in plans.orders(plan):
+    orders = plans.orders(plan)
+    work.add(len(orders))
+    for order in orders:
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles

@@ -15,6 +15,7 @@ from polymap import conv2d, evaluate, explore, matmul
 from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.resources import worker_pool
+from polymap.search import dividing
 from polymap.search.dividing import engine
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.result import Progress, SearchResult
@@ -36,7 +37,8 @@ CASES = [
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let several processes take part from the first step on, and that step come soon."""
+    """Let several processes take part from the first step on, and that step come soon, of products, too."""
+    monkeypatch.setattr(dividing, "best_product_tiles", lambda *_: None)
     monkeypatch.setattr(engine, "TUNING", replace(TUNING, steps_alone=0, drawn=50))
 
 
