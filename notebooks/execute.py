@@ -4,7 +4,8 @@ code 1.
 python notebooks/execute.py [NAME...]            executes them (all, or those whose names begin so), changes no file
 python notebooks/execute.py --write [NAME...]    also writes their outputs; look at the pictures before you commit them
 
-Lines that begin with "measured:" hold seconds of the machine: their numbers and bars are not compared.
+Lines that begin with "measured:" hold seconds of the machine: their numbers and bars are not compared, nor are the
+seconds that end the first line of an answer.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ def difference(stored: list[list[dict[str, str]]], found: list[list[dict[str, st
 
 
 def without_times(output: dict[str, str]) -> dict[str, str]:
-    """Return an output without the numbers and bars of lines that hold measured seconds."""
-    return {kind: re.sub(r"(?m)^measured:.*$", measured_words, text) for kind, text in output.items()}
+    """Return an output without the numbers and bars of lines that hold measured seconds, nor those of an answer."""
+    timed = {kind: re.sub(r"(?m)^measured:.*$", measured_words, text) for kind, text in output.items()}
+    return {kind: re.sub(r"(?m)^([A-Z]+: .*), [\d.]+ s$", r"\1", text) for kind, text in timed.items()}
 
 
 def measured_words(line: re.Match[str]) -> str:

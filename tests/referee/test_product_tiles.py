@@ -263,7 +263,9 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
         plans = None if kinds is None else _Plans(Weights(problem, measure.components, kinds.spread), measure)
         if plans is None or not plans.count or plans.has_credits():
             continue
-        fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < product_search._NEVER).tolist()
+        fitting = np.argwhere(
+            plans.bounds(np.arange(len(plans.weights.spread.classes))) < product_search._NEVER
+        ).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):
             place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
             found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
