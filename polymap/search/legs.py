@@ -54,11 +54,12 @@ class Leg:
 
     given: (tensor, level) where all that it touches of a tensor stands around it, on every instance what that one
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
-    around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which a
-    tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads cost
-    nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are sums. whole: (tensor, level, dim) where no temporal loop over the
-    dim stands above the tensor's node. once: tensors of which only one element is read, over and over. shares_sums:
-    whether siblings may add parts of one sum. divides: whether tiles divide.
+    around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
+    a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
+    cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
+    sums. whole: (tensor, level, dim) where no temporal loop over the dim stands above the tensor's node. once:
+    tensors of which only one element is read, over and over. shares_sums: whether siblings may add parts of one
+    sum. divides: whether tiles divide.
     """
 
     statement: str

@@ -134,5 +134,6 @@ def test_loads_are_shared_below_a_level_that_must_hold_the_tensor(monkeypatch: p
     mapping = Mapping((Branch(((*above, Branch((first, second))), (Temporal("m", 1), Compute("S2")))),))
     cost = evaluate(work, arch, mapping)
     moved = sum(8 * (each.reads + each.writes) for each in cost.traffic if each.level == "L")
-    assert cost.legal and moved == 64, "X comes to L and leaves it once"
+    assert cost.legal, "both levels have room"
+    assert moved == 64, "X comes to L and leaves it once"
     assert floor_of(work, arch, monkeypatch, "traffic:L") <= moved
