@@ -263,7 +263,9 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
         plans = None if kinds is None else _Plans(Weights(problem, measure.components, kinds.spread), measure)
         if plans is None or not plans.count or plans.has_credits():
             continue
-        fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < product_search._NEVER).tolist()
+        fitting = np.argwhere(
+            plans.bounds(np.arange(len(plans.weights.spread.classes))) < product_search._NEVER
+        ).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):
             place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
             found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
@@ -338,6 +340,23 @@ def test_seeded_mistakes_of_products_are_noticed(mistake: str, monkeypatch: pyte
     monkeypatch.setattr(*MISTAKES[mistake]())
     asked = (rng for rng in map(random.Random, ("seeded mistakes of products", "a")) for _ in range(20))
     assert any(difference(question(rng, SIZES[3:9])) for rng in asked)
+
+
+@pytest.mark.parametrize("size", [2**40, 2**63, 10**20])
+def test_fan_outs_of_any_size_are_as_good_as_those_with_room_for_all(size: int) -> None:
+    work = pm.einsum("C[m,n] += A[m,k] * B[k,n]", sizes={"m": 8, "n": 4, "k": 4})
+    nodes = (
+        MemoryLevel("DRAM", read_pj=Fraction(5)),
+        *(Fanout(name, size, Multicast.IDENTICAL, name == "U") for name in "UV"),
+        MemoryLevel("G", read_pj=Fraction(1), capacity_bits=256),
+        Fanout("W", size, Multicast.NONE),
+    )
+    arch = Architecture("wide", (*nodes, pm.load_arch("flat3").compute))
+    enough = tuple(replace(node, size=128) if isinstance(node, Fanout) else node for node in arch.nodes)
+    for objective in ("energy", "edp"):
+        found = pm.explore(work, arch, objective, tiles="divide")
+        assert found.status == "OPTIMAL", objective
+        assert found.value == pm.explore(work, replace(arch, nodes=enough), objective, tiles="divide").value, objective
 
 
 def test_products_are_worth_nothing_by_energy_times_delay_where_no_energy_is_stated() -> None:
