@@ -54,10 +54,12 @@ class Leg:
 
     given: (tensor, level) where all that it touches of a tensor stands around it, on every instance what that one
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
-    around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which a
-    tensor stands first, straight from the outermost level. whole: (tensor, level, dim) where no temporal loop over the
-    dim stands above the tensor's node. once: tensors of which only one element is read, over and over. shares_sums:
-    whether siblings may add parts of one sum. divides: whether tiles divide.
+    around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
+    a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
+    cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
+    sums. whole: (tensor, level, dim) where no temporal loop over the dim stands above the tensor's node. once:
+    tensors of which only one element is read, over and over. shares_sums: whether siblings may add parts of one
+    sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -67,6 +69,7 @@ class Leg:
     spread: tuple[tuple[str, str, int], ...] = ()
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
+    free: tuple[tuple[str, int], ...] = ()
     whole: tuple[tuple[str, int, str], ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
@@ -105,6 +108,10 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
     rules = (*rules, *_around(search.arch, nest, leg))
     for name, level in leg.first:
         rules = (*rules, *held_first(search.arch, name, level))
+    for name, level in leg.free:
+        own = nest.tensor(name)
+        needed = {each.name for each in levels[:level] if each.requires(own)}
+        rules = (*rules, *(each for each in held_first(search.arch, name, level) if each.level not in needed))
     for name, number, dim in leg.whole:
         outer = [each.name for each in search.arch.levels[: number + 1] if not search.arch.fanouts_above(each.name)]
         extent = dict(leg.extents)[dim]
@@ -142,25 +149,21 @@ def _without_shared_sums(nest: Workload, arch: Architecture) -> Rules:
     return rules_from_document({"fanouts": table}, nest, arch) if reduced and table else ()
 
 
-def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
+def held_first(arch: Architecture, tensor: str, level: int) -> tuple[Held, ...]:
     """Return the rules that a tensor comes from the outermost level straight into a level below it."""
     names = [each.name for each in arch.levels]
     between = (Held(name, tensor, must=False) for name in names[1:level])
     return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
 
 
-def least_of_leg(
-    search: Search, leg: Leg, objective: Objective, share: float, free: tuple[tuple[str, int], ...] = ()
-) -> Fraction | None:
-    """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping. free:
-    (tensor, level in which it stands first) of which loads into that level cost nothing; then tiles divide, and the
-    objective is one sum."""
+def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
+    """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
     leg = replace(leg, divides=dividing_legs(search))
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
-    if free:
-        least = legs_of(search).with_free_loads(search, form, objective, share, dict(free))
+    if leg.free:
+        least = legs_of(search).with_free_loads(search, form, objective, share, dict(leg.free))
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
     least = at_least(form.relative, found, objective)
@@ -224,8 +227,8 @@ class Legs:
     def with_free_loads(
         self, search: Search, form: Form, objective: Objective, share: float, free: dict[str, int]
     ) -> Fraction | None:
-        """Return what a nest costs at least, 0 where that is not known, where loads of some tensors into a level cost
-        nothing; None where it has no mapping. free: the level, by the own name of the tensor."""
+        """Return what a nest costs at least, 0 where that is not known, where loads of some tensors into a level and
+        those above cost nothing; None where it has no mapping. free: the level, by the own name of the tensor."""
         relative = form.relative
         names = [form.tensors[tensor.name] for tensor in relative.workload.tensors]
         places = tuple((number, free[name]) for number, name in enumerate(names) if name in free)
@@ -261,11 +264,12 @@ class Legs:
 
 
 def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:
-    """Return a sum without reads at the outermost level, and writes in others, of some tensors. places: (tensor,
-    level), by number."""
+    """Return a sum without reads above a level, and writes down to it, of some tensors. places: (tensor, level), by
+    number."""
     read, write = list(map(list, component.read)), list(map(list, component.write))
     for tensor, level in places:
-        read[0][tensor] = write[level][tensor] = 0
+        for number in range(level):
+            read[number][tensor] = write[number + 1][tensor] = 0
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
 
 

@@ -16,7 +16,8 @@ Statements that read a common tensor may share all its loads. So it is charged t
 that writes it, if one does, are then its only users; each of the others reads one element of it over and over
 (relatives.py, "one element"), and the loads of that one are taken off. Each of the others also has an innermost node of
 the tensor that it shares with another reader, in some level, or none; what it reads from there is its own. So alone,
-with the tensor first in that level and its loads into it free, it costs no more; the least over the levels bounds it.
+with the tensor in that level, its loads into it free, and above it only where a level must hold it, it costs no more;
+the least over the levels bounds it.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
@@ -153,8 +154,7 @@ def _alone(
     costs = list[Fraction | None]()
     for places in product(*(_levels_of(search, name) for name in shared)):
         free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)
-        own = replace(leg, first=(*leg.first, *free))
-        costs.append(least_of_leg(search, own, objective, TUNING.refunded_leg_share, free))
+        costs.append(least_of_leg(search, replace(leg, free=free), objective, TUNING.refunded_leg_share))
     apart = min((cost for cost in costs if cost is not None), default=None)
     bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
     return None if apart is None else max(least, apart + _filled_once(search, objective, bits))

@@ -342,6 +342,23 @@ def test_seeded_mistakes_of_products_are_noticed(mistake: str, monkeypatch: pyte
     assert any(difference(question(rng, SIZES[3:9])) for rng in asked)
 
 
+@pytest.mark.parametrize("size", [2**40, 2**63, 10**20])
+def test_fan_outs_of_any_size_are_as_good_as_those_with_room_for_all(size: int) -> None:
+    work = pm.einsum("C[m,n] += A[m,k] * B[k,n]", sizes={"m": 8, "n": 4, "k": 4})
+    nodes = (
+        MemoryLevel("DRAM", read_pj=Fraction(5)),
+        *(Fanout(name, size, Multicast.IDENTICAL, name == "U") for name in "UV"),
+        MemoryLevel("G", read_pj=Fraction(1), capacity_bits=256),
+        Fanout("W", size, Multicast.NONE),
+    )
+    arch = Architecture("wide", (*nodes, pm.load_arch("flat3").compute))
+    enough = tuple(replace(node, size=128) if isinstance(node, Fanout) else node for node in arch.nodes)
+    for objective in ("energy", "edp"):
+        found = pm.explore(work, arch, objective, tiles="divide")
+        assert found.status == "OPTIMAL", objective
+        assert found.value == pm.explore(work, replace(arch, nodes=enough), objective, tiles="divide").value, objective
+
+
 def test_products_are_worth_nothing_by_energy_times_delay_where_no_energy_is_stated() -> None:
     with pytest.warns(RuntimeWarning, match="states no energies"):
         found = pm.explore(pm.matmul(97, 89, 101), "h100", "edp", time_limit_s=3)

@@ -94,10 +94,10 @@ def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes],
     return cost.energy_pj if cost.legal else float("inf")
 
 
-def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch) -> float:
+def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch, objective: str = "energy") -> float:
     for module in (refunds, legs):
         patch.setattr(module, "dividing_legs", lambda _search: True)
-    asked, known = read_question(work, arch, Options("energy", "divide", time_limit_s=60), provers)
+    asked, known = read_question(work, arch, Options(objective, "divide", time_limit_s=60), provers)
     return float(refunds.bound_by_refunds(asked, known, never).floors[0])
 
 
@@ -117,3 +117,23 @@ def test_loads_that_are_charged_to_each_statement_are_seen(monkeypatch: pytest.M
     assert floor_of(work, arch, monkeypatch) == least
     monkeypatch.setattr(legs, "_with_free_loads", lambda component, _places: component)
     assert floor_of(work, arch, monkeypatch) > least
+
+
+def test_loads_are_shared_below_a_level_that_must_hold_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = program(list(TEXTS[0]), m=2, n=2, bits=8)
+    level = {"word_bits": 8, "must_hold": ["X"], "read_pj": 1}
+    nodes = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": 5},
+        {"level": "L", "capacity_bits": 96, **level},
+        {"level": "G", "capacity_bits": 48, **level},
+        {"compute": "PE", "pj": 1},
+    ]
+    arch = arch_from_document({"name": "small", "nodes": nodes})
+    above = (Temporal("n", 1), Temporal("m", 1), Storage("L", ("X",)), Storage("G", ("X",)))
+    first, second = (Storage("G", ("E",)), Compute("S0")), (Compute("S1"),)
+    mapping = Mapping((Branch(((*above, Branch((first, second))), (Temporal("m", 1), Compute("S2")))),))
+    cost = evaluate(work, arch, mapping)
+    moved = sum(8 * (each.reads + each.writes) for each in cost.traffic if each.level == "L")
+    assert cost.legal, "both levels have room"
+    assert moved == 64, "X comes to L and leaves it once"
+    assert floor_of(work, arch, monkeypatch, "traffic:L") <= moved

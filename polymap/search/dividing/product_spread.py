@@ -176,6 +176,7 @@ def _choices(problem: Problem, fanout: int) -> tuple[tuple[int, ...], ...]:
 def _rows(choices: tuple[tuple[int, ...], ...], size: int) -> Rows:
     """Return the vectors, one value per list, whose product is at most `size`."""
     found, total = np.zeros((1, 0), dtype=np.int64), np.ones(1, dtype=np.int64)
+    size = min(size, prod(max(own, default=1) for own in choices))  # within int64, as the extents are
     for own in choices:
         values = np.array(own, dtype=np.int64)
         left, right = np.nonzero(values <= size // total[:, None])  # the product may be beyond int64
