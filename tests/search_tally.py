@@ -152,9 +152,10 @@ def _fault(found: SearchResult, true: Truth, legal: int | None) -> str:
         return "" if found.status == "INFEASIBLE" else "no tree meets the question"
     if found.status != "OPTIMAL" or found.best is None or found.value is None:
         return "nothing is proven"
-    if space.listed is None or space.infeasible is None:
+    is_product = (space.listed, space.evaluated) == (None, 1)  # proven without a list of structures
+    if not is_product and (space.listed is None or space.infeasible is None):
         return "the structures are not all known"
-    if space.evaluated + space.pruned + space.infeasible != space.listed:
+    if not is_product and space.evaluated + space.pruned + (space.infeasible or 0) != space.listed:
         return f"structures got lost: {space}"
     if [_values(point) for point in found.front] != [_floats(values) for values in true.front]:
         return "another front"

@@ -67,7 +67,7 @@ def _elu(value: Expression, alpha: float = 1, scale: float = 1) -> Expression:
 
 
 def _sign(value: Expression) -> Expression:
-    return Apply("-", (Apply(">", (value, _number(0))), Apply("<", (value, _number(0)))))
+    return Apply("-", (Apply("<", (_number(0), value)), Apply("<", (value, _number(0)))))
 
 
 def _sloped(reads: tuple[Expression, ...]) -> Expression:

@@ -381,6 +381,7 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
     """Return what the search over dividing tiles ends with, and what else was found on the way."""
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
     outcome, met = search.engines.get(Outcome), False
+    told = None if outcome is not None else _told_before(search, measure)
     if outcome is None:
         outcome, evidence = _best_product(search, evidence, measure, limit if search.divides else others_wait)
         if outcome is not None and (outcome.left is not None or limit()):
@@ -400,8 +401,8 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         search.report(found[0][1].mapping if found else None, value, max(least[0], evidence.floors[0]), front)
 
     polish = _dividing_polish(search)
-    if outcome is None:
-        outcome = _told_before(search, measure)
+    if outcome is None or (told is not None and told.found and told.found[0][0] < outcome.found[0][0]):
+        outcome = told
     if outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:

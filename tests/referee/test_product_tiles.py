@@ -330,7 +330,6 @@ MISTAKES = {
     "merged fan-outs": lambda: (product_spread, "_merged", lambda classes: classes[-1]),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
     "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
-    "kinds": lambda: (product_search, "kinds_of", lambda _, classes, __: np.zeros(len(classes), dtype=np.int64)),
 }
 
 
