@@ -53,6 +53,7 @@ with lazy(__name__):
         is_plain as is_plain,
         rule_of as rule_of,
         starting_operator as starting_operator,
+        subexpressions as subexpressions,
         written_tensors as written_tensors,
     )
     from polymap.ir.machine import (

@@ -7,7 +7,7 @@ reads (A, B) and expression Product(Read(0), Read(1)).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
@@ -255,6 +255,19 @@ def is_box(statement: Statement) -> bool:
 def accesses_of(statement: Statement, tensor: str) -> tuple[Access, ...]:
     """Return the statement's accesses to `tensor`, its target first."""
     return tuple(access for access in (statement.target, *statement.reads) if access.tensor == tensor)
+
+
+def subexpressions(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression, then those that it is computed from, each before its own."""
+    yield expression
+    match expression:
+        case Apply(_, arguments):
+            for argument in arguments:
+                yield from subexpressions(argument)
+        case Convert(_, value):
+            yield from subexpressions(value)
+        case _:
+            pass
 
 
 def evaluated_reads(expression: Expression) -> frozenset[int]:

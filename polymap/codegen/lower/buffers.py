@@ -32,10 +32,7 @@ from polymap.codegen.lower.window import moduli
 from polymap.ir import (
     Access,
     Affine,
-    Apply,
     BudgetError,
-    Convert,
-    Expression,
     Index,
     Mistake,
     Operator,
@@ -43,6 +40,7 @@ from polymap.ir import (
     Tensor,
     Workload,
     rule_of,
+    subexpressions,
     written_tensors,
 )
 from polymap.workload.c import LARGEST_INDEX
@@ -189,20 +187,7 @@ def forms_of(workload: Workload) -> Iterator[Affine]:
         for access in (statement.target, *statement.reads):
             yield from access.index
         yield from statement.constraints
-        yield from _values(statement.expression)
-
-
-def _values(expression: Expression) -> Iterator[Affine]:
-    match expression:
-        case Index(form):
-            yield form
-        case Apply(_, arguments):
-            for argument in arguments:
-                yield from _values(argument)
-        case Convert(_, value):
-            yield from _values(value)
-        case _:
-            pass
+        yield from (each.value for each in subexpressions(statement.expression) if isinstance(each, Index))
 
 
 def _magnitude(form: Affine, extents: dict[str, int]) -> int:

@@ -8,7 +8,7 @@ from typing import assert_never
 from polymap.codegen.lower.ast import Binary, Choice, Expr, Invoke, Name
 from polymap.codegen.lower.elements import c_type_of
 from polymap.codegen.lower.tiles import Values, affine_expr
-from polymap.ir import Apply, Convert, Expression, Index, Number, Read
+from polymap.ir import Apply, Convert, Expression, Index, Number, Read, subexpressions
 
 _BINARY = ("+", "-", "*", "/", "%", "<", "<=", "==", "!=", "&&", "||", "<<", ">>", "&", "|", "^")
 
@@ -37,16 +37,8 @@ def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Val
 
 
 def operations_of(expression: Expression) -> Iterator[str]:
-    """Yield the operations that occur in an expression."""
-    match expression:
-        case Apply(operation, arguments):
-            yield operation
-            for argument in arguments:
-                yield from operations_of(argument)
-        case Convert(_, value):
-            yield from operations_of(value)
-        case _:
-            pass
+    """Return the operations that occur in an expression."""
+    return (each.operation for each in subexpressions(expression) if isinstance(each, Apply))
 
 
 def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:

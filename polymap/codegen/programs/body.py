@@ -32,7 +32,7 @@ from polymap.codegen.native import ArrayForm, neutral_value, operand_types
 from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
-from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload
+from polymap.ir import Access, Affine, Index, Operator, Statement, Workload, subexpressions
 
 FLOATS = ("float", "double")
 _COMPARISON = re.compile(r"([tv])([<>]=?)([tv])\?([tv]):([tv])")
@@ -48,21 +48,9 @@ def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tup
     indices: list[Affine] = [
         position_of(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
     ]
-    indices += _indices(statement.expression)
+    indices += (each.value for each in subexpressions(statement.expression) if isinstance(each, Index))
     named = {dim for index in indices for dim in index.dims}
     return tuple(dim for dim in statement.dims if dim in named)
-
-
-def _indices(expression: Expression) -> list[Affine]:
-    match expression:
-        case Index(value):
-            return [value]
-        case Convert(_, value):
-            return _indices(value)
-        case Apply(_, arguments):
-            return [each for argument in arguments for each in _indices(argument)]
-        case _:
-            return []
 
 
 def instance(

@@ -7,7 +7,7 @@ from math import prod
 
 from polymap.codegen.programs.overflow import may_overflow
 from polymap.codegen.source import TUNING, Contraction
-from polymap.ir import Apply, Convert, Expression, Operator, Statement, Workload
+from polymap.ir import Convert, Operator, Statement, Workload, subexpressions
 from polymap.workload.c import type_of
 
 
@@ -38,16 +38,8 @@ def _avoids_straight_vectors(workload: Workload, contractions: Sequence[Contract
 def _narrows(workload: Workload, statement: Statement) -> bool:
     """Return whether a statement rounds a double to float; every conversion of C is a Convert."""
     kinds = [workload.tensor(each.tensor).element_type or "" for each in statement.reads]
-    waiting: list[Expression] = [statement.expression]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Convert):
-            if each.element_type == "float32" and type_of(each.value, kinds) == "float64":
-                return True
-            waiting.append(each.value)
-        elif isinstance(each, Apply):
-            waiting += each.arguments
-    return False
+    converted = (each for each in subexpressions(statement.expression) if isinstance(each, Convert))
+    return any(each.element_type == "float32" and type_of(each.value, kinds) == "float64" for each in converted)
 
 
 def _is_long_sum(workload: Workload, statement: Statement) -> bool:

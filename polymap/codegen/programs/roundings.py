@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polymap.codegen.lower import operations_of
 from polymap.ir import Apply, Convert, Expression, Operator, Read, Statement, Workload
 from polymap.workload.c import type_of
 
@@ -24,30 +25,12 @@ def rounded_products(workload: Workload, statement: Statement) -> tuple[Expressi
         return statement.expression, ()
     kinds = [workload.tensor(each.tensor).element_type or "" for each in statement.reads]
     zeros = tuple(MINUS_ZEROS.values())
-    found = _rounded(statement.expression, kinds, negated=_has_negation(statement.expression))
+    found = _rounded(statement.expression, kinds, negated="neg" in operations_of(statement.expression))
     return (found, zeros) if found != statement.expression else (found, ())
 
 
 def _adds(statement: Statement) -> bool:
-    waiting, adds = [statement.expression], statement.operator is Operator.ADD
-    while waiting and not adds:
-        each = waiting.pop()
-        if isinstance(each, Apply):
-            adds = each.operation in ("+", "-")
-            waiting += each.arguments
-        elif isinstance(each, Convert):
-            waiting.append(each.value)
-    return adds
-
-
-def _has_negation(expression: Expression) -> bool:
-    match expression:
-        case Apply(operation, arguments):
-            return operation == "neg" or any(map(_has_negation, arguments))
-        case Convert(_, value):
-            return _has_negation(value)
-        case _:
-            return False
+    return statement.operator is Operator.ADD or not {"+", "-"}.isdisjoint(operations_of(statement.expression))
 
 
 def _rounded(expression: Expression, kinds: Sequence[str], *, negated: bool) -> Expression:

@@ -60,21 +60,27 @@ class Order:
     crowds: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
 
 
-@lru_cache(maxsize=4096)
-def orders_of(
-    lacks: tuple[int | None, ...],
-    chains: tuple[tuple[int, ...], ...],
-    limited: frozenset[int],
-    dims: int,
-    whole: frozenset[tuple[int, int, int]] = frozenset(),
-) -> tuple[Order, ...]:
-    """Return the orders of the nodes of a plan, but of those between which nothing is to choose one.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A choice of levels.
 
     lacks: the dim that each tensor lacks (SCALAR: all); chains: the levels that hold it; limited: levels of limited
-    room; whole: (tensor, level, dim) where no loop over the dim stands above the node.
+    room; dims: how many there are; whole: (tensor, level, dim) where no loop over the dim stands above the node.
     """
+
+    lacks: tuple[int | None, ...]
+    chains: tuple[tuple[int, ...], ...]
+    limited: frozenset[int]
+    dims: int
+    whole: frozenset[tuple[int, int, int]]
+
+
+@lru_cache(maxsize=4096)
+def orders_of(plan: Plan) -> tuple[Order, ...]:
+    """Return the orders of the nodes of a plan, but of those between which nothing is to choose one."""
+    lacks, chains, dims = plan.lacks, plan.chains, plan.dims
     own = [
-        Node(lacks[tensor], level, frozenset(d for d in range(dims) if (tensor, level, d) in whole))
+        Node(lacks[tensor], level, frozenset(d for d in range(dims) if (tensor, level, d) in plan.whole))
         for tensor, chain in enumerate(chains)
         for level in chain[1:]
     ]
@@ -84,7 +90,7 @@ def orders_of(
     found: dict[object, Order] = {}
     for others in _merged(tuple(some for some in left if not set(scalars).intersection(some))):
         nodes = (*scalars, *others)
-        order = _order(own, limited, nodes, dims)
+        order = _order(own, plan.limited, nodes, dims)
         names = [(cut.dim, sum(other.dim == cut.dim for other in order.cuts[:n])) for n, cut in enumerate(order.cuts)]
         tiles = (tuple(names[t] if t >= 0 else t for t in row) for row in order.tiles)
         found.setdefault(frozenset(zip(nodes, tiles, strict=True)), order)
@@ -103,20 +109,14 @@ class Sheet:
 
 
 @lru_cache(maxsize=4096)
-def sheet_of(
-    lacks: tuple[int | None, ...],
-    chains: tuple[tuple[int, ...], ...],
-    limited: frozenset[int],
-    dims: int,
-    whole: frozenset[tuple[int, int, int]] = frozenset(),
-) -> Sheet | None:
+def sheet_of(plan: Plan) -> Sheet | None:
     """Return the cuts of the orders of a plan (orders_of); None where some order has none."""
-    orders = orders_of(lacks, chains, limited, dims, whole)
-    counts, nodes = [len(order.cuts) for order in orders], sum(len(chain) - 1 for chain in chains)
+    orders = orders_of(plan)
+    counts, nodes = [len(order.cuts) for order in orders], sum(len(chain) - 1 for chain in plan.chains)
     if not all(counts):
         return None
     visited = np.zeros((sum(counts), nodes), dtype=np.int64)
-    crowds = {level: np.zeros_like(visited) for level in limited}
+    crowds = {level: np.zeros_like(visited) for level in plan.limited}
     for at, own in enumerate(own for order in orders for own in order.visited):
         visited[at, own] = 1
     for at, crowd in enumerate(crowd for order in orders for crowd in order.crowds):

@@ -16,7 +16,7 @@ from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
-from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, orders_of, sheet_of
+from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, Plan, orders_of, sheet_of
 from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
@@ -194,7 +194,7 @@ class _Plans:
     def raised_by_orders(self, plan: int, structures: IntArray) -> Bounds:
         """Return lower bounds of the value of a plan, per structure: the least over the orders of its nodes, each with
         what every cut costs at least where all others are 1."""
-        chains, sheet = self.of(plan), sheet_of(*self._asked(plan))
+        chains, sheet = self.of(plan), sheet_of(self._levels(plan))
         total = np.sum([chain.total[:, structures] for chain in chains], axis=0)
         if sheet is None:
             return self.values.least(total, self.weights.cycles[structures])
@@ -278,15 +278,11 @@ class _Plans:
 
     def orders(self, plan: int) -> tuple[Order, ...]:
         """Return the orders of a plan's nodes."""
-        return orders_of(*self._asked(plan))
+        return orders_of(self._levels(plan))
 
-    def _asked(
-        self, plan: int
-    ) -> tuple[
-        tuple[int | None, ...], tuple[tuple[int, ...], ...], frozenset[int], int, frozenset[tuple[int, int, int]]
-    ]:
-        levels = tuple(chain.levels for chain in self.of(plan))
-        return self.lacks, levels, frozenset(self.usable), len(self.problem.dims), self._whole
+    def _levels(self, plan: int) -> Plan:
+        chains = tuple(chain.levels for chain in self.of(plan))
+        return Plan(self.lacks, chains, frozenset(self.usable), len(self.problem.dims), self._whole)
 
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
         """Return a plan's chain of levels per tensor."""
