@@ -137,12 +137,22 @@ def layer_bars_svg(figure: LayerBarsFigure, *, width_px: int = WIDTH_PX) -> svg.
     frame = layout.frame
     x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
     shapes = frame.uprights([(x.place(tick), unit(tick) if tick else "0") for tick in ticks_of(x)])
-    for number, bar in enumerate(figure.bars):
-        shapes.append(svg.hint(_drawn(figure, number, frame, x.place(bar.total)), _told(figure, number)))
+    names = _labels([bar.name for bar in figure.bars], frame.left - 26)
+    for number, (bar, name) in enumerate(zip(figure.bars, names, strict=True)):
+        label = svg.text(frame.left - 10, frame.top + _ROW * (number + 0.5) + 4, name, anchor="end")
+        shapes.append(svg.hint([label, *_drawn(figure, number, frame, x.place(bar.total))], _told(figure, number)))
     shapes.append(frame.across(f"{figure.objective}{',' if spelled else ''}{spelled}, all occurrences"))
     key = [KeyRow("box", colour, level) for level, colour in _colours(figure).items()]
     key += [KeyRow("box", svg.FAINT, "pale: not proven")] if open_ones else []
     return layout.picture(figure.title, shapes, key, figure)
+
+
+def _labels(names: Sequence[str], room: float) -> list[str]:
+    """Return the names of layers without the word up to a dot that all of them begin with (their network's), cut to the
+    room."""
+    word = next(iter(names), "").partition(".")[0] + "."
+    shared = word if len(names) > 1 and all(name.startswith(word) for name in names) else ""
+    return [svg.fitted(name.removeprefix(shared), room) for name in names]
 
 
 def _colours(figure: LayerBarsFigure) -> dict[str, str]:
@@ -150,12 +160,12 @@ def _colours(figure: LayerBarsFigure) -> dict[str, str]:
 
 
 def _drawn(figure: LayerBarsFigure, number: int, frame: Frame, end: float) -> list[str]:
-    """Return name, bar and numbers of a layer."""
+    """Return bar and numbers of a layer."""
     bar, top, left = figure.bars[number], frame.top + _ROW * number, frame.left
     base = top + _ROW / 2 + 4
-    shapes = [svg.text(left - 10, base, svg.fitted(bar.name, left - 26), anchor="end")]
+    shapes: list[str] = []
     if bar.value is None:
-        return [*shapes, svg.text(left + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
+        return [svg.text(left + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
     colours, strength = _colours(figure), 1.0 if bar.status == _PROVEN else 0.45
     parts = [(colours[level], pj) for level, pj in bar.by_level_pj] or [(_COLOURS[0], 1.0)]
     whole = sum(amount for _, amount in parts) or 1.0
@@ -198,9 +208,9 @@ def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Pi
     for column, name in enumerate(figure.machines):
         middle, words = frame.left + wide * (column + 0.5), svg.fitted(name, wide - 4)
         shapes.append(svg.hint([svg.text(middle, frame.top - 10, words, bold=True, anchor="middle")], name))
-    for row, cells in enumerate(figure.cells):
+    labels = _labels(figure.layers, frame.left - 26)
+    for row, (words, cells) in enumerate(zip(labels, figure.cells, strict=True)):
         top = frame.top + _ROW * row
-        words = svg.fitted(figure.layers[row], frame.left - 26)
         shapes.append(svg.text(frame.left - 10, top + 16, words, anchor="end"))
         least = min((bar.value for bar in cells if bar.value is not None), default=0.0)
         for column, bar in enumerate(cells):
