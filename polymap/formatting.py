@@ -52,6 +52,13 @@ def size(bits: int) -> str:
     return f"{exact(scaled) if scaled == int(scaled) else _three_digits(scaled)} {_BYTES[step]}"
 
 
+def area(um2: Numeric) -> str:
+    """Return an area in um2, or in mm2 from 0.01 mm2 on."""
+    if not um2:
+        return "0"
+    return f"{_three_digits(Fraction(um2))} um2" if um2 < 10_000 else f"{_three_digits(Fraction(um2) / 10**6)} mm2"
+
+
 def energy(pj: Numeric) -> str:
     """Return an energy in pJ, nJ, uJ, mJ or J."""
     scaled, step = Fraction(pj), 0

@@ -62,6 +62,8 @@ _LEVEL_FIELDS = (
     "in_flight",
     "one_bus",
     "keeps",
+    "area_um2",
+    "area_um2_per_bit",
 )
 _FANOUT_FIELDS = (
     "fanout",
@@ -84,6 +86,7 @@ _COMPUTE_FIELDS = (
     "pass_least_cycles",
     "fill_cycles",
     "preload_cycles",
+    "area_um2",
 )
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 
@@ -285,6 +288,8 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         in_flight=fields.integer("in_flight", None, read=as_whole, null=True),
         one_bus=fields.flag("one_bus", default=False),
         keeps=fields.flag("keeps", default=True),
+        area_um2=fields.number("area_um2", Fraction(0)),
+        area_um2_per_bit=fields.number("area_um2_per_bit", Fraction(0)),
     )
 
 
@@ -353,6 +358,7 @@ def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) ->
         pass_least_cycles=fields.number("pass_least_cycles", Fraction(0)),
         fill_cycles=fields.number("fill_cycles", Fraction(0)),
         preload_cycles=fields.number("preload_cycles", Fraction(0)),
+        area_um2=fields.number("area_um2", Fraction(0)),
     )
 
 

@@ -102,6 +102,9 @@ class MemoryLevel(Brief):
     its loads and stores take turns, not two buses side by side. keeps: False where every step loads its tiles of
     tensors that are only read, changed or not.
 
+    area_um2, area_um2_per_bit: of one instance, beside what its capacity takes, and of each bit of the capacity; no
+    count or cost depends on them, but the front of a sweep does.
+
     Of machines that bound others (costmodel.step_bounds), never in documents: grains, of the outermost level; in_turn:
     its transfers and compute wait for each other.
     """
@@ -138,6 +141,8 @@ class MemoryLevel(Brief):
     in_flight: int | None = None
     one_bus: bool = False
     keeps: bool = True
+    area_um2: Fraction = Fraction(0)
+    area_um2_per_bit: Fraction = Fraction(0)
     grains: tuple[Grain, ...] = ()
     in_turn: bool = False
 
@@ -164,7 +169,7 @@ class MemoryLevel(Brief):
         check.kind("one_bus", bool)
         check.kind("row_requests", bool)
         cycles = "miss_cycles", "step_cycles", "request_latency_cycles"
-        for field in ("read_pj", "write_pj", "leak_pj_per_cycle", *cycles):
+        for field in ("read_pj", "write_pj", "leak_pj_per_cycle", "area_um2", "area_um2_per_bit", *cycles):
             check.number(field)
         check.number("write_miss_cycles", null=True)
         for prefix in ("", "read_", "write_"):
@@ -225,6 +230,13 @@ class MemoryLevel(Brief):
     def access_pj(self, read_bits: int, written_bits: int) -> Fraction:
         """The energy of so many bits read and written, in pJ: a part of a word costs its share."""
         return (read_bits * self.read_pj + written_bits * self.write_pj) / self.word_bits
+
+    @property
+    def instance_area_um2(self) -> Fraction | None:
+        """The area of one instance; None where bits take area and there is no end of them."""
+        if self.capacity_bits is None:
+            return None if self.area_um2_per_bit else self.area_um2
+        return self.area_um2 + self.capacity_bits * self.area_um2_per_bit
 
     def may_hold(self, tensor: Tensor) -> bool:
         """Whether the tensor may be stored here."""
@@ -291,6 +303,7 @@ class ComputeUnit(Brief):
     latency_cycles: until another instance can continue the sum of one; `compile` chooses by it, and no cost depends on
     it. Of latency in steps (docs/latency.md): a visit of the innermost nodes takes its instances, `pass_least_cycles`
     at least, and `fill_cycles` more; one that brings another tile of a tensor that is only read, `preload_cycles` more.
+    area_um2: of one instance.
     """
 
     name: str
@@ -300,6 +313,7 @@ class ComputeUnit(Brief):
     pass_least_cycles: Fraction = Fraction(0)
     fill_cycles: Fraction = Fraction(0)
     preload_cycles: Fraction = Fraction(0)
+    area_um2: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"compute unit {self.name!r}", ArchError)
@@ -307,7 +321,7 @@ class ComputeUnit(Brief):
         check.number("pj")
         check.integer("per_cycle")
         check.integer("latency_cycles")
-        for field in ("pass_least_cycles", "fill_cycles", "preload_cycles"):
+        for field in ("pass_least_cycles", "fill_cycles", "preload_cycles", "area_um2"):
             check.number(field)
         check.done()
 
@@ -358,6 +372,20 @@ class Architecture(Shown):
         last = self.nodes[-1]
         assert isinstance(last, ComputeUnit)
         return last
+
+    @property
+    def area_um2(self) -> Fraction | None:
+        """The area of all instances of all nodes; None where none states one, or a level of unlimited capacity states
+        one per bit."""
+        copies, areas = 1, list[Fraction | None]()
+        for node in self.nodes:
+            if isinstance(node, Fanout):
+                copies *= node.size
+            else:
+                own = node.instance_area_um2 if isinstance(node, MemoryLevel) else node.area_um2
+                areas.append(None if own is None else copies * own)
+        total = sum((each for each in areas if each is not None), Fraction(0))
+        return None if None in areas else total or None
 
     @property
     def is_timed_by_step(self) -> bool:

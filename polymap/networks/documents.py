@@ -9,7 +9,8 @@ from polymap.inputs import is_table
 from polymap.networks.columns import Provenance
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network, NetworkLayer
-from polymap.networks.sweeps import SweepTable
+from polymap.networks.sweep_run import MachineTotal
+from polymap.networks.sweeps import SweepRow, SweepTable
 from polymap.search import head_document, mapping_document, number, result_document
 from polymap.workload import workload_to_document
 
@@ -90,10 +91,14 @@ def sweep_rows(found: SweepTable) -> list[dict[str, object]]:
         | (dict(each.machine) if is_table(each.machine) else {"machine": each.machine})
         | {"objective": each.objective, "status": each.status}
         | {name: None if one is None else float(one) for name, one in (("value", each.value), ("bound", each.bound))}
-        | {"multiplicity": each.multiplicity, "on_chip_bits": each.on_chip_bits, "how": each.how}
+        | {"multiplicity": each.multiplicity, "on_chip_bits": each.on_chip_bits, **_area(each), "how": each.how}
         | {"seconds": each.seconds}
         for each in found.rows
     ]
+
+
+def _area(each: SweepRow | MachineTotal) -> dict[str, object]:
+    return {} if each.area_um2 is None else {"area_um2": float(each.area_um2)}
 
 
 def sweep_document(found: SweepTable) -> dict[str, object]:
@@ -106,7 +111,7 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
     rows = [
         {"workload": each.workload, "machine": each.machine, "objective": each.objective, "status": each.status}
         | {"value": number(each.value), "bound": number(each.bound), "seconds": each.seconds}
-        | {"multiplicity": each.multiplicity, "on_chip_bits": number(each.on_chip_bits), "how": each.how}
+        | {"multiplicity": each.multiplicity, "on_chip_bits": number(each.on_chip_bits), **_area(each), "how": each.how}
         | {
             "numbers": [
                 known.get(one) for known, one in zip(numbers, (each.layer, each.arch, each.mapping), strict=True)
@@ -117,7 +122,7 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
     front = [
         {"machine": each.machine, "value": number(each.values[0])}
         | {"values": {name: number(value) for name, value in zip(found.objectives, each.values, strict=True)}}
-        | {"on_chip_bits": number(each.on_chip_bits), "status": each.status}
+        | {"on_chip_bits": number(each.on_chip_bits), **_area(each), "status": each.status}
         for each in found.front()
     ]
     objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)

@@ -103,7 +103,7 @@ _CACHE_FIELDS = "implicit", "line_bits", "ways", "miss_cycles", "write_miss_cycl
 _USES: dict[type, dict[str, set[_Use]]] = {
     Architecture: {"name": _NEVER, "source": _NEVER, "nodes": _NEVER, "overlap": _T, "start_cycles": _S},
     MemoryLevel: {
-        **dict.fromkeys(("banks", "bank_bits", "ports"), _NEVER),
+        **dict.fromkeys(("banks", "bank_bits", "ports", "area_um2", "area_um2_per_bit"), _NEVER),
         **dict.fromkeys(_LEVEL_PJ, _E),
         **dict.fromkeys(_WIDTHS, _T),
         **dict.fromkeys((*_STEP_FIELDS, *_CACHE_FIELDS), _S),
@@ -112,7 +112,7 @@ _USES: dict[type, dict[str, set[_Use]]] = {
     },
     Fanout: {**dict.fromkeys(("kind", "start_cycles"), _NEVER), **dict.fromkeys((*_WIRE_PJ, "hops"), _E)},
     ComputeUnit: {
-        "latency_cycles": _NEVER,
+        **dict.fromkeys(("latency_cycles", "area_um2"), _NEVER),
         "pj": _E,
         "per_cycle": _T,
         **dict.fromkeys(("pass_least_cycles", "fill_cycles", "preload_cycles"), _S),

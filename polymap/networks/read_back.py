@@ -152,6 +152,7 @@ def _sweep_row(row: Document, known: tuple[Sequence[Any], ...]) -> SweepRow:
         mapping,
         layer,
         arch,
+        None if arch is None or "area_um2" not in row else arch.area_um2,
     )
 
 

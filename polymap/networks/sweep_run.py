@@ -22,19 +22,25 @@ from polymap.workload import workload_to_document
 
 class MachineTotal(NamedTuple):
     """A machine that maps all workloads. values: per objective, the sum of multiplicity times value; status: the
-    weakest."""
+    weakest. area_um2: None where not all machines of the sweep state one."""
 
     machine: object
     values: tuple[Fraction, ...]
     on_chip_bits: int | None
     status: str
+    area_um2: Fraction | None = None
+
+    @property
+    def takes(self) -> Fraction | int | None:
+        """What the machine takes: its area in um2 where the sweep's machines state one, else its on-chip bits."""
+        return self.on_chip_bits if self.area_um2 is None else self.area_um2
 
     def place(self) -> tuple[Fraction | float, ...]:
-        """Return the sums and the on-chip bits as numbers, unlimited as infinity."""
-        return (*self.values, math.inf if self.on_chip_bits is None else self.on_chip_bits)
+        """Return the sums and what the machine takes as numbers, unlimited as infinity."""
+        return (*self.values, math.inf if self.takes is None else self.takes)
 
     def is_at_least(self, other: MachineTotal) -> bool:
-        """Return whether it is as good in everything: all sums and on-chip bits are at most the other's."""
+        """Return whether it is as good in everything: all sums and what it takes are at most the other's."""
         return all(one <= two for one, two in zip(self.place(), other.place(), strict=True))
 
     def beats(self, other: MachineTotal) -> bool:
@@ -60,7 +66,7 @@ class SweepRun:
 
     columns: list[Column]
     objectives: tuple[str, ...]
-    bits: list[int | None]
+    sizes: list[tuple[int | None, Fraction | None]]  # of each machine, on-chip bits and area
     options: Document
     journal: Store | None
     executor: Executor | None
@@ -135,7 +141,7 @@ class SweepRun:
             for number in column.order.class_of
             if number in column.replies
         ]
-        rows, done = len(self.columns) * len(self.bits), len(replies)
+        rows, done = len(self.columns) * len(self.sizes), len(replies)
         proven = sum(reply.status in ("OPTIMAL", "INFEASIBLE") for reply in replies)
         left = (time.monotonic() - self.begun) / done * (rows - done)
         self.on_progress(SweepProgress(done, rows, proven, self.searched, left))
@@ -209,7 +215,7 @@ class SweepRun:
         """Return, of each machine, the sums of what values are known and of bounds of others (None where it does not
         map all), and whether all are known."""
         found: list[tuple[MachineTotal | None, bool]] = []
-        for index, bits in enumerate(self.bits):
+        for index, (bits, area) in enumerate(self.sizes):
             sums, is_whole, is_mapped = dict.fromkeys(self.objectives, Fraction(0)), True, True
             for column in self.columns:
                 number = column.order.class_of[index]
@@ -218,6 +224,6 @@ class SweepRun:
                 sums[column.objective] += column.multiplicity * (least or 0)
                 is_whole = is_whole and reply is not None and reply.status == "OPTIMAL"
                 is_mapped = is_mapped and (reply is None or reply.status not in ("INFEASIBLE", "DISMISSED"))
-            total = MachineTotal(index, tuple(sums.values()), bits, "OPTIMAL" if is_whole else "")
+            total = MachineTotal(index, tuple(sums.values()), bits, "OPTIMAL" if is_whole else "", area)
             found.append((total if is_mapped else None, is_whole))
         return found

@@ -43,12 +43,13 @@ _FIELDS = ("workloads", "machines", "objective", "tiles", "time_limit_s", "seed"
 @dataclass(frozen=True, slots=True, repr=False)
 class SweepRow(Brief):
     """The answer about one workload on one machine. machine: the grid's values, or the machine's name. status: as of
-    `explore`, with the trees that are proven where these are not all ("OPTIMAL among chains"). value, bound: of
-    the objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted;
-    None where one is unlimited. how: "searched", "known" (from the store), "neighbour" (a proof on a machine that is at
-    least as good, and a mapping that attains it here), "dismissed" (such a proof keeps the machine off the front).
-    mapping: one of that value, for `layer` on `arch` (None without a value, and where it is one of a workload that
-    computes the same with other loops)."""
+    `explore`, with the trees that are proven where these are not all ("OPTIMAL among chains"). value, bound: of the
+    objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted; None
+    where one is unlimited. area_um2: of the whole machine; None unless all machines of the sweep state one. how:
+    "searched", "known" (from the store), "neighbour" (a proof on a machine that is at least as good, and a mapping that
+    attains it here), "dismissed" (such a proof keeps the machine off the front). mapping: one of that value, for
+    `layer` on `arch` (None without a value, and where it is one of a workload that computes the same with other
+    loops)."""
 
     workload: str
     machine: object
@@ -63,6 +64,7 @@ class SweepRow(Brief):
     mapping: Mapping | MaybeNone = field(default=None, repr=False, compare=False)
     layer: Workload | MaybeNone = field(default=None, repr=False, compare=False)
     arch: Architecture | MaybeNone = field(default=None, repr=False, compare=False)
+    area_um2: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,13 +108,15 @@ class SweepTable(Paged):
                 sums[row.objective] += row.multiplicity * (row.value or 0)
             status = "OPTIMAL" if all(row.status == "OPTIMAL" for row in rows) else "FEASIBLE"
             status = "PARTIAL" if self.incomplete else status
-            found.append(MachineTotal(rows[0].machine, tuple(sums.values()), rows[0].on_chip_bits, status))
+            sizes = rows[0].on_chip_bits, status, rows[0].area_um2
+            found.append(MachineTotal(rows[0].machine, tuple(sums.values()), *sizes))
         return found
 
     def front(self) -> list[MachineTotal]:
-        """Return the totals that no other machine's values found beat: none has smaller or equal sums and fewer or as
-        many on-chip bits, and one of them less. By rising sums; the status tells which values are proven; where
-        `is_proven` holds, this is the front of the machines themselves."""
+        """Return the totals that no other machine's values found beat: none has smaller or equal sums and a smaller or
+        equal area (fewer or as many on-chip bits where machines state no areas), and one of them less. By rising sums;
+        the status tells which values are proven; where `is_proven` holds, this is the front of the machines
+        themselves."""
         kept: list[MachineTotal] = []
         for each in sorted(self.totals(), key=MachineTotal.place):
             if not any(other.beats(each) for other in kept):
@@ -140,11 +144,12 @@ def sweep(
     machines: {"base": "flat3", "grid": {"GLB.capacity_bits": [262144, 524288], "X.size": [8, 16]}}, or machines, names
     and documents. objective: one, or several that are each asked for themselves. A value is searched only where proofs
     on other machines do not tell it. front_only: machines that such proofs keep off the front get no values
-    (DISMISSED), and of machines equal in all sums and bits the front has at least one. store: a file that keeps each
-    answer when it is known (sqlite, or lines of JSON where it ends in .jsonl); a later run asks only what is missing,
-    and what a shorter time limit ended. executor: anything with `submit`, as in `explore_network`. on_progress: called
-    after every search. Raises OptionError for a grid that names no field of the machine, WorkloadError for a workload
-    that JSON cannot say, OutputError for a file that cannot be a store, BudgetError where the executor lost a worker.
+    (DISMISSED), and of machines equal in all sums and in area (bits) the front has at least one. store: a file that
+    keeps each answer when it is known (sqlite, or lines of JSON where it ends in .jsonl); a later run asks only what is
+    missing, and what a shorter time limit ended. executor: anything with `submit`, as in `explore_network`.
+    on_progress: called after every search. Raises OptionError for a grid that names no field of the machine,
+    WorkloadError for a workload that JSON cannot say, OutputError for a file that cannot be a store, BudgetError where
+    the executor lost a worker.
     """
     objectives = (objective,) if isinstance(objective, str) else tuple(objective)
     for each in objectives:
@@ -158,13 +163,13 @@ def sweep(
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
     named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
     columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
-    bits = [on_chip_bits(arch) for arch in archs]
+    sizes = _sizes(archs)
     with opened_store(store) as journal:
-        run = SweepRun(columns, objectives, bits, options, journal, executor, on_progress)
+        run = SweepRun(columns, objectives, sizes, options, journal, executor, on_progress)
         run.recall()
         run.search(front_only=front_only)
     rows = [
-        _row(column, index, label, bits[index])
+        _row(column, index, label, sizes[index])
         for index, (label, _) in enumerate(labelled)
         for column in columns
     ]  # fmt: skip
@@ -218,15 +223,22 @@ def _layers(asked: Workload | Network) -> list[tuple[Workload, int]]:
     return [(asked, 1)]
 
 
-def _row(column: Column, index: int, label: object, bits: int | None) -> SweepRow:
+def _row(column: Column, index: int, label: object, sizes: tuple[int | None, Fraction | None]) -> SweepRow:
     number = column.order.class_of[index]
     reply = column.tightened(number)
     is_first = column.order.class_of.index(number) == index
     how = reply.how if is_first or reply.how is not Provenance.SEARCHED else Provenance.NEIGHBOUR
     seconds = reply.seconds if is_first else 0.0
     head = (column.name, label, reply.status, reply.value, reply.bound, seconds)
-    told = (bits, column.objective, column.multiplicity, how.value)
-    return SweepRow(*head, *told, reply.mapping, column.workload, column.machines[index])
+    told = (sizes[0], column.objective, column.multiplicity, how.value)
+    return SweepRow(*head, *told, reply.mapping, column.workload, column.machines[index], sizes[1])
+
+
+def _sizes(archs: Sequence[Architecture]) -> list[tuple[int | None, Fraction | None]]:
+    """Return the on-chip bits of each machine, and its area where all of them state one."""
+    areas = [arch.area_um2 for arch in archs]
+    stated = [None] * len(areas) if None in areas else areas
+    return list(zip(map(on_chip_bits, archs), stated, strict=True))
 
 
 def on_chip_bits(arch: Architecture) -> int | None:

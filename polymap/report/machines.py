@@ -1,12 +1,13 @@
-"""Pictures of a sweep: the machines over their on-chip bits, and what takes most where on a grid of machines."""
+"""Pictures of a sweep: the machines over area or on-chip bits, and what takes most where on a grid of machines."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.formatting import percent, size
+from polymap.formatting import area, percent, size
 from polymap.inputs import expected_kind, expected_text, is_table, shown
 from polymap.ir import Mistake, OptionError, show_as_picture
 from polymap.networks import MachineTotal, SweepRow, SweepTable
@@ -43,14 +44,15 @@ _COLOURS = ("#2f6fde", "#e08a1e", "#2a9d6f", "#b5485d", "#7a5cc2", "#5b6b7a", "#
 
 @dataclass(frozen=True, slots=True)
 class MachineFrontFigure:
-    """What is drawn: per machine its on-chip bits, the sum of the first objective, whether no other machine's values
-    found beat it, whether all of it is proven, and its label; machines with an unlimited level are left out. is_proven:
-    of all rows of the sweep."""
+    """What is drawn: per machine its area (in um2; its on-chip bits where machines state no area), the sum of the first
+    objective, whether no other machine's values found beat it, whether all of it is proven, and its label; machines
+    with an unlimited level are left out. is_proven: of all rows of the sweep; has_areas: areas are drawn."""
 
     title: str
     objective: str
-    points: tuple[tuple[int, float, bool, bool, str], ...]
+    points: tuple[tuple[float, float, bool, bool, str], ...]
     is_proven: bool = True
+    has_areas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +72,25 @@ class BindingFigure:
 
 
 def machine_front_figure(table: SweepTable) -> MachineFrontFigure:
-    """Return the machines of a sweep over on-chip bits and the sum of the first objective. Raises OptionError where no
-    machine maps all workloads within limited levels."""
+    """Return the machines of a sweep over area or on-chip bits and the sum of the first objective. Raises OptionError
+    where no machine maps all workloads within limited levels."""
     table = expected_kind(table, SweepTable, "the sweep")
     best = {_key(each) for each in table.front()}
-    points: list[tuple[int, float, bool, bool, str]] = []
-    for each in table.totals():
-        if each.on_chip_bits is not None:
+    points: list[tuple[float, float, bool, bool, str]] = []
+    totals = table.totals()
+    has_areas = any(each.area_um2 is not None for each in totals)
+    for each in totals:
+        if each.takes is not None:
             label = machine_label(each.machine)
             told = (_key(each) in best, each.status == "OPTIMAL", label)
-            points.append((each.on_chip_bits, float(each.values[0]), *told))
+            points.append((float(each.takes), float(each.values[0]), *told))
     if not points:
         raise OptionError(Mistake("PM575", "no machine of the sweep maps all workloads", "The rows tell why."))
     front = sum(point[2] for point in points)
     beaten = "no other beats" if table.is_proven else "no value found beats"
-    told = f"{len(points):,} machines, {front:,} that {beaten} in {' and '.join(table.objectives)} and on-chip bits"
-    return MachineFrontFigure(told, table.objectives[0], tuple(points), table.is_proven)
+    told = f"{len(points):,} machines, {front:,} that {beaten} in {' and '.join(table.objectives)} and "
+    told += "area" if has_areas else "on-chip bits"
+    return MachineFrontFigure(told, table.objectives[0], tuple(points), table.is_proven, has_areas)
 
 
 def _key(total: MachineTotal) -> str:
@@ -95,32 +100,37 @@ def _key(total: MachineTotal) -> str:
 def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
     figure = expected_kind(figure, MachineFrontFigure, "the figure")
-    layout = new_chart(f"{figure.objective.capitalize()} against on-chip memory", figure.title, width_px)
+    across = "area" if figure.has_areas else "on-chip memory"
+    layout = new_chart(f"{figure.objective.capitalize()} against {across}", figure.title, width_px)
     frame = layout.frame
-    x = size_axis([max(1, point[0]) for point in figure.points], frame.left, frame.right)
+    axis = round_axis if figure.has_areas else size_axis
+    x = axis([max(1, point[0]) for point in figure.points], frame.left, frame.right)
     y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
     unit = unit_text(figure.objective)
-    shapes = grid(frame, x, y, lambda bits: size(round(bits)), unit)
-    front = sorted((x.place(bits), y.place(value)) for bits, value, best, _, _ in figure.points if best)
+    taken: Callable[[float], str] = area if figure.has_areas else lambda bits: size(round(bits))
+    shapes = grid(frame, x, y, taken, unit)
+    front = sorted((x.place(most), y.place(value)) for most, value, best, _, _ in figure.points if best)
     lowest: list[tuple[float, float]] = []
     for place in front:  # of several objectives the front is no staircase in the first alone
         if not lowest or place[1] > lowest[-1][1]:
             lowest.append(place)
     shapes.append(polyline(stairs(lowest), stroke=_FAINT, width=1.5))
-    for bits, value, best, proven, label in sorted(figure.points, key=lambda point: point[2]):
+    for most, value, best, proven, label in sorted(figure.points, key=lambda point: point[2]):
         colour = (FOUND if proven else BOUND) if best else _FAINT
-        words = f"{label}: {unit(value)}, {size(bits)}" + ("" if proven else ", not proven")
-        place = (x.place(bits), y.place(value))
+        words = f"{label}: {unit(value)}, {taken(most)}" + ("" if proven else ", not proven")
+        place = (x.place(most), y.place(value))
         mark = (
             circle(*place, 5, fill=colour if proven else PAPER, stroke=colour)
             if best
             else circle(*place, 3, fill=colour)
         )
         shapes.append(hint([mark], words))
-    shapes += [frame.across("on-chip memory"), frame.up(figure.objective)]
+    shapes += [frame.across(across), frame.up(figure.objective)]
     keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
-    key = (KeyRow("dot", FOUND, keys[0]), KeyRow("dot", _FAINT, keys[1]))
-    return layout.picture(f"{figure.objective} against on-chip memory: {figure.title}", shapes, key, figure)
+    key = [KeyRow("dot", FOUND, keys[0]), KeyRow("dot", _FAINT, keys[1])]
+    if any(best and not proven for _, _, best, proven, _ in figure.points):
+        key.insert(1, KeyRow("dot", BOUND, "the same, its value not proven"))
+    return layout.picture(f"{figure.objective} against {across}: {figure.title}", shapes, key, figure)
 
 
 def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:

@@ -52,12 +52,14 @@ def network_page(answer: NetworkAnswer) -> str:
 
 def sweep_page(found: SweepTable) -> str:
     """Return the page about a sweep: the machines that none beats and what takes most, pictures, a row per question."""
-    head = ("workload", "machine", "objective", "value", "no mapping below", "on-chip bits", "status", "from")
+    areas = ("area, um2",) if any(each.area_um2 is not None for each in found.rows) else ()
+    head = ("workload", "machine", "objective", "value", "no mapping below", "on-chip bits", *areas, "status", "from")
     rows: list[list[Cell]] = []
     for each in found.rows:
         value, bound = _cell(each.value), _cell(each.bound)
         named: list[Cell] = [each.workload, machine_label(each.machine), each.objective]
-        rows.append([*named, value, bound, each.on_chip_bits, each.status, each.how])
+        taken = (each.on_chip_bits, *(_cell(each.area_um2) for _ in areas))
+        rows.append([*named, value, bound, *taken, each.status, each.how])
     sections = [
         Section("answer", "The answer", text_block(sweep_text(found)) + _drawn(found)),
         Section("rows", "All rows", table(head, rows, "Values and bounds in the unit of the objective.")),

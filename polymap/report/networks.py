@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import prod
 
 from polymap.costmodel import Cost, evaluate
-from polymap.formatting import exact, listing, percent, plural, short, size, table
+from polymap.formatting import area, exact, listing, percent, plural, short, size, table
 from polymap.inputs import is_table
 from polymap.ir import Workload
 from polymap.networks import (
@@ -145,12 +145,14 @@ def _front_text(found: SweepTable) -> str:
     has_mappings = any(row.mapping is not None for row in found.rows)
     for each in found.front():
         name, share, _ = binding(own[machine_label(each.machine)])
-        memory = "unlimited" if each.on_chip_bits is None else size(each.on_chip_bits)
+        memory = ("unlimited" if each.on_chip_bits is None else size(each.on_chip_bits),)
+        memory += () if each.area_um2 is None else (area(each.area_um2),)
         most = (f"{name} {percent(share)}" if name else "-",) if has_mappings else ()
-        rows.append((machine_label(each.machine), *map(exact, each.values), memory, *most, each.status))
+        rows.append((machine_label(each.machine), *map(exact, each.values), *memory, *most, each.status))
     units = (f"{each},{unit_of(each)} of all" for each in found.objectives)
     most = (_takes_most(found.objectives[0]),) if has_mappings else ()
-    return table(("machine", *units, "on chip", *most, ""), rows, prose=1 + len(most))
+    areas = ("area",) if any(each.area_um2 is not None for each in found.rows) else ()
+    return table(("machine", *units, "on chip", *areas, *most, ""), rows, prose=1 + len(most))
 
 
 def _sweep_reasons(found: SweepTable) -> list[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,3 +91,45 @@ def test_a_sweep_is_a_table_with_a_column_per_field_and_saves(table: pm.study.Sw
     table.save(tmp_path / "sweep.json")
     document = json.loads((tmp_path / "sweep.json").read_text())
     assert (document["schema"], len(document["rows"])) == ("polymap.sweep/1", 48)
+
+
+def test_where_machines_state_areas_the_front_is_of_areas(tmp_path: Path) -> None:
+    """Dear registers and cheap buffers: another front than that of bits; the areas are sums by hand."""
+    plain: dict[str, Any] = pm.io.arch_to_document(pm.load_arch("flat3"))
+    nodes: list[dict[str, Any]] = [dict(node) for node in plain["nodes"]]
+    own = {"GLB": {"area_um2_per_bit": 0.25, "area_um2": 7}, "RF": {"area_um2_per_bit": 2.5}, "MAC": {"area_um2": 6}}
+    for node in nodes:
+        node |= own.get(node.get("level") or node.get("compute", ""), {})
+    grid = {"GLB.capacity_bits": [2048, 16384], "RF.capacity_bits": [64, 512], "X.size": [1, 4]}
+    wide = [pm.matmul(m=16, n=32, k=64, name="wide")]
+    machines = {"base": plain | {"nodes": nodes}, "grid": grid}
+    table = pm.sweep(wide, machines, "energy", tiles="divide", time_limit_s=20)
+    without = pm.sweep(wide, {"base": plain, "grid": grid}, "energy", tiles="divide", time_limit_s=20)
+    assert [row.value for row in table.rows] == [row.value for row in without.rows], "values do not depend on areas"
+    for row in table.rows:
+        glb, rf, x = (fields_of(row)[name] for name in grid)
+        siblings = 16 * x
+        assert row.area_um2 == 7 + Fraction(glb, 4) + siblings * (Fraction(5, 2) * rf + 6)
+    sums = {named(total): (total.values[0], area_of(total)) for total in table.totals()}
+    beaten = {
+        name
+        for name, (value, area) in sums.items()
+        for other, least in sums.values()
+        if other <= value and least <= area and (other, least) != (value, area)
+    }
+    assert set(map(named, table.front())) == set(sums) - beaten
+    assert set(map(named, table.front())) != set(map(named, without.front()))
+    assert "area" in str(table)
+    assert "area" not in str(without)
+    assert "Energy against area" in machine_front_svg(machine_front_figure(table))
+    table.save(str(tmp_path / "table.json"))
+    assert pm.load_result(str(tmp_path / "table.json")) == table
+
+
+def named(total: pm.study.MachineTotal) -> str:
+    return json.dumps(total.machine, sort_keys=True)
+
+
+def area_of(total: pm.study.MachineTotal) -> Fraction:
+    assert total.area_um2 is not None
+    return total.area_um2

@@ -131,6 +131,8 @@ OTHER: dict[str, Any] = {
     "in_flight": 1,
     "one_bus": True,
     "keeps": False,
+    "area_um2": 12,
+    "area_um2_per_bit": 3,
     "grains": (),
     "in_turn": False,  # the last two: bounds only
     "size": 3,

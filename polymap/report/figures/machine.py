@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.formatting import exact, short, size, table
+from polymap.formatting import area, exact, short, size, table
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, checked_width, new_chart
@@ -41,6 +41,8 @@ def machine_text(arch: Architecture) -> str:
     rows = [_cells(row) for row in machine_rows(arch)]
     lines = [arch.name + ("" if arch.overlap else " (transfers and compute do not overlap)"), ""]
     lines.append(table(HEAD, rows, left=1, prose=1))
+    if arch.area_um2 is not None:
+        lines += ["", f"area: {area(arch.area_um2)}"]
     if arch.source:
         lines += ["", f"source: {arch.source}"]
     return "\n".join(lines)
