@@ -3,6 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv$(if $(filter command line,$(origin PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 EXTRAS := .venv-extras
 PEERS := .venv-bench
@@ -30,13 +31,18 @@ help:
 
 venv: $(READY)
 
-$(READY): requirements-dev.txt pyproject.toml
+# Two steps: what polymap itself needs, which is all that the demo waits for, then what develops it.
+$(CORE): requirements-dev.txt pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-dev.txt hatchling
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-dev.txt --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)
+$(READY): $(CORE)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+demo: $(CORE)
 	@$(BIN)/python -m polymap.demo
 
 quick: $(READY)
