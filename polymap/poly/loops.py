@@ -55,8 +55,9 @@ def relation_of(parts: Sequence[Sequence[Sequence[int]]], outputs: int, inputs: 
     found = isl.Map.empty(space)
     for rows in parts:
         width = len(rows[0]) - 1 if rows else outputs + inputs + parameters + 1
-        halves = (_matrix([row[1:] for row in rows if row[0] == kind], width) for kind in (0, 1))
-        found = found.union(isl.Map.from_basic_map(isl.BasicMap.from_constraint_matrices(space, *halves, *_COLUMNS)))
+        equal, least = (_matrix([row[1:] for row in rows if row[0] == kind], width) for kind in (0, 1))
+        part: isl.BasicMap = isl.BasicMap.from_constraint_matrices(space, equal, least, *_COLUMNS)
+        found = found.union(isl.Map.from_basic_map(part))
     return found
 
 
