@@ -26,6 +26,7 @@ from polymap.workload.c import (
     Name,
     Refused,
     Unary,
+    inside,
     parts,
 )
 from polymap.workload.tuning import TUNING
@@ -197,10 +198,9 @@ def names_in(statements: Sequence[CStatement]) -> Iterator[tuple[Name | Item, Us
 
 
 def _read_in(expression: CExpression) -> Iterator[tuple[Name | Item, Use]]:
-    if isinstance(expression, Name | Item):
-        yield expression, Use.READ
-    for part in parts(expression):
-        yield from _read_in(part)
+    for each in inside(expression):
+        if isinstance(each, Name | Item):
+            yield each, Use.READ
 
 
 def _number(value: int | float, line: int) -> Literal:
