@@ -4,6 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.ir.brief import Brief as Brief
+    from polymap.ir.construction import Rule as Rule, rules_of as rules_of
     from polymap.ir.display import (
         Shown as Shown,
         html_of as html_of,

@@ -26,6 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/%,()\[\]])|(?P<other>.)",
     re.ASCII | re.DOTALL,
 )
+_NO_FACTORS = ("(", "+", "-", "*", "/", "%")  # what stands behind them is no factor of what stands before
 _QUASI_AFFINE_TOKEN = re.compile(r"[0-9]+|[A-Za-z_]\w*|[-+*/()]", re.ASCII)
 
 
@@ -123,21 +124,13 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
 
     Raises ValueError with the reason for texts that are none.
     """
-    tokens: list[str] = _QUASI_AFFINE_TOKEN.findall(text)
-    unread = ValueError(f"{shown(text.strip()[:200])} cannot be read")
-    if len(text) > TUNING.most_affine_text or "".join(tokens) != "".join(text.split()):
-        raise unread
-    code: list[str] = []
-    for before, each in zip(("(", *tokens), tokens, strict=False):
-        is_modulo, is_word = each == "mod" and each not in dims, each[0].isalpha() or each[0] == "_"
-        if before == "(" and each in ("+", "-"):
-            code.append("0")
-        elif (before.isdigit() or before == ")") and (is_word or each == "(") and not is_modulo:
-            code.append("*")
-        if is_word:
-            code.append("%" if is_modulo else f"_{each}")  # no word of Python
-        else:
-            code.append(str(int(each)) if each.isdigit() else "|" if each == "/" else each)  # divides whole sums
+
+    def divisor_of(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(int(divisor)) if divisor > 0:
+                return divisor
+            case _:
+                raise ValueError(f"{text.strip()!r} divides by no positive integer")
 
     def value(node: ast.expr) -> Affine:
         match node:
@@ -147,28 +140,47 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
                 return dim(dims[name[1:]])
             case ast.Name(name):
                 raise ValueError(f"{name[1:]!r} in {text.strip()!r} is no loop of the statement")
-            case ast.BinOp(left, ast.Add(), right):
-                return value(left) + value(right)
-            case ast.BinOp(left, ast.Sub(), right):
-                return value(left) - value(right)
-            case ast.BinOp(left, ast.Mult(), right):
+            case ast.Call(ast.Name("_floor"), [ast.BinOp(left, ast.BitOr(), right)]):
+                return _floored(value(left), divisor_of(right))
+            case ast.BinOp(left, ast.Mod(), right):
+                whole, divisor = value(left), divisor_of(right)
+                return whole - _floored(whole, divisor) * divisor
+            case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as operator, right):
                 one, other = value(left), value(right)
+                if not isinstance(operator, ast.Mult):
+                    return one + other if isinstance(operator, ast.Add) else one - other
                 if one.terms and other.terms:
                     raise ValueError(f"{text.strip()!r} multiplies loops")
                 return one * other.constant if not other.terms else other * one.constant
-            case ast.BinOp(left, ast.Mod(), ast.Constant(int(divisor))) if divisor > 0:
-                return value(left) - _floored(value(left), divisor) * divisor
-            case ast.Call(ast.Name("_floor"), [ast.BinOp(left, ast.BitOr(), ast.Constant(int(divisor)))]) if (
-                divisor > 0
-            ):
-                return _floored(value(left), divisor)
             case _:
-                raise unread
+                raise _unread(text)
 
     try:
-        return value(ast.parse(" ".join(code), mode="eval").body)
+        return value(ast.parse(_as_python(text, dims), mode="eval").body)
     except (SyntaxError, RecursionError, MemoryError):
-        raise unread from None
+        raise _unread(text) from None
+
+
+def _unread(text: str) -> ValueError:
+    return ValueError(f"{shown(text.strip())} cannot be read")
+
+
+def _as_python(text: str, dims: Mapping[str, str]) -> str:
+    """Return a sum with `|` for /, which divides whole sums, and names that are no words of Python."""
+    tokens: list[str] = _QUASI_AFFINE_TOKEN.findall(text)
+    if len(text) > TUNING.most_affine_text or "".join(tokens) != "".join(text.split()):
+        raise _unread(text)
+    tokens = ["%" if each == "mod" and each not in dims else each for each in tokens]
+    code: list[str] = []
+    for before, each in zip(("(", *tokens), tokens, strict=False):
+        is_word = each[0].isalpha() or each[0] == "_"
+        if before == "(" and each in ("+", "-"):
+            code.append("0")
+        elif before not in _NO_FACTORS and (is_word or each == "(") and (before, each) != ("floor", "("):
+            code.append("*")
+        number = str(int(each)) if each.isdigit() else each
+        code.append(f"_{each}" if is_word else "|" if each == "/" else number)
+    return " ".join(code)
 
 
 def _floored(value: Affine, divisor: int) -> Affine:
