@@ -210,6 +210,9 @@ class ValueReader:
         if not wanted:
             what = f"the function '{function}' is not known to be pure"
             hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."
+            if function in ("floord", "ceild"):
+                what = f"{shown(render(expression))} rounds a quotient of data"
+                hint = "floor(x / 3.0) is read, and of integers x % 3, where x reads an element."
             raise Refused("PM266", expression.line, what, hint)
         if len(arguments) != wanted:
             what = f"'{function}' takes {wanted} arguments, not {len(arguments)}"
