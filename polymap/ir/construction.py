@@ -6,11 +6,12 @@ What readers of files check with the position in the file, they check before; no
 from __future__ import annotations
 
 import math
+import operator
 import re
 from dataclasses import fields
 from fractions import Fraction
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, SupportsIndex, cast
 
 from polymap.ir.errors import Mistake, PolymapError
 from polymap.ir.memory_units import UNIT_RULE, bits_of_amount
@@ -97,7 +98,7 @@ class Construction:
         found = getattr(self._value, field)
         if found is None and null:
             return
-        whole = found if type(found) is int else _whole(found)
+        whole = found if type(found) is int else as_integer(found)
         if whole is None or (least is not None and whole < least):
             self._refuse(field, f"an integer{'' if least is None else f' >= {least}'}{' or None' if null else ''}")
         elif whole is not found:
@@ -120,7 +121,7 @@ class Construction:
         found = getattr(self._value, field)
         if found is None and null:
             return
-        exact = _exact(found)
+        exact = as_fraction(found)
         if exact is None or exact < 0 or (positive and exact == 0):
             least = "> 0" if positive else ">= 0"
             self._refuse(field, f"a finite number {least}{' or None' if null else ''}")
@@ -170,24 +171,28 @@ class Construction:
         self._mistakes.append(Mistake("PM121", what, f"Expected {wanted}."))
 
 
-def _whole(value: Any) -> int | None:
-    """Return an integer of another type (numpy's) as Python's."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or type(value).__name__ == "bool_":
+def as_integer(value: object) -> int | None:
+    """Return a Python or numpy integer as a Python integer, or None for anything else, including booleans."""
+    if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
+        return None
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, SupportsIndex):
         return None
     try:
-        return int(value.__index__())
+        return operator.index(value)
     except TypeError:
         return None
 
 
-def _exact(value: object) -> Fraction | None:
+def as_fraction(value: object) -> Fraction | None:
     """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
-    if isinstance(value, float):
-        return Fraction(repr(float(value))) if math.isfinite(value) else None
     if isinstance(value, Fraction):
         return value
-    whole = _whole(value)
-    return None if whole is None else Fraction(whole)
+    if isinstance(value, float):
+        return Fraction(repr(float(value))) if math.isfinite(value) else None
+    integer = as_integer(value)
+    return None if integer is None else Fraction(integer)
 
 
 def _shown(value: object) -> str:
