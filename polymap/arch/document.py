@@ -6,8 +6,9 @@ All mistakes of a document are collected and raised at once as ArchError.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, assert_never, cast
 
 from polymap.arch.tuning import TUNING
 from polymap.inputs import Fields, answers_in_words, as_whole, expected_kind, is_list, is_table, kinds_found, shown
@@ -18,76 +19,29 @@ from polymap.ir import (
     ComputeUnit,
     Fanout,
     FanoutKind,
-    Hops,
     MemoryLevel,
     Mistake,
-    Multicast,
     Node,
+    Rule,
     kind_of_name,
+    rules_of,
 )
 
 KINDS = ("level", "fanout", "compute")
 UNREADABLE = "?"  # the name of a node whose own cannot be read
 _ARCH_FIELDS = ("name", "source", "overlap", "start_cycles", "nodes")
-_LEVEL_FIELDS = (
-    "level",
-    "capacity_bits",
-    "word_bits",
-    "read_pj",
-    "write_pj",
-    "leak_pj_per_cycle",
-    "bandwidth_bits_per_cycle",
-    "read_bandwidth_bits_per_cycle",
-    "write_bandwidth_bits_per_cycle",
-    "buffering",
-    "holds",
-    "must_hold",
-    "burst_bits",
-    "banks",
-    "bank_bits",
-    "ports",
-    "implicit",
-    "line_bits",
-    "ways",
-    "miss_cycles",
-    "write_miss_cycles",
-    "step_cycles",
-    "beat_bits",
-    "request_bits",
-    "base_offset_bits",
-    "row_requests",
-    "command_bits",
-    "write_command_bits",
-    "request_latency_cycles",
-    "in_flight",
-    "one_bus",
-    "keeps",
-    "area_um2",
-    "area_um2_per_bit",
-)
-_FANOUT_FIELDS = (
-    "fanout",
-    "size",
-    "multicast",
-    "reduction",
-    "dims",
-    "kind",
-    "pj_per_word",
-    "pj_per_word_hop",
-    "hops",
-    "reduce_pj",
-    "start_cycles",
-)
-_COMPUTE_FIELDS = (
-    "compute",
-    "pj",
-    "per_cycle",
-    "latency_cycles",
-    "pass_least_cycles",
-    "fill_cycles",
-    "preload_cycles",
-    "area_um2",
-)
+_OF_BOUNDS = ("grains", "in_turn")  # fields of levels that no document has
+_BANDWIDTHS = tuple(f"{which}bandwidth_bits_per_cycle" for which in ("", "read_", "write_"))
+
+
+def _written(kind: type[Node], head: str) -> tuple[str, ...]:
+    """Return the fields of a node's document, its name first."""
+    return (head, *(each.name for each in rules_of(kind)[1:] if each.name not in _OF_BOUNDS))
+
+
+_LEVEL_FIELDS = _written(MemoryLevel, "level")
+_FANOUT_FIELDS = _written(Fanout, "fanout")
+_COMPUTE_FIELDS = _written(ComputeUnit, "compute")
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 
 
@@ -251,46 +205,35 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         hint = "Write capacity_bits = '512 KiB' (a size with its unit), or a number of capacity_bits, _bytes or _words."
         mistakes.append(Mistake("PM309", what, hint))
     fields = Fields.of(item, where, mistakes, known=(*_LEVEL_FIELDS, *_CAPACITIES, *others))
-    shared, reading, writing = (
-        _bandwidth(fields, f"{which}bandwidth_bits_per_cycle") for which in ("", "read_", "write_")
-    )
     _check_bandwidths(fields)
-    return MemoryLevel(
-        name=fields.name("level", UNREADABLE),
-        capacity_bits=_capacity_bits(fields),
-        word_bits=fields.bits("word_bits", 8),
-        read_pj=fields.number("read_pj", Fraction(0)),
-        write_pj=fields.number("write_pj", Fraction(0)),
-        leak_pj_per_cycle=fields.number("leak_pj_per_cycle", Fraction(0)),
-        bandwidth_bits_per_cycle=shared,
-        read_bandwidth_bits_per_cycle=reading,
-        write_bandwidth_bits_per_cycle=writing,
-        buffering=fields.integer("buffering", 1, read=as_whole),
-        holds=fields.names("holds", None, roles=ROLE_WORDS, null=True),
-        must_hold=fields.names("must_hold", (), roles=ROLE_WORDS),
-        burst_bits=fields.bits("burst_bits", None, null=True),
-        banks=fields.integer("banks", None, read=as_whole, null=True),
-        bank_bits=fields.bits("bank_bits", 32),
-        ports=fields.integer("ports", 1, read=as_whole),
-        implicit=fields.flag("implicit", default=False),
-        line_bits=fields.bits("line_bits", None, null=True),
-        ways=fields.integer("ways", None, read=as_whole, null=True),
-        miss_cycles=fields.number("miss_cycles", Fraction(0)),
-        write_miss_cycles=fields.number("write_miss_cycles", None, null=True),
-        step_cycles=fields.number("step_cycles", Fraction(0)),
-        beat_bits=fields.bits("beat_bits", None, null=True),
-        request_bits=fields.bits("request_bits", None, null=True),
-        base_offset_bits=fields.integer("base_offset_bits", 0, least=0, read=as_whole),
-        row_requests=fields.flag("row_requests", default=False),
-        command_bits=fields.bits("command_bits", None, null=True),
-        write_command_bits=fields.bits("write_command_bits", None, null=True),
-        request_latency_cycles=fields.number("request_latency_cycles", Fraction(0)),
-        in_flight=fields.integer("in_flight", None, read=as_whole, null=True),
-        one_bus=fields.flag("one_bus", default=False),
-        keeps=fields.flag("keeps", default=True),
-        area_um2=fields.number("area_um2", Fraction(0)),
-        area_um2_per_bit=fields.number("area_um2_per_bit", Fraction(0)),
-    )
+    capacity = _capacity_bits(fields)
+    name = fields.name("level", UNREADABLE)
+    return MemoryLevel(name, capacity, **_values(fields, MemoryLevel, ("name", "capacity_bits", *_OF_BOUNDS)))
+
+
+def _values(fields: Fields, kind: type[Node], but: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a node's fields, but of some, as their rules say."""
+
+    def read(rule: Rule) -> object:
+        name, kind, null, default = rule
+        match kind:
+            case "Amount":
+                return fields.bits(name, default, null=null)
+            case "int" | "Offset":
+                return fields.integer(name, default, least=int(kind == "int"), read=as_whole, null=null)
+            case "Fraction":
+                return fields.number(name, default, null=null)
+            case "Rate":
+                return _bandwidth(fields, name)
+            case "bool":
+                return fields.flag(name, default=default)
+            case "Names" | "Dims":
+                return fields.names(name, default, roles=ROLE_WORDS if kind == "Names" else (), null=null)
+            case _:
+                options = cast("type[Enum]", type(default))
+                return options(fields.choice(name, default.value, [str(each.value) for each in options]))
+
+    return {each.name: read(each) for each in rules_of(kind) if each.name not in but}
 
 
 def _capacity_bits(fields: Fields) -> int | None:
@@ -319,8 +262,7 @@ def _bandwidth(fields: Fields, name: str) -> Fraction | None:
 
 def _check_bandwidths(fields: Fields) -> None:
     """Note a shared bandwidth beside separate ones, and half a pair of separate ones."""
-    names = [name for name in _LEVEL_FIELDS if name.endswith("bandwidth_bits_per_cycle")]
-    shared, reading, writing = (fields.table.get(name) is not None for name in names)
+    shared, reading, writing = (fields.table.get(name) is not None for name in _BANDWIDTHS)
     if shared and (reading or writing):
         what = f"{fields.where}: bandwidth_bits_per_cycle stands beside a read or write bandwidth"
         fields.mistakes.append(Mistake("PM310", what, "Give the shared one, or the two separate ones."))
@@ -333,33 +275,14 @@ def _check_bandwidths(fields: Fields) -> None:
 def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> Fanout:
     fields = Fields.of(item, where, mistakes, known=_FANOUT_FIELDS, required=("size",))
     name = fields.name("fanout", UNREADABLE)
-    return Fanout(
-        name=name,
-        size=fields.integer("size", 1, read=as_whole),
-        multicast=Multicast(fields.choice("multicast", "identical", [option.value for option in Multicast])),
-        reduction=fields.flag("reduction", default=True),
-        dims=fields.names("dims", None, null=True),
-        kind=FanoutKind(fields.choice("kind", kind_of_name(name).value, [option.value for option in FanoutKind])),
-        pj_per_word=fields.number("pj_per_word", Fraction(0)),
-        pj_per_word_hop=fields.number("pj_per_word_hop", Fraction(0)),
-        hops=Hops(fields.choice("hops", "unicast", [option.value for option in Hops])),
-        reduce_pj=fields.number("reduce_pj", Fraction(0)),
-        start_cycles=fields.number("start_cycles", Fraction(0)),
-    )
+    kind = FanoutKind(fields.choice("kind", kind_of_name(name).value, [option.value for option in FanoutKind]))
+    size = fields.integer("size", 1, read=as_whole)
+    return Fanout(name, size, kind=kind, **_values(fields, Fanout, ("name", "size", "kind")))
 
 
 def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> ComputeUnit:
     fields = Fields.of(item, where, mistakes, known=_COMPUTE_FIELDS)
-    return ComputeUnit(
-        name=fields.name("compute", UNREADABLE),
-        pj=fields.number("pj", Fraction(0)),
-        per_cycle=fields.integer("per_cycle", 1, read=as_whole),
-        latency_cycles=fields.integer("latency_cycles", 1, read=as_whole),
-        pass_least_cycles=fields.number("pass_least_cycles", Fraction(0)),
-        fill_cycles=fields.number("fill_cycles", Fraction(0)),
-        preload_cycles=fields.number("preload_cycles", Fraction(0)),
-        area_um2=fields.number("area_um2", Fraction(0)),
-    )
+    return ComputeUnit(fields.name("compute", UNREADABLE), **_values(fields, ComputeUnit, ("name",)))
 
 
 def _dearer_levels(levels: tuple[MemoryLevel, ...]) -> Iterator[str]:
@@ -391,48 +314,21 @@ def _may_share(one: MemoryLevel, other: MemoryLevel) -> bool:
 
 
 def _node_to_document(node: Node) -> dict[str, object]:
-    match node:
-        case MemoryLevel():
-            return _without_defaults(
-                {"level": node.name},
-                [(name, getattr(node, name), getattr(_PLAIN_LEVEL, name)) for name in _LEVEL_FIELDS[1:]],
-            )
-        case Fanout():
-            return _without_defaults(
-                {"fanout": node.name, "size": node.size},
-                [
-                    ("multicast", node.multicast.value, Multicast.IDENTICAL.value),
-                    ("reduction", node.reduction, True),
-                    ("dims", node.dims, None),
-                    ("kind", node.kind and node.kind.value, kind_of_name(node.name).value),
-                    ("pj_per_word", node.pj_per_word, Fraction(0)),
-                    ("pj_per_word_hop", node.pj_per_word_hop, Fraction(0)),
-                    ("hops", node.hops.value, Hops.UNICAST.value),
-                    ("reduce_pj", node.reduce_pj, Fraction(0)),
-                    ("start_cycles", node.start_cycles, Fraction(0)),
-                ],
-            )
-        case ComputeUnit():
-            return _without_defaults(
-                {"compute": node.name},
-                [(name, getattr(node, name), getattr(_PLAIN_UNIT, name)) for name in _COMPUTE_FIELDS[1:]],
-            )
-        case _:
-            assert_never(node)
-
-
-_PLAIN_LEVEL = MemoryLevel("plain")
-_PLAIN_UNIT = ComputeUnit("plain")
-
-
-def _without_defaults(head: dict[str, object], fields: list[tuple[str, object, object]]) -> dict[str, object]:
-    for name, value, default in fields:
-        if value != default:
-            head[name] = _number(value) if isinstance(value, Fraction) else _plain(value)
-    return head
+    head = {MemoryLevel: "level", Fanout: "fanout", ComputeUnit: "compute"}[type(node)]
+    document: dict[str, object] = {head: node.name}
+    for name, _, _, default in rules_of(type(node))[1:]:
+        value: object = getattr(node, name)
+        usual = kind_of_name(node.name) if name == "kind" else default
+        if value != usual and name not in _OF_BOUNDS:
+            document[name] = _plain(value)
+    return document
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Fraction):
+        return _number(value)
+    if isinstance(value, Enum):
+        return value.value
     return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 

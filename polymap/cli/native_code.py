@@ -16,6 +16,7 @@ from polymap.cli.output import Document, say, write_documents
 from polymap.inputs import shown, unwritten
 from polymap.ir import Architecture, FanoutKind, Mistake, OptionError, OutputError, Workload
 from polymap.search import cost_document, head_document, json_text, mapping_document
+from polymap.workload.c import KEYWORDS
 
 if TYPE_CHECKING:  # loads isl
     from polymap.codegen.native import NativeFunction, Requantize
@@ -23,59 +24,9 @@ if TYPE_CHECKING:  # loads isl
 _STEPS = ("bias", "add", "relu")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that a function cannot be named by: of C, of the headers that the text includes, and of the system's libraries.
-_TAKEN = frozenset(
-    [
-        "main",
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "asm",
-        "typeof",
-        "malloc",
-        "calloc",
-        "realloc",
-        "free",
-        "abort",
-        "exit",
-        "system",
-        "memcpy",
-        "memset",
-        "memmove",
-        "printf",
-        "aligned_alloc",
-        "vec",
-    ]
+_TAKEN = KEYWORDS.union(
+    ("main", "asm", "typeof", "malloc", "calloc", "realloc", "free", "abort", "exit", "system", "memcpy", "memset"),
+    ("memmove", "printf", "aligned_alloc", "vec"),
 )
 
 

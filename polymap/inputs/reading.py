@@ -12,13 +12,12 @@ Python itself accepts `True` as an integer and ligatures in names. Meaning is ch
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import SupportsFloat, SupportsIndex, TypeGuard, TypeVar, cast
+from typing import SupportsFloat, TypeGuard, TypeVar, cast
 
 from polymap.inputs.limits import LIMITS
 from polymap.ir import (
@@ -27,6 +26,8 @@ from polymap.ir import (
     Mistake,
     OptionError,
     PolymapError,
+    as_fraction,
+    as_integer,
     bits_of_amount,
     closest,
     did_you_mean,
@@ -82,36 +83,12 @@ def is_long_integer(text: str) -> bool:
     return len(text) > LIMITS.digits and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
 
 
-def as_integer(value: object) -> int | None:
-    """Return a Python or numpy integer as a Python integer, or None for anything else, including booleans."""
-    if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
-        return None
-    if isinstance(value, int):
-        return int(value)
-    if not isinstance(value, SupportsIndex):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
-
-
 def as_bits(value: object) -> int | None:
     """Return a size in bits, given as an integer or as a text with a unit ("32 KiB"); None for anything else."""
     if not isinstance(value, str):
         return as_integer(value)
     amount = bits_of_amount(value)
     return None if amount is None or amount.denominator > 1 else amount.numerator
-
-
-def as_fraction(value: object) -> Fraction | None:
-    """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, float):
-        return Fraction(repr(float(value))) if math.isfinite(value) else None
-    integer = as_integer(value)
-    return None if integer is None else Fraction(integer)
 
 
 def expected_text(value: object, what: str, error: type[PolymapError] = InputError) -> str:

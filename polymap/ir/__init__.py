@@ -4,6 +4,12 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.ir.brief import Brief as Brief
+    from polymap.ir.construction import (
+        Rule as Rule,
+        as_fraction as as_fraction,
+        as_integer as as_integer,
+        rules_of as rules_of,
+    )
     from polymap.ir.display import (
         Shown as Shown,
         html_of as html_of,

@@ -6,15 +6,44 @@ What readers of files check with the position in the file, they check before; no
 from __future__ import annotations
 
 import math
+import operator
 import re
+from dataclasses import fields
 from fractions import Fraction
-from typing import Any, cast
+from functools import cache
+from typing import Any, NamedTuple, SupportsIndex, cast
 
 from polymap.ir.errors import Mistake, PolymapError
 from polymap.ir.memory_units import UNIT_RULE, bits_of_amount
 
 _NAME = re.compile(r"[A-Za-z_?][A-Za-z0-9_]{0,63}", re.ASCII)  # "?": a reader's name of a node that it cannot read
 _ROLES = ("@input", "@weight", "@output")
+
+
+Amount = int  # of bits, at least one; a text with a unit becomes one
+Offset = int  # at least 0
+Rate = Fraction  # above 0, or an amount
+Names = tuple[str, ...]  # of tensors and roles
+Dims = tuple[str, ...]
+
+
+class Rule(NamedTuple):
+    """What a field of a frozen value may be. kind: the name of its type in the text, one of those above or a type;
+    null: None is a value, too."""
+
+    name: str
+    kind: str
+    null: bool
+    default: Any
+
+
+@cache
+def rules_of(kind: type[Any]) -> tuple[Rule, ...]:
+    """Return the rules of the fields of a dataclass, as its annotations say."""
+    told = ((each.name, str(each.type), each.default) for each in fields(kind))
+    return tuple(
+        Rule(name, text.removesuffix(" | None"), text.endswith(" | None"), value) for name, text, value in told
+    )
 
 
 class Construction:
@@ -28,6 +57,29 @@ class Construction:
         """Raise every mistake found."""
         if self._mistakes:
             raise self._error(self._mistakes)
+
+    def fields(self) -> None:
+        """Check every field of one of the kinds above, and texts as names."""
+        for name, kind, null, default in rules_of(type(self._value)):
+            if getattr(self._value, name) is default:
+                continue
+            match kind:
+                case "str":
+                    self.name(name)
+                case "Amount":
+                    self.amount(name, null=null)
+                case "int" | "Offset":
+                    self.integer(name, least=int(kind == "int"), null=null)
+                case "Fraction":
+                    self.number(name, null=null)
+                case "Rate":
+                    self.rate(name)
+                case "bool":
+                    self.kind(name, bool)
+                case "Names" | "Dims":
+                    self.names(name, null=null)
+                case _:
+                    pass
 
     def name(self, field: str) -> None:
         found = getattr(self._value, field)
@@ -46,7 +98,7 @@ class Construction:
         found = getattr(self._value, field)
         if found is None and null:
             return
-        whole = found if type(found) is int else _whole(found)
+        whole = found if type(found) is int else as_integer(found)
         if whole is None or (least is not None and whole < least):
             self._refuse(field, f"an integer{'' if least is None else f' >= {least}'}{' or None' if null else ''}")
         elif whole is not found:
@@ -69,12 +121,19 @@ class Construction:
         found = getattr(self._value, field)
         if found is None and null:
             return
-        exact = _exact(found)
+        exact = as_fraction(found)
         if exact is None or exact < 0 or (positive and exact == 0):
             least = "> 0" if positive else ">= 0"
             self._refuse(field, f"a finite number {least}{' or None' if null else ''}")
         elif type(found) is not Fraction:
             self._set(field, exact)
+
+    def rate(self, field: str) -> None:
+        """Check a number > 0 or None, or an amount, of memory per cycle."""
+        if isinstance(getattr(self._value, field), str):
+            self.amount(field)
+        if not isinstance(getattr(self._value, field), str):  # an amount has become a number, or is refused
+            self.number(field, positive=True, null=True)
 
     def names(self, field: str, *, null: bool = False) -> None:
         if getattr(self._value, field) is None and null:
@@ -112,24 +171,28 @@ class Construction:
         self._mistakes.append(Mistake("PM121", what, f"Expected {wanted}."))
 
 
-def _whole(value: Any) -> int | None:
-    """Return an integer of another type (numpy's) as Python's."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or type(value).__name__ == "bool_":
+def as_integer(value: object) -> int | None:
+    """Return a Python or numpy integer as a Python integer, or None for anything else, including booleans."""
+    if type(value).__name__ in ("bool", "bool_"):  # Python's or numpy's, which is an index until numpy 2.3
+        return None
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, SupportsIndex):
         return None
     try:
-        return int(value.__index__())
+        return operator.index(value)
     except TypeError:
         return None
 
 
-def _exact(value: object) -> Fraction | None:
+def as_fraction(value: object) -> Fraction | None:
     """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
-    if isinstance(value, float):
-        return Fraction(repr(float(value))) if math.isfinite(value) else None
     if isinstance(value, Fraction):
         return value
-    whole = _whole(value)
-    return None if whole is None else Fraction(whole)
+    if isinstance(value, float):
+        return Fraction(repr(float(value))) if math.isfinite(value) else None
+    integer = as_integer(value)
+    return None if integer is None else Fraction(integer)
 
 
 def _shown(value: object) -> str:

@@ -10,7 +10,7 @@ from enum import Enum
 from fractions import Fraction
 
 from polymap.ir.brief import Brief
-from polymap.ir.construction import Construction
+from polymap.ir.construction import Amount, Construction, Dims, Names, Offset, Rate, rules_of
 from polymap.ir.display import Shown
 from polymap.ir.errors import ArchError
 from polymap.ir.loopnest import ROLE_WORDS, Tensor
@@ -77,6 +77,13 @@ class Grain:
     bits_per_cycle: Fraction
 
 
+# Of a level: what it says of single steps.
+_OF_STEPS = (
+    *("step_cycles", "beat_bits", "request_bits", "base_offset_bits", "row_requests", "command_bits"),
+    *("write_command_bits", "request_latency_cycles", "in_flight", "one_bus", "keeps"),
+)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class MemoryLevel(Brief):
     """A memory. None: unlimited capacity or bandwidth. Amounts may be given with a unit ("16 KiB"), kept as bits.
@@ -110,33 +117,33 @@ class MemoryLevel(Brief):
     """
 
     name: str
-    capacity_bits: int | None = None
-    word_bits: int = 8
+    capacity_bits: Amount | None = None
+    word_bits: Amount = 8
     read_pj: Fraction = Fraction(0)
     write_pj: Fraction = Fraction(0)
     leak_pj_per_cycle: Fraction = Fraction(0)
-    bandwidth_bits_per_cycle: Fraction | None = None
-    read_bandwidth_bits_per_cycle: Fraction | None = None
-    write_bandwidth_bits_per_cycle: Fraction | None = None
+    bandwidth_bits_per_cycle: Rate | None = None
+    read_bandwidth_bits_per_cycle: Rate | None = None
+    write_bandwidth_bits_per_cycle: Rate | None = None
     buffering: int = 1
-    holds: tuple[str, ...] | None = None
-    must_hold: tuple[str, ...] = ()
-    burst_bits: int | None = None
+    holds: Names | None = None
+    must_hold: Names = ()
+    burst_bits: Amount | None = None
     banks: int | None = None
-    bank_bits: int = 32
+    bank_bits: Amount = 32
     ports: int = 1
     implicit: bool = False
-    line_bits: int | None = None
+    line_bits: Amount | None = None
     ways: int | None = None
     miss_cycles: Fraction = Fraction(0)
     write_miss_cycles: Fraction | None = None
     step_cycles: Fraction = Fraction(0)
-    beat_bits: int | None = None
-    request_bits: int | None = None
-    base_offset_bits: int = 0
+    beat_bits: Amount | None = None
+    request_bits: Amount | None = None
+    base_offset_bits: Offset = 0
     row_requests: bool = False
-    command_bits: int | None = None
-    write_command_bits: int | None = None
+    command_bits: Amount | None = None
+    write_command_bits: Amount | None = None
     request_latency_cycles: Fraction = Fraction(0)
     in_flight: int | None = None
     one_bus: bool = False
@@ -148,38 +155,7 @@ class MemoryLevel(Brief):
 
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)
-        check.name("name")
-        check.amount("capacity_bits", null=True)
-        check.amount("word_bits")
-        check.amount("burst_bits", null=True)
-        check.amount("line_bits", null=True)
-        check.integer("buffering")
-        check.amount("beat_bits", null=True)
-        check.amount("request_bits", null=True)
-        check.amount("command_bits", null=True)
-        check.amount("write_command_bits", null=True)
-        check.integer("base_offset_bits", least=0)
-        check.integer("ways", null=True)
-        check.integer("banks", null=True)
-        check.amount("bank_bits")
-        check.integer("ports")
-        check.integer("in_flight", null=True)
-        check.kind("implicit", bool)
-        check.kind("keeps", bool)
-        check.kind("one_bus", bool)
-        check.kind("row_requests", bool)
-        cycles = "miss_cycles", "step_cycles", "request_latency_cycles"
-        for field in ("read_pj", "write_pj", "leak_pj_per_cycle", "area_um2", "area_um2_per_bit", *cycles):
-            check.number(field)
-        check.number("write_miss_cycles", null=True)
-        for prefix in ("", "read_", "write_"):
-            field = f"{prefix}bandwidth_bits_per_cycle"
-            if isinstance(getattr(self, field), str):
-                check.amount(field)
-            if not isinstance(getattr(self, field), str):  # an amount has become a number, or is refused
-                check.number(field, positive=True, null=True)
-        check.names("holds", null=True)
-        check.names("must_hold")
+        check.fields()
         check.done()
 
     @property
@@ -192,20 +168,7 @@ class MemoryLevel(Brief):
 
     def without_steps(self) -> MemoryLevel:
         """Return the level without what it says of single steps."""
-        return replace(
-            self,
-            step_cycles=Fraction(0),
-            beat_bits=None,
-            request_bits=None,
-            base_offset_bits=0,
-            row_requests=False,
-            command_bits=None,
-            write_command_bits=None,
-            request_latency_cycles=Fraction(0),
-            in_flight=None,
-            one_bus=False,
-            keeps=True,
-        )
+        return replace(self, **{each.name: each.default for each in rules_of(MemoryLevel) if each.name in _OF_STEPS})
 
     def naming_only(self, words: set[str]) -> MemoryLevel:
         """Return the level with these among the words that it holds or requires."""
@@ -264,7 +227,7 @@ class Fanout(Brief):
     size: int
     multicast: Multicast = Multicast.IDENTICAL
     reduction: bool = True
-    dims: tuple[str, ...] | None = None
+    dims: Dims | None = None
     kind: FanoutKind | None = None
     pj_per_word: Fraction = Fraction(0)
     pj_per_word_hop: Fraction = Fraction(0)
@@ -274,13 +237,9 @@ class Fanout(Brief):
 
     def __post_init__(self) -> None:
         check = Construction(self, f"fan-out {self.name!r}", ArchError)
-        check.name("name")
-        check.integer("size")
+        check.fields()
         check.kind("multicast", Multicast)
         check.kind("hops", Hops)
-        for field in ("pj_per_word", "pj_per_word_hop", "reduce_pj", "start_cycles"):
-            check.number(field)
-        check.names("dims", null=True)
         if self.kind is None and isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             object.__setattr__(self, "kind", kind_of_name(self.name))
         check.kind("kind", FanoutKind)
@@ -317,12 +276,7 @@ class ComputeUnit(Brief):
 
     def __post_init__(self) -> None:
         check = Construction(self, f"compute unit {self.name!r}", ArchError)
-        check.name("name")
-        check.number("pj")
-        check.integer("per_cycle")
-        check.integer("latency_cycles")
-        for field in ("pass_least_cycles", "fill_cycles", "preload_cycles", "area_um2"):
-            check.number(field)
+        check.fields()
         check.done()
 
     @property

@@ -45,21 +45,20 @@ def report_with(kind: type[Value], reports: Reports[Value]) -> None:
 
 def page_of(value: object) -> Callable[..., None]:
     """Return the function that writes an answer as a page of HTML."""
-    page = _reports_of(value).page
-    assert page is not None, "results of searches, networks and sweeps have one"
-    return page
+    return _report(value, "page")
 
 
 def prices_text(value: object, time_limit_s: float) -> str:
     """Return what the resources of the answer's machine are worth, as text."""
-    prices = _reports_of(value).prices
-    assert prices is not None, "results of searches have them"
-    return prices(value, time_limit_s)
+    return _report(value, "prices")(value, time_limit_s)
 
 
-def _reports_of(value: object) -> Reports[Any]:
+def _report(value: object, form: str) -> Any:
+    """Return what makes one form of report of an answer."""
     load_reports()
-    return _REPORTS[type(value)]
+    found = getattr(_REPORTS[type(value)], form)
+    assert found is not None, f"answers of type {type(value).__name__} have a {form}"
+    return found
 
 
 class Tabled(Shown):
@@ -69,18 +68,18 @@ class Tabled(Shown):
 
     def table(self) -> Any:
         """Return the answer as a pandas DataFrame, or as a list of dicts where pandas is not installed."""
-        return _reports_of(self).table(self)
+        return _report(self, "table")(self)
 
     def show(self) -> None:
         """Show the answer: in a notebook as its picture and tables, elsewhere as text on stdout."""
-        _reports_of(self).show(self)
+        _report(self, "show")(self)
 
     def save(self, path: str | Path) -> None:
         """Write the answer with its question to a JSON file, completely or not at all.
 
         Raises OutputError where it cannot be written.
         """
-        _reports_of(self).save(self, path)
+        _report(self, "save")(self, path)
 
 
 class Paged(Tabled):
@@ -106,27 +105,19 @@ class Reported(Tabled):
 
         other: another answer about the same question; why it is worse is told, too.
         """
-        explain = _reports_of(self).explain
-        assert explain is not None, "answers about mappings have one"
-        return explain(self, other)
+        return _report(self, "explain")(self, other)
 
     def mapping_text(self) -> str:
         """Return the mapping as a loop nest in text, with what each level holds where.
 
         Raises OptionError where there is no mapping, as the methods below do.
         """
-        nest = _reports_of(self).nest
-        assert nest is not None, "answers about mappings have one"
-        return nest(self)
+        return _report(self, "nest")(self)
 
     def plot(self) -> Any:
         """Return the picture of the mapping (`pm.plot` has others)."""
-        picture = _reports_of(self).picture
-        assert picture is not None, "answers about mappings have one"
-        return picture(self)
+        return _report(self, "picture")(self)
 
     def c(self) -> str:
         """Return the C99 program of the mapping, which counts the words that it moves."""
-        code = _reports_of(self).code
-        assert code is not None, "answers about mappings have one"
-        return code(self)
+        return _report(self, "code")(self)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement
-from polymap.ir.quasi_affine import Affine, Floor
+from polymap.ir.quasi_affine import Affine, Floor, dim
 
 
 def with_indices(statement: Statement, values: Mapping[str, Affine]) -> Statement:
@@ -36,11 +36,11 @@ def _expression(expression: Expression, values: Mapping[str, Affine]) -> Express
 
 
 def substituted(expression: Affine, values: Mapping[str, Affine]) -> Affine:
-    """Return the expression with every dim replaced by its value."""
+    """Return the expression with every dim replaced by its value, those without one as they are."""
     total = Affine((), expression.constant)
     for coefficient, atom in expression.terms:
         if isinstance(atom, str):
-            total = total + values[atom] * coefficient
+            total = total + (values[atom] if atom in values else dim(atom)) * coefficient
             continue
         inner = substituted(atom.argument, values)
         if inner.terms:

@@ -29,6 +29,16 @@ with lazy(__name__):
         count_type as count_type,
     )
     from polymap.poly.formulas import CountFormula as CountFormula, count_formula as count_formula
+    from polymap.poly.loops import (
+        Guard as Guard,
+        Instance as Instance,
+        Loop as Loop,
+        Node as Node,
+        is_output as is_output,
+        loops_in_order as loops_in_order,
+        missing_bound as missing_bound,
+        relation_of as relation_of,
+    )
     from polymap.poly.primes import split as split
     from polymap.poly.progression import (
         Placed as Placed,

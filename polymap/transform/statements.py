@@ -12,7 +12,6 @@ from polymap.ir import (
     Apply,
     Convert,
     Expression,
-    Floor,
     Index,
     Mistake,
     Number,
@@ -22,8 +21,8 @@ from polymap.ir import (
     Statement,
     Violation,
     Workload,
-    affine,
     dim,
+    substituted,
 )
 from polymap.poly import Clock, Map, budget, ends_of, first_pair, function, may_precede, same_value
 from polymap.schedules import Schedule, TimeDim, instance_text, point
@@ -172,7 +171,7 @@ def _inlined(workload: Workload, reader: Statement, own: Statement, offsets: tup
             continue
         table = {name: index - offset for (name, offset), index in zip(offsets, read.index, strict=True)}
         inner = [Read(len(reads) + number) for number in range(len(own.reads))]
-        reads.extend(replace(each, index=tuple(_with(part, table) for part in each.index)) for each in own.reads)
+        reads.extend(replace(each, index=tuple(substituted(part, table) for part in each.index)) for each in own.reads)
         value = _rewritten(own.expression, inner, table)
         values.append(value if kind is None else Convert(kind, value))
     return replace(reader, reads=tuple(reads), expression=_rewritten(reader.expression, values, {}))
@@ -186,23 +185,8 @@ def _rewritten(expression: Expression, reads: Sequence[Expression], table: Table
         case Number():
             return expression
         case Index(value):
-            return Index(_with(value, table))
+            return Index(substituted(value, table))
         case Apply(operation, arguments):
             return Apply(operation, tuple(_rewritten(each, reads, table) for each in arguments))
         case Convert(kind, value, written):
             return Convert(kind, _rewritten(value, reads, table), written)
-
-
-def _with(value: Affine, table: Table[str, Affine]) -> Affine:
-    """Return the expression with dims replaced by expressions."""
-    total = Affine((), value.constant)
-    for coefficient, atom in value.terms:
-        if isinstance(atom, str):
-            total = total + table.get(atom, dim(atom)) * coefficient
-            continue
-        inner = _with(atom.argument, table)
-        whole = (
-            affine(((1, Floor(inner, atom.divisor)),)) if inner.terms else Affine((), inner.constant // atom.divisor)
-        )
-        total = total + whole * coefficient
-    return total

@@ -45,7 +45,11 @@ with lazy(__name__):
         builtin_workload as builtin_workload,
         network_layers as network_layers,
     )
-    from polymap.workload.notation import affine_text as affine_text, read_affine as read_affine
+    from polymap.workload.notation import (
+        affine_text as affine_text,
+        quasi_affine as quasi_affine,
+        read_affine as read_affine,
+    )
     from polymap.workload.openscop import (
         Matrix as Matrix,
         outputs_of as outputs_of,

@@ -41,6 +41,7 @@ from polymap.workload.c import (
     Name,
     Program,
     Refused,
+    inside,
     parts,
     rebuilt,
     render,
@@ -304,18 +305,12 @@ def _name(place: Name | Item) -> str:
 def _check_integers(read: Sequence[Einsum], complaints: Complaints) -> None:
     """Note values that are fractions where no element types are given."""
     for each in read:
-        for part in _all_parts(each.value):
+        for part in inside(each.value):
             divides = isinstance(part, Binary) and part.operator == "/"
             calls = isinstance(part, Call) and part.function not in ("max", "min", "floord")
             if divides or calls or (isinstance(part, Literal) and part.number is None):
                 what = f"{render(part)} is a fraction"
                 complaints.add("PM212", each.line, what, 'Give the element types: types="float32".')
-
-
-def _all_parts(expression: CExpression) -> Iterator[CExpression]:
-    yield expression
-    for part in parts(expression):
-        yield from _all_parts(part)
 
 
 def _check_operators(read: Sequence[Einsum], workload: Workload, complaints: Complaints) -> None:

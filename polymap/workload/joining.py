@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -168,23 +168,36 @@ def without_idle_dims(nest: Workload) -> Workload:
         return nest
     (statement,) = nest.statements
     values = {each.name: dim(each.name) if each.extent > 1 else affine(()) for each in nest.dims}
-    placed = with_indices(statement, values)
     axes = {each.name: [axis for axis, size in enumerate(each.shape) if size > 1] for each in nest.tensors}
+    return _restricted(nest, with_indices(statement, values), kept, lambda access: axes[access.tensor], {})
+
+
+def _restricted(
+    nest: Workload,
+    statement: Statement,
+    dims: tuple[Dim, ...],
+    kept: Callable[[Access], Sequence[int]],
+    lengths: Mapping[str, int],
+) -> Workload:
+    """Return a nest over some dims, its tensors with the axes of their accesses that are kept. lengths: dim -> the
+    length of the axis that it indexes, where that is another one."""
 
     def plain(access: Access) -> Access:
-        return Access(access.tensor, tuple(access.index[axis] for axis in axes[access.tensor]))
+        return Access(access.tensor, tuple(access.index[axis] for axis in kept(access)))
 
-    names = tuple(name for name in statement.dims if any(name == each.name for each in kept))
-    own = replace(placed, dims=names, target=plain(placed.target), reads=tuple(map(plain, placed.reads)))
+    def cut(tensor: Tensor) -> Tensor:
+        access = next(each for each in (statement.target, *statement.reads) if each.tensor == tensor.name)
+        sizes = [next((lengths[name] for name in form.dims if name in lengths), size)
+                 for form, size in zip(access.index, tensor.shape, strict=True)]  # fmt: skip
+        axes = kept(access)
+        return replace(
+            tensor, shape=tuple(sizes[axis] for axis in axes), origin=tuple(tensor.origin[axis] for axis in axes)
+        )
+
+    names = tuple(name for name in statement.dims if any(name == each.name for each in dims))
+    own = replace(statement, dims=names, target=plain(statement.target), reads=tuple(map(plain, statement.reads)))
     own = replace(own, position=(statement.position[0], *(0 for _ in names)))
-    tensors = tuple(
-        replace(each, **{part: tuple(getattr(each, part)[axis] for axis in axes[each.name]) for part in _PER_AXIS})
-        for each in nest.tensors
-    )
-    return replace(nest, dims=kept, tensors=tensors, statements=(own,), original=None, bare=None)
-
-
-_PER_AXIS = ("shape", "origin")
+    return replace(nest, dims=dims, tensors=tuple(map(cut, nest.tensors)), statements=(own,), original=None, bare=None)
 
 
 def with_axes_merged(nest: Workload, tensor: str, shape: Sequence[int]) -> Workload | None:
@@ -214,21 +227,8 @@ def with_blocks_as_dims(nest: Workload, blocks: Mapping[str, tuple[str, ...]]) -
     def kept(access: Access) -> list[int]:
         return [axis for axis, form in enumerate(access.index) if not set(form.dims) & gone]
 
-    def plain(access: Access) -> Access:
-        return Access(access.tensor, tuple(access.index[axis] for axis in kept(access)))
-
-    def of_rank(tensor: Tensor) -> Tensor:
-        access = next(each for each in (statement.target, *statement.reads) if each.tensor == tensor.name)
-        lengths = {axis: merged[form.dims[0]] for axis, form in enumerate(access.index) if set(form.dims) & set(merged)}
-        shape = tuple(lengths.get(axis, tensor.shape[axis]) for axis in kept(access))
-        return replace(tensor, shape=shape, origin=tuple(tensor.origin[axis] for axis in kept(access)))
-
-    names = tuple(name for name in statement.dims if name not in gone)
-    own = replace(statement, dims=names, target=plain(statement.target), reads=tuple(map(plain, statement.reads)))
-    own = replace(own, position=(statement.position[0], *(0 for _ in names)))
-    dims = tuple(replace(each, extent=merged.get(each.name, each.extent)) for each in nest.dims if each.name in names)
-    tensors = tuple(map(of_rank, nest.tensors))
-    return replace(nest, dims=dims, tensors=tensors, statements=(own,), original=None, bare=None)
+    dims = (replace(each, extent=merged.get(each.name, each.extent)) for each in nest.dims if each.name not in gone)
+    return _restricted(nest, statement, tuple(dims), kept, merged)
 
 
 def _blocks(shape: Sequence[int], merged: Sequence[int]) -> list[tuple[int, int]] | None:

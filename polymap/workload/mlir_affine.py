@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, answers_in_words, expected_text, shown
 from polymap.ir import InputError, Mistake, Workload
+from polymap.workload.c import KEYWORDS
 from polymap.workload.mlir_text import Cursor, Map, Token, nested, tokens_of
 from polymap.workload.tuning import TUNING
 
@@ -40,32 +41,7 @@ _ARITH = ("constant", "negf", "cmpf", "cmpi", "select", *_INFIX, *_CHOICES, *_OR
 _MEMORY = ("alloc", "alloca", "dealloc", "dim")
 _ROOMS = {"affine": _AFFINE, "arith": _ARITH, "math": tuple(_MATH), "memref": _MEMORY, "func": ("func", "return")}
 _KNOWN = frozenset(["builtin.module", *(f"{room}.{name}" for room, names in _ROOMS.items() for name in names)])
-_RESERVED = frozenset(
-    [
-        "auto",
-        "char",
-        "const",
-        "do",
-        "double",
-        "else",
-        "float",
-        "floord",
-        "ceild",
-        "for",
-        "if",
-        "int",
-        "long",
-        "max",
-        "min",
-        "return",
-        "short",
-        "signed",
-        "static",
-        "unsigned",
-        "void",
-        "while",
-    ]
-)
+_RESERVED = KEYWORDS | {"floord", "ceild", "max", "min"}
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from polymap.workload.c import (
     all_statements,
     bits_of,
     common,
-    parts,
+    inside,
     read_program,
     render,
 )
@@ -486,8 +486,7 @@ def _is_number(expression: CExpression) -> bool:
 
 def _items(expression: CExpression) -> set[str]:
     """Return the texts of the elements that an expression reads."""
-    own = {render(expression)} if isinstance(expression, Item) else set[str]()
-    return own.union(*(_items(each) for each in parts(expression)))
+    return {render(each) for each in inside(expression) if isinstance(each, Item)}
 
 
 def _chosen(expression: CExpression, choose: str) -> list[CExpression]:

@@ -10,12 +10,13 @@ Every mistake is noted with its column (from 1), and reading continues behind it
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, NAME_RULE, is_name, shown
-from polymap.ir import Access, Affine, Floor, Mistake, Operator, Statement, WorkloadError, affine
+from polymap.ir import Access, Affine, Floor, Mistake, Operator, Statement, WorkloadError, affine, dim
 from polymap.workload.tuning import TUNING
 
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."
@@ -25,7 +26,8 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/%,()\[\]])|(?P<other>.)",
     re.ASCII | re.DOTALL,
 )
-_QUASI_AFFINE_TOKEN = re.compile(r"\s*([0-9]+|[A-Za-z_]\w*|[-+*/()])", re.ASCII)
+_NO_FACTORS = ("(", "+", "-", "*", "/", "%")  # what stands behind them is no factor of what stands before
+_QUASI_AFFINE_TOKEN = re.compile(r"[0-9]+|[A-Za-z_]\w*|[-+*/()]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,12 @@ def affine_text(index: Affine) -> str:
 
 def read_affine(text: object, extents: Mapping[str, int], where: str, mistakes: list[Mistake]) -> Affine:
     """Return the expression that `affine_text` wrote; record mistakes."""
-    if isinstance(text, str) and len(text) <= TUNING.most_affine_text:
-        found = _QuasiAffine(text).whole()
-        if (
-            found is not None
-            and set(found.dims) <= set(extents)
-            and _largest_intermediate(found, extents) < TUNING.largest_value
-        ):
+    if isinstance(text, str):
+        try:
+            found = quasi_affine(text, {name: name for name in extents})
+        except ValueError:
+            found = None
+        if found is not None and _largest_intermediate(found, extents) < TUNING.largest_value:
             return found
     hint = f"Expected a sum of multiples of {', '.join(extents) or 'nothing'} and of floor((...)/integer)."
     mistakes.append(Mistake("PM112", f"{where} is {shown(text)}", hint))
@@ -118,71 +119,74 @@ def _largest_intermediate(value: Affine, extents: Mapping[str, int]) -> int:
     return total
 
 
-class _QuasiAffine:
-    """Reads sums such as `2*i-floor((i+3)/8)+1`."""
+def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
+    """Return a sum such as `2*i - floor((i + 3)/8) + 3(j mod 4)`; dims: name in the text -> dim.
 
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        at = 0
-        while at < len(text):
-            match = _QUASI_AFFINE_TOKEN.match(text, at)
-            self._tokens.append("?" if match is None else match[1])
-            at = len(text) if match is None else match.end()
-        self._tokens.append("")
-        self._at = 0
+    Raises ValueError with the reason for texts that are none.
+    """
 
-    def whole(self) -> Affine | None:
-        try:
-            found = self._sum(0)
-        except ValueError:
-            return None
-        return found if self._tokens[self._at] == "" else None
+    def divisor_of(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(int(divisor)) if divisor > 0:
+                return divisor
+            case _:
+                raise ValueError(f"{text.strip()!r} divides by no positive integer")
 
-    def _sum(self, depth: int) -> Affine:
-        if depth > TUNING.most_floors:
-            raise ValueError("too deep")
-        terms: list[tuple[int, str | Floor]] = []
-        constant, first = 0, True
-        while first or self._tokens[self._at] in ("+", "-"):
-            sign = {"-": -1, "+": 1}.get(self._tokens[self._at], 0)
-            self._at += sign != 0
-            factor, atom = self._term(depth)
-            factor, first = factor * (sign or 1), False
-            if atom is None:
-                constant += factor
-            else:
-                terms.append((factor, atom))
-        return affine(tuple(terms), constant)
+    def value(node: ast.expr) -> Affine:
+        match node:
+            case ast.Constant(int(number)):
+                return Affine((), number)
+            case ast.Name(name) if name[1:] in dims:
+                return dim(dims[name[1:]])
+            case ast.Name(name):
+                raise ValueError(f"{name[1:]!r} in {text.strip()!r} is no loop of the statement")
+            case ast.Call(ast.Name("_floor"), [ast.BinOp(left, ast.BitOr(), right)]):
+                return _floored(value(left), divisor_of(right))
+            case ast.BinOp(left, ast.Mod(), right):
+                whole, divisor = value(left), divisor_of(right)
+                return whole - _floored(whole, divisor) * divisor
+            case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as operator, right):
+                one, other = value(left), value(right)
+                if not isinstance(operator, ast.Mult):
+                    return one + other if isinstance(operator, ast.Add) else one - other
+                if one.terms and other.terms:
+                    raise ValueError(f"{text.strip()!r} multiplies loops")
+                return one * other.constant if not other.terms else other * one.constant
+            case _:
+                raise _unread(text)
 
-    def _term(self, depth: int) -> tuple[int, str | Floor | None]:
-        token, factor = self._tokens[self._at], 1
-        if token.isdigit():
-            self._at += 1
-            factor = int(token)
-            if self._tokens[self._at] != "*":
-                return factor, None
-            self._at += 1
-            token = self._tokens[self._at]
-        if not is_name(token):
-            raise ValueError(token)
-        self._at += 1
-        if token != "floor" or self._tokens[self._at] != "(":
-            return factor, token
-        self._expect("(", "(")
-        argument = self._sum(depth + 1)
-        self._expect(")", "/")
-        divisor = int(self._tokens[self._at])
-        if divisor < 1:
-            raise ValueError("no divisor")
-        self._at += 1
-        self._expect(")")
-        return factor, Floor(argument, divisor)
+    try:
+        return value(ast.parse(_as_python(text, dims), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise _unread(text) from None
 
-    def _expect(self, *tokens: str) -> None:
-        for token in tokens:
-            if self._tokens[self._at] != token:
-                raise ValueError(token)
-            self._at += 1
+
+def _unread(text: str) -> ValueError:
+    return ValueError(f"{shown(text.strip())} cannot be read")
+
+
+def _as_python(text: str, dims: Mapping[str, str]) -> str:
+    """Return a sum with `|` for /, which divides whole sums, and names that are no words of Python."""
+    tokens: list[str] = _QUASI_AFFINE_TOKEN.findall(text)
+    if len(text) > TUNING.most_affine_text or "".join(tokens) != "".join(text.split()):
+        raise _unread(text)
+    tokens = ["%" if each == "mod" and each not in dims else each for each in tokens]
+    code: list[str] = []
+    for before, each in zip(("(", *tokens), tokens, strict=False):
+        is_word = each[0].isalpha() or each[0] == "_"
+        if before == "(" and each in ("+", "-"):
+            code.append("0")
+        elif before not in _NO_FACTORS and (is_word or each == "(") and (before, each) != ("floor", "("):
+            code.append("*")
+        number = str(int(each)) if each.isdigit() else each
+        code.append(f"_{each}" if is_word else "|" if each == "/" else number)
+    return " ".join(code)
+
+
+def _floored(value: Affine, divisor: int) -> Affine:
+    if divisor == 1 or not value.terms:
+        return value if divisor == 1 else Affine((), value.constant // divisor)
+    return affine(((1, Floor(value, divisor)),))
 
 
 def _tokens(text: str) -> list[Token]:

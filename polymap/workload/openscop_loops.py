@@ -1,100 +1,17 @@
-"""OpenScop as C: each statement in the loops and conditions of its domain, in the order that its scattering gives.
-
-A scattering is read as an order of loops where each time is a number, an iterator, or the negative of one: what clan
-writes, and interchanges, fusions and reversals of that. Others are schedules of a program (`from_openscop`).
-"""
+"""OpenScop as C: each statement in the loops and conditions of its domain, in the order that its scattering gives."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import gcd
-from typing import NamedTuple, TypeGuard
+from collections.abc import Iterator, Mapping
 
-from polymap.inputs import answers_in_words, shown
-from polymap.ir import Access, Affine, Floor, InputError, Mistake, Operator, ScheduleError, Statement, Workload, dim
-from polymap.workload.openscop import Matrix, Scop, ScopStatement, outputs_of, scop_of
-from polymap.workload.tuning import TUNING
+from polymap.inputs import answers_in_words
+from polymap.ir import Access, Affine, InputError, Mistake, Operator, Statement, Workload, dim
+from polymap.poly import Guard, Instance, Loop, Map, Node, budget, is_output, loops_in_order, missing_bound, relation_of
+from polymap.workload.openscop import Relation, Scop, ScopStatement, outputs_of, scop_of
 
-Form = dict[str, int]  # an iterator, a parameter or the C text of a quotient -> its factor; "" -> the constant
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_TIMES = "Times that are numbers, iterators or their negatives are read; `from_openscop(workload, text)` reads others."
-
-
-class _Rule(NamedTuple):
-    """A condition: form >= 0, form == 0, or (divisor > 1) the form is a multiple of the divisor."""
-
-    form: Form
-    is_equality: bool = False
-    divisor: int = 1
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether loops can say it."""
-        return self.divisor == 1 and not any("(" in name for name in self.form)
-
-
-class _Bound(NamedTuple):
-    """form / divisor, rounded up (of lower bounds) or down."""
-
-    form: tuple[tuple[str, int], ...]
-    divisor: int
-
-
-class _Ends(NamedTuple):
-    """Lower and upper bounds of a loop, all of which hold."""
-
-    lower: frozenset[_Bound]
-    upper: frozenset[_Bound]
-
-
-class _Loop(NamedTuple):
-    """A loop that is a time. step: 1 or -1; form: what else tells loops apart that are not one."""
-
-    iterator: str
-    step: int
-    form: tuple[int, ...]
-
-
-Time = int | _Loop
-
-
-class _Placed(NamedTuple):
-    """A statement in its order. parts: the rules of each part of the domain;
-    ends: per part, of each loop, outermost first."""
-
-    number: int
-    body: str
-    times: tuple[Time, ...]
-    parts: tuple[tuple[_Rule, ...], ...]
-    ends: tuple[tuple[_Ends, ...], ...]
-
-    def renamed(self, name: str, variable: str) -> _Placed:
-        """Return the statement with another name of an iterator."""
-        if name == variable:
-            return self
-
-        def of_form(form: Form) -> Form:
-            return {_renamed(each, name, variable): factor for each, factor in form.items()}
-
-        def of_bounds(bounds: frozenset[_Bound]) -> frozenset[_Bound]:
-            return frozenset(_bound(of_form(dict(form)), divisor) for form, divisor in bounds)
-
-        times = (time._replace(iterator=variable) if _is_over(time, name) else time for time in self.times)
-        return self._replace(
-            body=_renamed(self.body, name, variable),
-            times=tuple(times),
-            parts=tuple(tuple(rule._replace(form=of_form(rule.form)) for rule in rules) for rules in self.parts),
-            ends=tuple(tuple(_Ends(*map(of_bounds, each)) for each in part) for part in self.ends),
-        )
-
-
-def _is_over(time: Time, name: str) -> TypeGuard[_Loop]:
-    return isinstance(time, _Loop) and time.iterator == name
-
-
-def _renamed(text: str, name: str, variable: str) -> str:
-    return re.sub(rf"(?<!\w){name}(?!\w)", variable, text)
+_TIMES = "Two instances of a statement never run at one time; `from_openscop(workload, text)` reads other orders."
 
 
 @answers_in_words
@@ -107,12 +24,12 @@ def openscop_to_c(text: str, *, file: str = "the text") -> str:
     scop = scop_of(text, file)
     for number, statement in enumerate(scop.statements):
         _check_accesses(number, statement, scop, file)
-    placed = [_placed(number, each, scop) for number, each in enumerate(scop.statements)]
-    words = [
-        *scop.parameters,
-        *(word for each in scop.statements for word in (*each.iterators, *_WORD.findall(each.body))),
-    ]
-    lines = _lines(placed, 0, (), frozenset(words))
+    with budget(what="the loops of an OpenScop file"):
+        times = [(f"S{number}", _times(number, each)) for number, each in enumerate(scop.statements)]
+        nodes = loops_in_order(times)
+        if not nodes:
+            raise InputError(Mistake("PM438", f"{file}: no statement of the OpenScop file has an instance"))
+        lines = _Text(scop, dict(times)).lines(nodes, {})
     return "\n".join(("#pragma scop", *lines, "#pragma endscop", ""))
 
 
@@ -155,8 +72,8 @@ def _accesses(statement: Statement) -> Iterator[tuple[bool, Access]]:
 
 def _as_text(found: tuple[bool, Access]) -> str:
     is_write, access = found
-    terms = [{str(atom): factor for factor, atom in index.terms} | _constant(index.constant) for index in access.index]
-    index = "".join(f"[{_text(dict(sorted(form.items())))}]" for form in terms)
+    sums = (Affine(tuple(sorted(each.terms, key=str)), each.constant) for each in access.index)
+    index = "".join(f"[{each}]" for each in sums)
     return f"{'write' if is_write else 'read'} of {access.tensor}{index}"
 
 
@@ -164,279 +81,88 @@ def _refusal(number: int, what: str, hint: str = "") -> InputError:
     return InputError(Mistake("PM438", f"statement {number} of the OpenScop file: {what}", hint))
 
 
-def _placed(number: int, statement: ScopStatement, scop: Scop) -> _Placed:
-    parts = tuple(tuple(_rules(number, each, statement.iterators, scop)) for each in statement.domain.parts)
-    times = tuple(_times(number, parts, statement, scop))
-    loops = tuple(time.iterator for time in times if isinstance(time, _Loop))
-    if sorted(loops) != sorted(statement.iterators):
-        raise _refusal(number, f"its scattering runs {shown(', '.join(loops))}, not each iterator once", _TIMES)
-    ends = tuple(_ends_of(number, loops, rules) for rules in parts)
-    return _Placed(number, statement.body.strip().rstrip(";") + ";", times, parts, ends)
+def _times(number: int, statement: ScopStatement) -> Map:
+    """Return { iterators -> times } of a statement's instances."""
+    points = _relation(statement.domain).range()
+    if (missing := missing_bound(points)) is not None:
+        raise _refusal(number, f"its iterator {statement.iterators[missing[0]]} has no {missing[1]} bound")
+    times = _relation(statement.scattering).intersect_domain(points)
+    if not (times.is_single_valued() and times.is_injective() and times.domain().is_equal(points)):
+        raise _refusal(number, "its scattering gives an instance no time, several, or that of another", _TIMES)
+    return times
 
 
-def _times(number: int, parts: Sequence[Sequence[_Rule]], statement: ScopStatement, scop: Scop) -> list[Time]:
-    """Return the times of a statement: numbers, and loops over one iterator each."""
-    names = [dim(name) for name in statement.iterators], [dim(name) for name in scop.parameters]
-    try:
-        values = outputs_of(statement.scattering.parts[0], *names)
-    except ScheduleError as error:
-        raise _refusal(number, error.mistakes[0].what, _TIMES) from None
-    found: list[Time] = []
-    for place, value in enumerate(values, 1):
-        time = _time(value, statement.iterators, parts)
-        if time is None:
-            raise _refusal(number, f"its time {place} is {value}", _TIMES)
-        found.append(time)
-    return found
+def _relation(relation: Relation) -> Map:
+    first = relation.parts[0]
+    return relation_of([part.rows for part in relation.parts], first.outputs, first.inputs, first.parameters)
 
 
-def _time(value: Affine, iterators: Sequence[str], parts: Sequence[Sequence[_Rule]]) -> Time | None:
-    """Return a time; None where it is not a number or grows or shrinks with one iterator alone."""
-    if not value.terms:
-        return value.constant
-    factor, atom = value.terms[0]
-    inner, divisor = (atom.argument, atom.divisor) if isinstance(atom, Floor) else (dim(atom), 1)
-    sign, name = inner.terms[0]
-    if len(value.terms) > 1 or len(inner.terms) > 1 or name not in iterators or abs(factor) != 1 or abs(sign) != 1:
-        return None
-    steps = [any(rule.divisor == divisor and set(rule.form) <= {name, ""} for rule in rules) for rules in parts]
-    if divisor > 1 and not all(steps):  # several iterations would have one time
-        return None
-    return _Loop(str(name), factor * sign, (value.constant, factor, inner.constant, divisor))
+class _Text:
+    """Writes loops as C: a loop that is one iterator of all statements inside has its name."""
+
+    def __init__(self, scop: Scop, times: Mapping[str, Map]) -> None:
+        self._statements = {f"S{number}": each for number, each in enumerate(scop.statements)}
+        self._parameters = {f"p{place}": name for place, name in enumerate(scop.parameters)}
+        self._times = times
+        words = (word for each in scop.statements for word in {*_WORD.findall(each.body)} - {*each.iterators})
+        self._taken = {*scop.parameters, *words}
+
+    def lines(self, nodes: tuple[Node, ...], counters: Mapping[str, str]) -> list[str]:
+        """Return the lines of nodes. counters: c0, c1, ... of the loops around -> their names."""
+        found: list[str] = []
+        for node in nodes:
+            match node:
+                case Loop(place, start, condition, step, body):
+                    inner = {**counters, f"c{place}": self._name(node, counters)}
+                    name = inner[f"c{place}"]
+                    head = (
+                        f"for (int {name} = {self._of(start, inner)}; {self._of(condition, inner)}; {name} += {step})"
+                    )
+                    found += [f"{head} {{", *self._block(body, inner)]
+                case Guard(condition, then, other):
+                    found += [f"if ({self._of(condition, counters)}) {{", *self._block(then, counters)]
+                    found += ["else {", *self._block(other, counters)] if other else []
+                case Instance(name, arguments):
+                    statement = self._statements[name]
+                    values = zip(statement.iterators, (self._of(each, counters) for each in arguments), strict=True)
+                    known = {word: each if _WORD.fullmatch(each) else f"({each})" for word, each in values}
+                    found.append(_replaced(statement.body.strip().rstrip(";"), known) + ";")
+        return found
+
+    def _block(self, nodes: tuple[Node, ...], counters: Mapping[str, str]) -> list[str]:
+        return [*(f"  {line}" for line in self.lines(nodes, counters)), "}"]
+
+    def _of(self, text: str, counters: Mapping[str, str]) -> str:
+        return _replaced(text, {**self._parameters, **counters})
+
+    def _name(self, loop: Loop, counters: Mapping[str, str]) -> str:
+        """Return the name of a loop: of the one iterator that it is in all statements inside, if that is free."""
+        inside = [(self._statements[each].iterators, self._times[each]) for each in _names(loop.body)]
+        called = {
+            next((name for at, name in enumerate(names) if is_output(times, at, loop.place)), "")
+            for names, times in inside
+        }
+        taken = {*self._taken, *counters.values(), ""}
+        if len(called) == 1 and not called & taken:
+            return called.pop()
+        fresh = (f"c{number}" for number in range(len(taken) + 1))
+        return next(each for each in fresh if each not in taken)
 
 
-def _rules(number: int, matrix: Matrix, iterators: Sequence[str], scop: Scop) -> list[_Rule]:
-    """Return the conditions of a part of a domain, without local dims."""
-    local_dims = [f"\0{place}" for place in range(matrix.local_dims)]
-    columns = [*iterators, *local_dims, *scop.parameters, ""]
-    rows = [_Rule(_scaled(dict(zip(columns, row[1:], strict=True))), row[0] == 0) for row in matrix.rows]
-    left = [local for local in local_dims if any(local in rule.form for rule in rows)]
-    while left:
-        found = ((local, _without(local, rows, local_dims)) for local in left)
-        local, made = next(((local, made) for local, made in found if made is not None), ("", None))
-        if made is None:
-            raise _refusal(number, "a local dim of its domain is neither a quotient nor a remainder of the other dims")
-        rows = made
-        left.remove(local)
-    return [rule for rule in rows if set(rule.form) - {""} or rule.is_equality or rule.form.get("", 0) < 0]
+def _names(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Yield the names of the statements in nodes."""
+    for node in nodes:
+        match node:
+            case Loop():
+                yield from _names(node.body)
+            case Guard():
+                yield from _names((*node.then, *node.other))
+            case Instance():
+                yield node.name
 
 
-def _without(local: str, rows: list[_Rule], local_dims: Sequence[str]) -> list[_Rule] | None:
-    """Return rules that say the same without a local dim: a quotient of an equality, or of a floor's two rows; None
-    where it is neither of the other dims alone."""
-    using, kept = [each for each in rows if local in each.form], [each for each in rows if local not in each.form]
-    for rule in using:
-        rest = {name: factor for name, factor in rule.form.items() if name != local}
-        factor, others = rule.form[local], [each for each in using if each is not rule]
-        opposite = _sum(_scaled(rule.form, -1), {"": -factor - 1})
-        if any(name in local_dims for name in rest):
-            continue
-        if rule.is_equality:
-            made = [_Rule(rest, divisor=abs(factor))] if abs(factor) > 1 else []
-            value, divisor = _scaled(rest, -1 if factor > 0 else 1), abs(factor)
-        elif factor < 0 and any(each.form == opposite for each in others):
-            value, divisor, made = {f"floord({_text(rest)}, {-factor})": 1}, 1, list[_Rule]()
-            others = [each for each in others if each.form != opposite]
-        else:
-            continue
-        for each in others:
-            whole = {name: divisor * term for name, term in each.form.items() if name != local}
-            form = _sum(whole, _scaled(value, each.form[local]))
-            made.append(_Rule(form if each.is_equality else _tightened(form), each.is_equality))
-        return kept + made
-    return None
-
-
-def _sum(one: Form, other: Form) -> Form:
-    total = {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
-    return {name: each for name, each in total.items() if each}
-
-
-def _scaled(form: Form, factor: int = 1) -> Form:
-    return {name: factor * each for name, each in form.items() if each}
-
-
-def _tightened(form: Form) -> Form:
-    """Return the form that is >= 0 at the same integers, its factors without a common divisor."""
-    shared = gcd(*(each for name, each in form.items() if name)) or 1
-    return {name: each // shared for name, each in form.items() if each // shared}
-
-
-def _ends_of(number: int, loops: Sequence[str], rules: Sequence[_Rule]) -> tuple[_Ends, ...]:
-    """Return the bounds of each loop in terms of those outside of it (Fourier and Motzkin's elimination, innermost
-    first)."""
-    bounds = [rule for rule in rules if rule.is_bound]
-    known = [_tightened(each.form) for each in bounds]
-    known += [_tightened(_scaled(each.form, -1)) for each in bounds if each.is_equality]
-    found: list[_Ends] = []
-    for loop in reversed(loops):
-        lower = [form for form in known if form.get(loop, 0) > 0]
-        upper = [form for form in known if form.get(loop, 0) < 0]
-        if not lower or not upper:
-            raise _refusal(number, f"its iterator {loop} has no {'upper' if lower else 'lower'} bound")
-        found.append(_Ends(_tightest(lower, loop), _tightest(upper, loop)))
-        known = [form for form in known if loop not in form]
-        if len(lower) * len(upper) <= TUNING.most_pieces:  # beyond, outer loops have the bounds that are stated
-            pairs = ((_scaled(low, -high[loop]), _scaled(high, low[loop])) for low in lower for high in upper)
-            known += [form for form in (_tightened(_sum(*pair)) for pair in pairs) if form not in known]
-    return tuple(reversed(found))
-
-
-def _bound(form: Form, divisor: int) -> _Bound:
-    return _Bound(tuple(sorted(form.items())), divisor)
-
-
-def _tightest(forms: Iterable[Form], loop: str) -> frozenset[_Bound]:
-    """Return the bounds of a loop that forms >= 0 say, of those that differ in the constant alone the tightest."""
-    least: dict[frozenset[tuple[str, int]], Form] = {}
-    for form in forms:
-        terms = frozenset((name, each) for name, each in form.items() if name)
-        if terms not in least or form.get("", 0) < least[terms].get("", 0):
-            least[terms] = form
-    return frozenset(_as_bound(form, loop) for form in least.values())
-
-
-def _as_bound(form: Form, loop: str) -> _Bound:
-    rest = {name: each for name, each in form.items() if name != loop}
-    return _bound(_scaled(rest, -1 if form[loop] > 0 else 1), abs(form[loop]))
-
-
-def _hull(parts: Sequence[_Ends]) -> _Ends | None:
-    """Return bounds that hold where those of one of the parts do: of bounds that all parts have but for constants, the
-    loosest; None where they have none in common."""
-    ends: list[frozenset[_Bound]] = []
-    for choose, sets in ((min, [each.lower for each in parts]), (max, [each.upper for each in parts])):
-        tables = [dict(map(_without_constant, each)) for each in sets]
-        shared = [key for key in tables[0] if all(key in table for table in tables)]
-        loosest = {key: choose(table[key] for table in tables) for key in shared}
-        ends.append(frozenset(_bound(dict(terms) | _constant(loosest[terms, by]), by) for terms, by in loosest))
-    return _Ends(*ends) if all(ends) else None
-
-
-def _without_constant(bound: _Bound) -> tuple[tuple[tuple[tuple[str, int], ...], int], int]:
-    """Return what tells a bound from those that differ from it in the constant alone, and its constant."""
-    return (tuple(term for term in bound.form if term[0]), bound.divisor), dict(bound.form).get("", 0)
-
-
-def _constant(value: int) -> Form:
-    return {"": value} if value else {}
-
-
-Loops = tuple[tuple[str, _Ends | None], ...]  # outermost first: variable and, where they are one nest of bounds, these
-
-
-def _lines(placed: Sequence[_Placed], place: int, outer: Loops, taken: frozenset[str]) -> list[str]:
-    """Return the lines of statements that share the times before `place` and the loops outside."""
-    if all(place >= len(each.times) for each in placed):
-        return [line for each in placed for line in _statement(each, outer)]
-    times = {each.number: each.times[place] if place < len(each.times) else 0 for each in placed}
-    numbers = [time for time in times.values() if isinstance(time, int)]
-    if len(numbers) == len(placed):
-        groups = [[each for each in placed if times[each.number] == time] for time in sorted(set(numbers))]
-        return [line for group in groups for line in _lines(group, place + 1, outer, taken)]
-    own = {number: time for number, time in times.items() if isinstance(time, _Loop)}
-    if numbers or len({time[1:] for time in own.values()}) > 1:
-        others = ", ".join(str(each.number) for each in placed[1:9])
-        what = f"its time {place + 1} runs otherwise than that of {others}"
-        raise _refusal(placed[0].number, what, "Statements that share their times before it share its loop.")
-    called, above = {time.iterator for time in own.values()}, {name for name, _ in outer}
-    fresh = (name for name in (f"c{number}" for number in range(10**9)) if name not in taken | above)
-    variable = called.pop() if len(called) == 1 and not called & above else next(fresh)
-    inner = [each.renamed(own[each.number].iterator, variable) for each in placed]
-    ends = [part[len(outer)] for each in inner for part in each.ends]
-    body = _lines(inner, place + 1, (*outer, (variable, _hull(ends))), taken)
-    head = _head(variable, own[placed[0].number].step, ends)
-    return [f"{head} {{", *(f"  {line}" for line in body), "}"]
-
-
-def _head(variable: str, step: int, parts: Sequence[_Ends]) -> str:
-    """Return the `for` of a loop over all indices of the parts that share it."""
-    hull = _hull(parts)
-    every = parts if hull is None else [hull]
-    low = _nested("min", {_choice("max", "ceild", ends.lower) for ends in every})
-    high = _nested("max", {_choice("min", "floord", ends.upper) for ends in every})
-    if step > 0:
-        return f"for (int {variable} = {low}; {variable} <= {high}; {variable}++)"
-    return f"for (int {variable} = {high}; {variable} >= {low}; {variable}--)"
-
-
-def _choice(choose: str, divide: str, bounds: Iterable[_Bound]) -> str:
-    texts = [(_text(dict(form)), divisor) for form, divisor in bounds]
-    return _nested(choose, {text if by == 1 else f"{divide}({text}, {by})" for text, by in texts})
-
-
-def _nested(choose: str, texts: Iterable[str]) -> str:
-    """Return the smallest or largest of the texts' values; of integers and nothing else, the number itself."""
-    every = sorted(set(texts))
-    if all(re.fullmatch(r"-?\d+", text) for text in every):
-        return str((min if choose == "min" else max)(map(int, every)))
-    text = every[0]
-    for each in every[1:]:
-        text = f"{choose}({text}, {each})"
-    return text
-
-
-def _statement(placed: _Placed, loops: Loops) -> list[str]:
-    """Return a statement's text, below the conditions of its domain that no loop says."""
-    said = [form for _, ends in loops if ends is not None for form in _between(ends)]
-    tests = [
-        " && ".join(_condition(rule) for rule in rules if not _is_said(rule, loops, said)) for rules in placed.parts
-    ]
-    if not all(tests):
-        return [placed.body]
-    test = tests[0] if len(tests) == 1 else " || ".join(f"({each})" for each in tests)
-    return [f"if ({test})", f"  {placed.body}"]
-
-
-def _between(ends: _Ends) -> list[Form]:
-    """Return forms that are >= 0 where a loop runs: each upper bound is at least each lower one."""
-    pairs = ((low, high) for low in ends.lower for high in ends.upper)
-    return [
-        _tightened(_sum(_scaled(dict(high.form), low.divisor), _scaled(dict(low.form), -high.divisor)))
-        for low, high in pairs
-    ]
-
-
-def _is_said(rule: _Rule, loops: Loops, said: Sequence[Form]) -> bool:
-    """Return whether the loops run no indices that break a rule. said: what their bounds say together."""
-    inside = [(variable, ends) for variable, ends in loops if variable in rule.form]
-    if not rule.is_bound:
-        return False
-    signs = (1, -1) if rule.is_equality else (1,)
-    forms = [_tightened(_scaled(rule.form, sign)) for sign in signs]
-    if all(form in said for form in forms):
-        return True
-    if not inside:
-        return False
-    variable, ends = inside[-1]
-    return ends is not None and all(_holds(form, variable, ends) for form in forms)
-
-
-def _holds(form: Form, variable: str, ends: _Ends) -> bool:
-    """Return whether one of a loop's bounds says that a form is >= 0."""
-    wanted, is_lower = _as_bound(form, variable), form[variable] > 0
-    for found in ends.lower if is_lower else ends.upper:
-        slack = _sum(dict(found.form), _scaled(dict(wanted.form), -1))
-        if found.divisor == wanted.divisor and not any(slack):
-            return (slack.get("", 0) >= 0) if is_lower else (slack.get("", 0) <= 0)
-    return False
-
-
-def _condition(rule: _Rule) -> str:
-    text = _text(rule.form)
-    if rule.divisor > 1:
-        return f"({text}) % {rule.divisor} == 0"
-    return f"{text} {'==' if rule.is_equality else '>='} 0"
-
-
-def _text(form: Form) -> str:
-    """Return a form as C."""
-    text = ""
-    for name, factor in sorted(form.items(), key=lambda each: not each[0]):
-        sign, size = ("-" if factor < 0 else "+"), abs(factor)
-        term = name if size == 1 and name else f"{size} * {name}" if name else str(size)
-        text += f" {sign} {term}" if text else f"-{term}" if factor < 0 else term
-    return text or "0"
+def _replaced(text: str, known: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda found: known.get(found[0], found[0]), text)
 
 
 @answers_in_words

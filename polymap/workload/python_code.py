@@ -26,6 +26,7 @@ from polymap.workload.c import (
     Name,
     Refused,
     Unary,
+    inside,
     parts,
 )
 from polymap.workload.tuning import TUNING
@@ -197,10 +198,9 @@ def names_in(statements: Sequence[CStatement]) -> Iterator[tuple[Name | Item, Us
 
 
 def _read_in(expression: CExpression) -> Iterator[tuple[Name | Item, Use]]:
-    if isinstance(expression, Name | Item):
-        yield expression, Use.READ
-    for part in parts(expression):
-        yield from _read_in(part)
+    for each in inside(expression):
+        if isinstance(each, Name | Item):
+            yield each, Use.READ
 
 
 def _number(value: int | float, line: int) -> Literal:
@@ -230,6 +230,9 @@ def _operation(operator: ast.operator, left: CExpression, right: CExpression, li
     match operator:
         case ast.FloorDiv():
             return Call("floord", (left, right), line)
+        case ast.Mod() if isinstance(right, Literal) and (right.number or 0) > 0 and _reads_element(left):
+            rest = Binary("%", left, right, line)  # of the sign of the left side
+            return Binary("%", Binary("+", rest, right, line), right, line)
         case ast.Mod():
             return Binary("-", left, Binary("*", right, Call("floord", (left, right), line), line), line)
         case ast.Div() if not any(_holds_data(each) for each in (left, right)):
@@ -241,6 +244,10 @@ def _operation(operator: ast.operator, left: CExpression, right: CExpression, li
             return Binary(_BINARY[type(operator)], left, right, line)
         case _:
             raise Refused("PM261", line, f"{_text(node)} cannot be read", "+ - * / // and % are.")
+
+
+def _reads_element(expression: CExpression) -> bool:
+    return any(isinstance(each, Item) for each in inside(expression))
 
 
 def _holds_data(expression: CExpression) -> bool:

@@ -10,16 +10,7 @@ from polymap.ir import Affine, Mistake, bounds, did_you_mean, dim
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F", "Dk": "T", "Do": "G"}
 OPTIONS = (
-    "stride",
-    "padding",
-    "dilation",
-    "skip_padding",
-    "bits",
-    "types",
-    "initial",
-    "temporary",
-    "associative",
-    "name",
+    *("stride", "padding", "dilation", "skip_padding", "bits", "types", "initial", "temporary", "associative", "name"),
 )
 FORMULA = "{out} = floor(({size} + 2*padding - dilation*({kernel} - 1) - 1) / stride) + 1"
 

@@ -269,6 +269,16 @@ def test_maxima_are_accumulations(operator: str) -> None:
         pm.program([f"y[2*m] {operator} A[m,k]", "z[m] = y[m]"], m=4, k=3)
 
 
+def test_remainders_of_data_are_those_of_python() -> None:
+    data = np.arange(-20, 20, dtype=np.int32)
+    for modulus in (1, 2, 3, 7):
+        work = pm.program([f"Y[i] = X[i] % {modulus} + (X[i] * 2 - 5) % {modulus}"], i=len(data), types="int32")
+        expected = [x % modulus + (2 * x - 5) % modulus for x in data.tolist()]
+        assert reference(work, {"X": data}).values["Y"].tolist() == expected, modulus
+    with pytest.raises(pm.errors.WorkloadError, match="PM266 .*rounds a quotient of data"):
+        pm.program(["Y[i] = X[i] // 3"], i=4, types="int32")
+
+
 def test_a_decorated_function_is_read_where_it_stands() -> None:
     @pm.nest(N=6, types="float32", temporary=["T"])
     def smooth(A, B, T):  # type: ignore[no-untyped-def]

@@ -36,6 +36,7 @@ with lazy(__name__):
         Refused as Refused,
         Unary as Unary,
         all_statements as all_statements,
+        inside as inside,
         names_of as names_of,
         parts as parts,
         rebuilt as rebuilt,
@@ -58,3 +59,4 @@ with lazy(__name__):
         LARGEST_INDEX as LARGEST_INDEX,
         arguments_of as arguments_of,
     )
+    from polymap.workload.c.words import KEYWORDS as KEYWORDS

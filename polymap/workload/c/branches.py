@@ -29,8 +29,8 @@ from polymap.workload.c.tree import (
     Unary,
     all_statements,
     array_of,
+    inside,
     names_of,
-    parts,
 )
 
 Reads = Callable[[CExpression], bool]
@@ -72,9 +72,7 @@ def _changes(condition: CExpression, body: Sequence[CStatement]) -> bool:
 
 
 def _read_names(expression: CExpression) -> frozenset[str]:
-    own = {expression.array} if isinstance(expression, Item) else set[str]()
-    own |= {expression.name} if isinstance(expression, Name) else set[str]()
-    return frozenset(own.union(*(_read_names(part) for part in parts(expression))))
+    return frozenset(array_of(each) for each in inside(expression) if isinstance(each, Name | Item))
 
 
 def _under(body: Sequence[CStatement], guard: CExpression, reads: Reads) -> Iterator[CStatement]:

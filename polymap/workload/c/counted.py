@@ -30,6 +30,7 @@ from polymap.workload.c.tree import (
     Program,
     all_statements,
     data_names,
+    inside,
     kind_of,
     names_of,
     parts,
@@ -130,8 +131,8 @@ def _deciding(every: Sequence[CStatement]) -> frozenset[str]:
 
 
 def _in_subscripts(expression: CExpression) -> frozenset[str]:
-    own = [names_of(index) for index in expression.index] if isinstance(expression, Item) else []
-    return frozenset[str]().union(*own, *(_in_subscripts(part) for part in parts(expression)))
+    items = (each for each in inside(expression) if isinstance(each, Item))
+    return frozenset(name for each in items for index in each.index for name in names_of(index))
 
 
 @dataclass(slots=True)

@@ -9,16 +9,7 @@ from itertools import groupby
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.conditions import Group
 from polymap.workload.c.directives import Expanded, Uncertain
-from polymap.workload.c.words import is_word, tokens_of
-
-_KEYWORDS = frozenset(
-    word
-    for words in (
-        "auto break case char const continue default do double else enum extern float for goto if inline int long",
-        "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while",
-    )
-    for word in words.split()
-)
+from polymap.workload.c.words import KEYWORDS, is_word, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +47,7 @@ class Assumption:
 
 def identifiers(tokens: Iterable[str]) -> frozenset[str]:
     """Return the identifiers among tokens, keywords left out."""
-    return frozenset(token for token in tokens if token not in _KEYWORDS and is_word(token))
+    return frozenset(token for token in tokens if token not in KEYWORDS and is_word(token))
 
 
 def assumptions(text: Expanded, interest: Interest, file: str) -> tuple[Assumption, ...]:

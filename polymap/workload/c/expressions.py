@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -68,6 +68,20 @@ def text_at(node: c_ast.Node, field: str) -> str:
 def children(node: c_ast.Node) -> list[tuple[str, c_ast.Node]]:
     """Return the parts of a node with their names."""
     return list(cast("Sequence[tuple[str, c_ast.Node]]", node.children()))
+
+
+def every(nodes: Iterable[c_ast.Node]) -> Iterator[c_ast.Node]:
+    """Yield the nodes and all inside them, in textual order."""
+    for node in nodes:
+        yield node
+        yield from every(part for _, part in children(node))
+
+
+def plain_type(kind: c_ast.Node) -> c_ast.Node:
+    """Return the type of the elements of arrays and pointers."""
+    while not isinstance(kind, c_ast.TypeDecl) and nodes_at(kind, "type"):
+        kind = node_at(kind, "type")
+    return kind
 
 
 class Expressions:

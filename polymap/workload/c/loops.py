@@ -37,8 +37,8 @@ from polymap.workload.c.tree import (
     Refused,
     all_statements,
     decided_loop,
+    inside,
     loop_condition,
-    parts,
     render,
 )
 from polymap.workload.c.types import FLOATS, SPELLING, bits_of, holds, is_unsigned, limits as limits_of, type_of_value
@@ -404,8 +404,6 @@ def _twice(name: str, line: int, what: str) -> Refused:
 
 
 def _read_outside(expressions: Sequence[CExpression | None], lost: frozenset[str]) -> Iterator[Refused]:
-    for each in expressions:
-        if isinstance(each, Name) and each.name in lost:
-            yield outside_its_loop(each.name, each.line)
-        elif each is not None:
-            yield from _read_outside(parts(each), lost)
+    for part in (part for each in expressions if each is not None for part in inside(each)):
+        if isinstance(part, Name) and part.name in lost:
+            yield outside_its_loop(part.name, part.line)

@@ -26,6 +26,9 @@ from polymap.workload.c.assign import Computed, Domain, Variable, Variables, com
 from polymap.workload.c.branches import without_branch
 from polymap.workload.c.loops import misused_counters, range_of
 from polymap.workload.c.tree import (
+    EXTREMES,
+    MAXIMA,
+    MINIMA,
     Assign,
     Binary,
     Block,
@@ -49,10 +52,10 @@ from polymap.workload.c.tree import (
     count_pieces,
     data_names,
     decided,
+    inside,
     is_piecewise,
     names_of,
     next_condition,
-    parts,
     render,
     replaced,
     simplified,
@@ -64,6 +67,7 @@ from polymap.workload.c.values import ValueReader
 from polymap.workload.tuning import TUNING
 
 T = TypeVar("T")
+_OF_INTEGERS = {*MAXIMA, *MINIMA, "abs"} - EXTREMES.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,23 +266,13 @@ class Nest:
         """Return whether a statement divides data, calls a function, or names a number with a point."""
         if not isinstance(each, Assign | Declare) or each.value is None:
             return False
-        found = [each.value]
-        for part in found:  # grows while it is walked
-            found += parts(part)
+        found = list(inside(each.value))
         data = any(isinstance(part, Item) for part in found)
         divides = isinstance(each, Assign) and each.operator == "/="
         for part in found:
             divides |= isinstance(part, Literal) and part.number is None
             divides |= isinstance(part, Binary) and part.operator == "/" and data
-            divides |= isinstance(part, Call) and part.function not in (
-                "max",
-                "min",
-                "MAX",
-                "MIN",
-                "imax",
-                "imin",
-                "abs",
-            )
+            divides |= isinstance(part, Call) and part.function not in _OF_INTEGERS
         return divides
 
     # --- declarations ---

@@ -12,7 +12,7 @@ from pycparser import c_ast, c_generator, c_lexer, c_parser
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.control import is_plain, items_of, switch, while_loop, without_continue
 from polymap.workload.c.counted import without_counted
-from polymap.workload.c.expressions import Expressions, children, negated, node_at, nodes_at, text_at
+from polymap.workload.c.expressions import Expressions, children, every, negated, node_at, nodes_at, plain_type, text_at
 from polymap.workload.c.pointers import without_pointers
 from polymap.workload.c.source import Source
 from polymap.workload.c.tree import (
@@ -146,7 +146,7 @@ class _Reader:
             before = [each for each in before if not _is_constant_table(each)]
             outside += self._declared(before)
             nodes += before
-            lasting |= {text_at(each, "name") for each in before if isinstance(each, c_ast.Decl) and _is_kept(each)}
+            lasting |= {text_at(each, "name") for each in before if _is_kept(each)}
         items = [*self._tables_of(tables, parameters, items), *items]
         self.jumps = self._jumps(items)
         last = None
@@ -160,7 +160,7 @@ class _Reader:
             if program.returned is not None:
                 target = c_ast.ID(program.returned.name)
                 items = [*items, c_ast.Assignment("=", target, node_at(last, "expr"), last.coord)]
-        kept = frozenset(text_at(each, "name") for each in _decls(items) if _is_kept(each))
+        kept = frozenset(text_at(each, "name") for each in every(items) if _is_kept(each))
         return without_counted(program, kept), Syntax(tuple(nodes), tuple(items))
 
     def _with_result(self, program: Program, function: c_ast.Node, last: c_ast.Node) -> Program:
@@ -168,7 +168,7 @@ class _Reader:
         every = list(all_statements(program.body))
         own = {each.name for each in every if isinstance(each, Declare)}
         own |= {array_of(each.target) for each in every if isinstance(each, Assign)}
-        value, names = nodes_at(last, "expr"), set(_names([last], c_ast.ID))
+        value, names = nodes_at(last, "expr"), _names([last], c_ast.ID)
         if not value or own.isdisjoint(names):
             return program
         try:
@@ -187,7 +187,7 @@ class _Reader:
         """Return the tables of constants declared outside that some statements read: as they never change, they may be
         set there."""
         own = {text_at(each, "name") for each in parameters}
-        used, inside = (set(_names(items, kind)) for kind in (c_ast.ID, c_ast.Decl))
+        used, inside = (_names(items, kind) for kind in (c_ast.ID, c_ast.Decl))
         found = {name: each for each in tables if (name := text_at(each, "name")) in used and name not in own}
         for name in found.keys() & inside:
             what = f"'{name}' is declared twice, once as a table of constants"
@@ -286,16 +286,12 @@ class _Reader:
 
     def _jumps(self, nodes: Sequence[c_ast.Node]) -> bool:
         """Report every goto among the nodes and their parts; return whether there are some."""
-        found, waiting = False, list(nodes)
-        while waiting:
-            node = waiting.pop()
-            waiting += [part for _, part in children(node)]
-            if isinstance(node, c_ast.Goto):
-                found = True
-                what = f"'goto {text_at(node, 'name')}' jumps, and a loop nest has no jumps"
-                hint = "Write loops as for, and what is jumped over in an if."
-                self.complaints.add("PM261", self.expressions.line(node), what, hint)
-        return found
+        found = [node for node in every(nodes) if isinstance(node, c_ast.Goto)]
+        for node in found:
+            what = f"'goto {text_at(node, 'name')}' jumps, and a loop nest has no jumps"
+            hint = "Write loops as for, and what is jumped over in an if."
+            self.complaints.add("PM261", self.expressions.line(node), what, hint)
+        return bool(found)
 
     def _check_label(self, node: c_ast.Node) -> None:
         """Report a label, unless jumps are what is wrong."""
@@ -387,28 +383,13 @@ class _Reader:
         raise Refused("PM261", line, f"the step of the loop over '{variable}' cannot be read", hint)
 
 
-def _decls(nodes: Sequence[c_ast.Node]) -> Iterator[c_ast.Node]:
-    """Yield the declarations among some nodes and inside them."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        waiting += [part for _, part in children(node)]
-        if isinstance(node, c_ast.Decl):
-            yield node
-
-
 def declaration_texts(syntax: Syntax) -> dict[tuple[str, int], str]:
     """Return (name, line) -> `type name[sizes]` of every variable declared in the region, without its initial value,
     and `const`; types are spelled as in the text. "" for static ones, and for two of one name and line that differ."""
     found: dict[tuple[str, int], str] = {}
-    waiting = list(syntax.body)
-    while waiting:
-        node = waiting.pop()
-        waiting += [part for _, part in children(node)]
+    for node in every(syntax.body):
         if isinstance(node, c_ast.Decl):
-            name, kind = text_at(node, "name"), node_at(node, "type")
-            while not isinstance(kind, c_ast.TypeDecl) and nodes_at(kind, "type"):
-                kind = node_at(kind, "type")
+            name, kind = text_at(node, "name"), plain_type(node_at(node, "type"))
             if isinstance(kind, c_ast.TypeDecl):
                 line: object = getattr(getattr(node, "coord", None), "line", 0)
                 assert isinstance(line, int)
@@ -435,25 +416,17 @@ def _is_constant_table(node: c_ast.Node) -> bool:
     """Return whether a declaration is one of an array of constants with their values."""
     if not isinstance(node, c_ast.Decl) or not any(isinstance(each, c_ast.InitList) for each in nodes_at(node, "init")):
         return False
-    kind = node_at(node, "type")
-    while not isinstance(kind, c_ast.TypeDecl) and nodes_at(kind, "type"):
-        kind = node_at(kind, "type")
-    return "const" in _words_at(kind, "quals")
+    return "const" in _words_at(plain_type(node_at(node, "type")), "quals")
 
 
-def _names(nodes: Sequence[c_ast.Node], kind: type[c_ast.Node]) -> Iterator[str]:
-    """Yield the names of the nodes of a kind that occur in some nodes."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        waiting += [part for _, part in children(node)]
-        if isinstance(node, kind):
-            yield text_at(node, "name")
+def _names(nodes: Sequence[c_ast.Node], kind: type[c_ast.Node]) -> set[str]:
+    """Return the names of the nodes of a kind that occur in some nodes."""
+    return {text_at(node, "name") for node in every(nodes) if isinstance(node, kind)}
 
 
 def _is_kept(node: c_ast.Node) -> bool:
-    """Return whether a variable keeps its value from call to call."""
-    return not {"static", "extern"}.isdisjoint(_words_at(node, "storage"))
+    """Return whether a node declares a variable that keeps its value from call to call."""
+    return isinstance(node, c_ast.Decl) and not {"static", "extern"}.isdisjoint(_words_at(node, "storage"))
 
 
 def _words_at(node: c_ast.Node, field: str) -> list[str]:
@@ -472,7 +445,7 @@ def _is_mark(node: c_ast.Node, word: str) -> bool:
 
 
 def _holds_mark(node: c_ast.Node) -> bool:
-    return any(_is_mark(each, "scop") or _holds_mark(each) for _, each in children(node))
+    return any(_is_mark(each, "scop") for each in every([node]))
 
 
 # --- arrays that a list sets where they are declared (C99 6.7.8), as assignments to their elements ---

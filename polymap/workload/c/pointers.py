@@ -6,12 +6,12 @@ float *row = A[i] + 2; row[j] = 0; *(row + 1) = 0;   ->   A[i][2 + j] = 0; A[i][
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pycparser import c_ast
 
-from polymap.workload.c.expressions import children, node_at, nodes_at, text_at
+from polymap.workload.c.expressions import children, every, node_at, nodes_at, text_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def without_pointers(nodes: Sequence[c_ast.Node]) -> frozenset[str]:
     and only subscripted. Inner blocks come first: a pointer may be set from another one.
     """
     found: set[str] = set()
-    for node in reversed(list(_every(nodes))):
+    for node in reversed(list(every(nodes))):
         for field, part in children(node):
             origin = _origin(node_at(part, "expr")) if _is_unary(part, "*") else None
             if origin is not None:
@@ -57,7 +57,7 @@ def _without(block: c_ast.Node) -> set[str]:
     for each in reversed(items):
         if isinstance(each, c_ast.Decl) and (origin := _pointer(each, block, items)) is not None:
             name = text_at(each, "name")
-            for node in _every([block]):
+            for node in every([block]):
                 if isinstance(node, c_ast.ArrayRef) and _name(node_at(node, "name")) == name:
                     index = node_at(node, "subscript")
                     whole = index if origin.offset is None else c_ast.BinaryOp("+", origin.offset, index, node.coord)
@@ -73,16 +73,16 @@ def _pointer(each: c_ast.Node, block: c_ast.Node, items: Sequence[c_ast.Node]) -
     origin = _origin(values[0]) if values and isinstance(node_at(each, "type"), c_ast.PtrDecl) else None
     if origin is None:
         return None
-    every, name = list(_every([block])), text_at(each, "name")
-    changed = {_name(node_at(node, "lvalue")) for node in every if isinstance(node, c_ast.Assignment)}
+    inside, name = list(every([block])), text_at(each, "name")
+    changed = {_name(node_at(node, "lvalue")) for node in inside if isinstance(node, c_ast.Assignment)}
     changed |= {
-        _name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in every if _is_unary(node, step)
+        _name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in inside if _is_unary(node, step)
     }
-    uses = Counter(text_at(node, "name") for node in every if isinstance(node, c_ast.ID))
-    bases = Counter(_name(node_at(node, "name")) for node in every if isinstance(node, c_ast.ArrayRef))
-    declared = Counter(text_at(node, "name") for node in every if isinstance(node, c_ast.Decl))
+    uses = Counter(text_at(node, "name") for node in inside if isinstance(node, c_ast.ID))
+    bases = Counter(_name(node_at(node, "name")) for node in inside if isinstance(node, c_ast.ArrayRef))
+    declared = Counter(text_at(node, "name") for node in inside if isinstance(node, c_ast.Decl))
     outer = Counter(text_at(node, "name") for node in items if isinstance(node, c_ast.Decl))
-    names = {_name(part) for part in _every(origin.parts)} - {""}
+    names = {_name(part) for part in every(origin.parts)} - {""}
     keeps = names.isdisjoint(changed) and all(declared[other] == outer[other] for other in names)
     return origin if keeps and name not in changed and declared[name] == 1 and uses[name] == bases[name] else None
 
@@ -101,13 +101,6 @@ def _origin(node: c_ast.Node) -> _Origin | None:
             return None if inner is None else inner.plus("+", node_at(element, "subscript"))
         case _:
             return None
-
-
-def _every(nodes: Sequence[c_ast.Node]) -> Iterator[c_ast.Node]:
-    """Yield the nodes and all inside them, in textual order."""
-    for node in nodes:
-        yield node
-        yield from _every([part for _, part in children(node)])
 
 
 def _is_unary(node: c_ast.Node, operator: str) -> bool:

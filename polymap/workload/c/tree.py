@@ -280,6 +280,15 @@ def parts(expression: CExpression) -> tuple[CExpression, ...]:
             return arguments
 
 
+def inside(expression: CExpression) -> Iterator[CExpression]:
+    """Yield an expression and all in it, in textual order."""
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(parts(one))
+
+
 def rebuilt(expression: CExpression, change: Callable[[CExpression], CExpression]) -> CExpression:
     """Return the expression with other parts."""
     match expression:
@@ -315,9 +324,8 @@ class Rules:
 
     def reads(self, expression: CExpression) -> bool:
         """Return whether an expression holds data."""
-        if isinstance(expression, Item) or (isinstance(expression, Name) and self.is_data(expression.name)):
-            return True
-        return any(self.reads(part) for part in parts(expression))
+        places = (each for each in inside(expression) if isinstance(each, Name | Item))
+        return any(isinstance(each, Item) or self.is_data(each.name) for each in places)
 
 
 def next_condition(each: Assign, rules: Rules) -> CExpression | None:
@@ -376,7 +384,7 @@ def static_part(condition: CExpression, rules: Rules) -> CExpression | None:
 
 def is_piecewise(expression: CExpression) -> bool:
     """Return whether an integer expression holds a `?:`, a maximum, a minimum or an absolute value."""
-    return isinstance(expression, Choice) or _is_extreme(expression) or any(map(is_piecewise, parts(expression)))
+    return any(isinstance(each, Choice) or _is_extreme(each) for each in inside(expression))
 
 
 def piecewise_condition(expression: CExpression, rules: Rules) -> CExpression | None:
@@ -637,8 +645,7 @@ def array_of(place: Name | Item) -> str:
 
 def names_of(expression: CExpression) -> frozenset[str]:
     """Return the names that occur in an expression."""
-    own = {expression.name} if isinstance(expression, Name) else set[str]()
-    return frozenset(own.union(*(names_of(part) for part in parts(expression))))
+    return frozenset(each.name for each in inside(expression) if isinstance(each, Name))
 
 
 def data_names(statements: Iterable[CStatement]) -> frozenset[str]:

@@ -166,7 +166,7 @@ class ValueReader:
 
     def _choice(self, whole: Choice, condition: CExpression, then: CExpression, other: CExpression) -> Typed:
         if picks_maximum(whole) is not None:
-            assert isinstance(condition, Binary)
+            assert isinstance(condition, Binary), "others pick neither"
             return self._extreme(condition, then, other)
         asked = self._asked(condition)
         yes, no = self.read(then), self.read(other)
@@ -176,13 +176,11 @@ class ValueReader:
     def guarded(self, choice: Choice, kind: str) -> Typed:
         """Return `condition ? then : other`, each side of which becomes `kind` by itself; compared ones read once."""
         condition = choice.condition
-        if picks_maximum(choice) is None or not isinstance(condition, Binary):
-            asked = self._asked(condition)
-            sides = (self.read(each).to(kind).value for each in (choice.then, choice.other))
-            return Typed(Apply("?:", (asked.value, *sides)), kind)
-        read = {render(each): self.read(each) for each in (condition.left, condition.right)}
-        yes, no = (read[render(each)].to(kind).value for each in (choice.then, choice.other))
-        return Typed(Apply("?:", (_compared(condition, read), yes, no)), kind)
+        if picks_maximum(choice) is not None and isinstance(condition, Binary):
+            return self._extreme(condition, choice.then, choice.other, kind)
+        asked = self._asked(condition)
+        sides = (self.read(each).to(kind).value for each in (choice.then, choice.other))
+        return Typed(Apply("?:", (asked.value, *sides)), kind)
 
     def _asked(self, condition: CExpression) -> Typed:
         """Return a condition as a truth value."""
@@ -191,12 +189,18 @@ class ValueReader:
             return asked
         return Typed(Apply("!=", (asked.value, Typed(constant(0, "int32"), "int32").to(asked.kind).value)), "int32")
 
-    def _extreme(self, condition: Binary, then: CExpression, other: CExpression) -> Typed:
-        """Return `condition ? then : other`, where both are the sides of the condition: each is read once."""
-        sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
-        kind = common(*(sides[render(each)].kind for each in (then, other)))
+    def _extreme(self, condition: Binary, then: CExpression, other: CExpression, kind: str = "") -> Typed:
+        """Return `condition ? then : other`, where both are the sides of the condition: each is read once. kind: of
+        both, their common one without it."""
+        left, right = (render(each) for each in (condition.left, condition.right))
+        sides = {left: self.read(condition.left), right: self.read(condition.right)}
+        shared = common(sides[left].kind, sides[right].kind)
+        pair = (sides[left].to(shared).value, sides[right].to(shared).value)
+        is_turned = condition.operator in (">", ">=")
+        sign = {">": "<", ">=": "<="}[condition.operator] if is_turned else condition.operator
+        kind = kind or common(*(sides[render(each)].kind for each in (then, other)))
         yes, no = (sides[render(each)].to(kind).value for each in (then, other))
-        return Typed(Apply("?:", (_compared(condition, sides), yes, no)), kind)
+        return Typed(Apply("?:", (Apply(sign, pair[::-1] if is_turned else pair), yes, no)), kind)
 
     def _call(self, expression: CExpression, function: str, arguments: tuple[CExpression, ...]) -> Typed:
         is_extreme = function in (*MAXIMA, *MINIMA)
@@ -206,6 +210,9 @@ class ValueReader:
         if not wanted:
             what = f"the function '{function}' is not known to be pure"
             hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."
+            if function in ("floord", "ceild"):
+                what = f"{shown(render(expression))} rounds a quotient of data"
+                hint = "floor(x / 3.0) is read, and of integers x % 3, where x reads an element."
             raise Refused("PM266", expression.line, what, hint)
         if len(arguments) != wanted:
             what = f"'{function}' takes {wanted} arguments, not {len(arguments)}"
@@ -216,16 +223,6 @@ class ValueReader:
             return self._extreme(condition, left, right)
         kind = function_type(function)
         return Typed(Apply(function, tuple(self.read(each).to(kind).value for each in arguments)), kind)
-
-
-def _compared(condition: Binary, sides: dict[str, Typed]) -> Expression:
-    """Return a comparison of two sides that have been read."""
-    operator = condition.operator
-    kind = common(*(sides[render(each)].kind for each in (condition.left, condition.right)))
-    first, second = (sides[render(each)].to(kind).value for each in (condition.left, condition.right))
-    if operator in (">", ">="):
-        return Apply({">": "<", ">=": "<="}[operator], (second, first))
-    return Apply(operator, (first, second))
 
 
 def _size(form: Affine, extents: Mapping[str, int]) -> int:

@@ -20,6 +20,14 @@ _TOKEN = re.compile(
 )
 _DIRECTIVE = re.compile(r"[ \t\f\v]*#")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+KEYWORDS = frozenset(
+    word
+    for words in (
+        "auto break case char const continue default do double else enum extern float for goto if inline int long",
+        "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while",
+    )
+    for word in words.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
