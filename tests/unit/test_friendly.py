@@ -131,6 +131,7 @@ def test_names_stand_for_objects() -> None:
         (lambda pm: pm.MemoryLevel("GLB", read_pj=float("nan")), "PM121 .*read_pj is nan"),
         (lambda pm: pm.MemoryLevel("GLB", bandwidth_bits_per_cycle=0), "PM121 .*bandwidth_bits_per_cycle is 0"),
         (lambda pm: pm.MemoryLevel("GLB", holds="W"), "PM121 .*holds is 'W'"),
+        (lambda pm: pm.Fanout("PEs", 4, reduction=0), "PM121 fan-out 'PEs': reduction is 0\n.*a bool"),
         (lambda pm: pm.Fanout("X", 2.5), "PM121 fan-out 'X': size is 2.5"),
         (lambda pm: pm.Fanout("X", 2, "identical"), "PM121 .*multicast is 'identical'"),
         (lambda pm: pm.Fanout(3, 2), "PM121 .*name is 3"),
