@@ -19,6 +19,7 @@ from polymap.networks.read_back import (
     sweep_from_document,
 )
 from polymap.search import mapping_with_cost, parsed_number, plain_numbers, result_from_document
+from polymap.search.problem import objective_values, parse_single
 from polymap.workload import workload_from_document
 
 
@@ -59,18 +60,26 @@ def _comparison(document: Table[str, Any], where: str) -> Comparison:
     with reading(where):
         workload = workload_from_document(document["workload"])
         arch = arch_from_document(document["arch"], "arch")
+        goal = parse_single(document["objective"], arch)
         members: list[Member] = []
         for number, each in enumerate(document["members"]):
-            found = (None, None)
+            place, found, value = f"{where}: members[{number}]", (None, None), None
             if each["mapping"] is not None:
-                found = mapping_with_cost(
-                    workload, arch, (each["mapping"], each["cost"]), f"{where}: members[{number}]"
-                )
-            value, bound = parsed_number(each["value"]), parsed_number(each["bound"])
-            members.append(Member(str(each["family"]), str(each["status"]), *found, value, float(bound or 0)))
-        optimum = parsed_number(document["optimum"])
-        head = (workload, arch, str(document["objective"]), tuple(members), optimum, bool(document["proven"]))
-        return Comparison(*head, plain_numbers(document.get("options")))
+                found = mapping_with_cost(workload, arch, (each["mapping"], each["cost"]), place)
+                value = float(objective_values(workload, arch, goal, found[1])[0])
+            bound = float(parsed_number(each["bound"]) or 0)
+            member = Member(str(each["family"]), str(each["status"]), *found, value, bound)
+            told = parsed_number(each["value"]), parsed_number(each["gap"])
+            if told != (value, member.gap) or (member.gap or 0) < 0 or (member.gap and member.status == "OPTIMAL"):
+                what = f"{place}: value, bound, gap and status are not those of one mapping, of value {value}"
+                raise InputError(Mistake("PM613", what, "The file was changed after it was written."))
+            members.append(member)
+        optimum, proven = parsed_number(document["optimum"]), bool(document["proven"])
+        if any(each.value is not None and (optimum is None or each.value < optimum) for each in members):
+            what = f"{where}: a member's value is below the optimum {optimum}"
+            raise InputError(Mistake("PM613", what, "The file was changed after it was written."))
+        options = plain_numbers(document.get("options"))
+        return Comparison(workload, arch, goal.text, tuple(members), optimum, proven, options)
 
 
 _COST_HEAD = ("schema", "version", "workload", "arch", "units", "mapping")

@@ -17,8 +17,8 @@ from polymap.networks.groups import plan_of
 from polymap.networks.model import Feed, Network, NetworkLayer, Unmapped, View
 from polymap.networks.resource_prices import NextChange, OtherAmount, ResourcePrice, Sensitivity
 from polymap.networks.sweeps import SweepRow, SweepTable
-from polymap.schedules import check_mapping
-from polymap.search import parsed_number, result_from_document
+from polymap.networks.told import told_cost
+from polymap.search import parsed_number, plain_numbers, result_from_document
 from polymap.search.problem import parse_single
 from polymap.workload import workload_from_document
 
@@ -34,7 +34,7 @@ def reading(where: str) -> Generator[None]:
         raise
     except PolymapError as error:
         raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
         what = f"{where} is not as it was written: {error}"
         raise InputError(
             Mistake("PM611", what, "Write it again with the command or the method that made it.")
@@ -130,20 +130,23 @@ def _layer(document: Document) -> NetworkLayer:
 
 
 def _sweep_row(row: Document, known: tuple[Sequence[Any], ...]) -> SweepRow:
-    """Return a row. known: layers, machines and mappings by number. Its mapping must be one of its layer there."""
+    """Return a row. known: layers, machines and mappings by number. Its mapping must have its value there."""
     on_chip = parsed_number(row["on_chip_bits"])
     found: list[Any] = [
         None if number is None else items[number] for items, number in zip(known, row["numbers"], strict=True)
     ]
     layer, arch, mapping = found
+    value, bound, status = _fraction(row["value"]), _fraction(row["bound"]), str(row["status"])
     if mapping is not None:
-        check_mapping(layer, arch, mapping)
+        told_cost(layer, arch, str(row["objective"]), mapping, value)
+    if value is not None and (bound is None or bound > value or (bound < value and status.startswith("OPTIMAL"))):
+        raise ValueError(f"a row is {status} with value {value} and bound {bound}")
     return SweepRow(
         str(row["workload"]),
-        row["machine"],
-        str(row["status"]),
-        _fraction(row["value"]),
-        _fraction(row["bound"]),
+        plain_numbers(row["machine"]),
+        status,
+        value,
+        bound,
         float(row["seconds"]),
         None if on_chip is None else int(on_chip),
         str(row["objective"]),

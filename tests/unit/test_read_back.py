@@ -145,6 +145,27 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             assert again.value == answer.value  # the field only repeats what others say
 
 
+@pytest.mark.parametrize("kind", ["comparison", "sweep"])
+@pytest.mark.parametrize(("field", "number"), [("value", 0.5), ("bound", 0.5), ("bound", 10**30)])
+def test_numbers_that_are_not_those_of_the_mappings_are_refused(
+    kind: str, field: str, number: float, tmp_path: Path
+) -> None:
+    answer, _ = ANSWERS[kind]()
+    answer.save(tmp_path / "one.json")
+    document = json.loads((tmp_path / "one.json").read_text())
+    row = next(each for each in document.get("members") or document["rows"] if each["status"] == "OPTIMAL")
+    row[field] = number
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    with pytest.raises(pm.errors.InputError, match=r"PM(613|703|611)"):
+        pm.load_result(tmp_path / "one.json")
+
+
+def test_machines_of_a_grid_with_fractions_are_read_back_as_they_were(tmp_path: Path) -> None:
+    table = pm.sweep([GEMM], {"base": "flat3", "grid": {"DRAM.read_pj": [0.1, 7.3]}}, tiles="divide")
+    table.save(tmp_path / "one.json")
+    assert str(pm.load_result(tmp_path / "one.json")) == str(table)
+
+
 @pytest.mark.parametrize("size", ["1e3", "8.0"])
 def test_numbers_of_a_grid_are_written_as_numbers(size: str, tmp_path: Path) -> None:
     machines = f'{{"base": "flat3", "grid": {{"X.size": [{size}]}}}}'
