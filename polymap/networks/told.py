@@ -7,8 +7,8 @@ from fractions import Fraction
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mapping, Mistake, OutputError, Workload
-from polymap.search import number_of
-from polymap.search.problem import objective_values, parse_single
+from polymap.search import SearchResult, number_of
+from polymap.search.problem import floor_of, objective_values, parse_objective, parse_single
 
 
 def told_cost(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, told: object) -> Cost:
@@ -23,3 +23,10 @@ def told_cost(workload: Workload, arch: Architecture, objective: str, mapping: M
         what = f"{about} is {shown(told)}, its mapping's {objective} {shown(value)}"
         raise OutputError(Mistake("PM703", what, "Delete the store or file, or ask workers of this version."))
     return cost
+
+
+def whole_bound(result: SearchResult) -> Fraction:
+    """Return what no mapping beats by an answer with one value: a proof over some trees only says nothing of others."""
+    if result.space.name and result.workload is not None and result.arch is not None:
+        return floor_of(result.workload, result.arch, parse_objective(result.objective, result.arch))
+    return Fraction(result.bound or 0)
