@@ -149,6 +149,7 @@ class _Reader:
 
     def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake]) -> None:
         self._workload, self._arch, self._mistakes = workload, arch, mistakes
+        self._named = {"level": arch.levels, "fanout": arch.fanouts, "tensor": workload.tensors}
 
     def settings(self, document: object, where: str) -> Settings:
         fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)
@@ -242,17 +243,19 @@ class _Reader:
     def _cost(self, document: object, where: str, mapping: Mapping) -> Cost | None:
         before = len(self._mistakes)
         fields = Fields.of(document, where, self._mistakes, known=(*_COST, "wires"), required=_COST)
-        rows = tuple(self._row(each, f"{where}: traffic[{i}]") for i, each in enumerate(fields.items("traffic")))
-        wires = tuple(self._wire(each, f"{where}: wires[{i}]") for i, each in enumerate(fields.items("wires")))
+        told = (self._row(each, f"{where}: traffic[{i}]", _ROW) for i, each in enumerate(fields.items("traffic")))
+        rows = tuple(Traffic(level, tensor, *counts) for level, tensor, counts in told)
+        told = (self._row(each, f"{where}: wires[{i}]", _WIRE) for i, each in enumerate(fields.items("wires")))
+        wires = tuple(WireUse(fanout, tensor, *counts) for fanout, tensor, counts in told)
         names = ("instances", "compute_cycles", "latency_cycles")
         instances, compute, latency = (int(self._number(fields, name) or 0) for name in names)
         broken = enumerate(fields.items("violations"))
         violations = tuple(self._violation(each, f"{where}: violations[{i}]") for i, each in broken)
-        told = self._pairs(fields, "energy_by_level_pj")
+        stated = self._pairs(fields, "energy_by_level_pj")
         if len(self._mistakes) > before:
             return None
         energies = energies_of(self._workload, self._arch, rows, wires, instances, latency)
-        for (name, pj), (level, said) in zip(energies, told, strict=False):
+        for (name, pj), (level, said) in zip(energies, stated, strict=False):
             if name != level or not isclose(float(pj), said, rel_tol=1e-12):
                 what = f"{where}: {shown(level)} takes {said} pJ, but its traffic takes {float(pj)} pJ at '{name}'"
                 self._mistakes.append(Mistake("PM613", what, _HINT))
@@ -264,7 +267,7 @@ class _Reader:
             traffic=rows,
             occupancy_bits=tuple((level, int(bits)) for level, bits in self._pairs(fields, "occupancy_bits")),
             energy_pj=float(self._number(fields, "energy_pj") or 0),
-            energy_by_level_pj=tuple((name, float(pj)) for name, pj in told),
+            energy_by_level_pj=tuple((name, float(pj)) for name, pj in stated),
             compute_cycles=compute,
             latency_cycles=latency,
             utilization=float(self._number(fields, "utilization") or 0),
@@ -290,25 +293,15 @@ class _Reader:
                 self._mistakes.append(Mistake("PM613", what, _HINT))
         return replace(found, method=told.method)
 
-    def _row(self, document: object, where: str) -> Traffic:
-        fields = Fields.of(document, where, self._mistakes, known=_ROW, required=_ROW)
-        reads, writes, fills, drains = (int(self._number(fields, name) or 0) for name in _ROW[2:])
-        level, tensor = fields.text("level", ""), fields.text("tensor", "")
-        known = {each.name for each in self._arch.levels}, {each.name for each in self._workload.tensors}
-        for name, found, names in zip(("level", "tensor"), (level, tensor), known, strict=True):
-            if name in fields.table and found not in names:
-                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
-        return Traffic(level, tensor, reads, writes, fills, drains)
-
-    def _wire(self, document: object, where: str) -> WireUse:
-        fields = Fields.of(document, where, self._mistakes, known=_WIRE, required=_WIRE)
-        amounts = [int(self._number(fields, name) or 0) for name in _WIRE[2:]]
-        fanout, tensor = fields.text("fanout", ""), fields.text("tensor", "")
-        known = {each.name for each in self._arch.fanouts}, {each.name for each in self._workload.tensors}
-        for name, found, names in zip(("fanout", "tensor"), (fanout, tensor), known, strict=True):
-            if name in fields.table and found not in names:
-                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
-        return WireUse(fanout, tensor, *amounts)
+    def _row(self, document: object, where: str, names: tuple[str, ...]) -> tuple[str, str, list[int]]:
+        """Return the two names of a row of counts, which must be known, and its counts."""
+        fields = Fields.of(document, where, self._mistakes, known=names, required=names)
+        first, second = (fields.text(name, "") for name in names[:2])
+        for name, found in zip(names, (first, second), strict=False):
+            known = {each.name for each in self._named[name]}
+            if name in fields.table and found not in known:
+                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(known))}.")
+        return first, second, [int(self._number(fields, name) or 0) for name in names[2:]]
 
     def _violation(self, document: object, where: str) -> Violation:
         required = ("kind", "message", "witness")
