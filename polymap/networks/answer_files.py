@@ -51,11 +51,8 @@ def load_result(path: str | Path) -> Any:
     except PolymapError as error:
         raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
     except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        what, hint = (
-            f"{where} is not as it was written: {error}",
-            "Write it again with the command or method that made it.",
-        )
-        raise InputError(Mistake("PM611", what, hint)) from None
+        hint = "Write it again with the command or the method that made it."
+        raise InputError(Mistake("PM611", f"{where} is not as it was written: {error}", hint)) from None
 
 
 def _cost(document: Table[str, Any], where: str) -> Cost:

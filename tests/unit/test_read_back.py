@@ -160,6 +160,19 @@ def test_numbers_that_are_not_those_of_the_mappings_are_refused(
         pm.load_result(tmp_path / "one.json")
 
 
+@pytest.mark.parametrize("path", ["energy_pj", "utilization", "instances", "traffic.0.reads"])
+def test_numbers_beyond_every_float_are_refused(path: str, tmp_path: Path) -> None:
+    pm.evaluate(GEMM, BUFFER, pm.sample_mappings(GEMM, BUFFER, 1).mappings[0]).save(tmp_path / "one.json")
+    document = inner = json.loads((tmp_path / "one.json").read_text())
+    *way, last = (int(word) if word.isdigit() else word for word in path.split("."))
+    for word in way:
+        inner = inner[word]
+    inner[last] = "9" * 400
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    with pytest.raises(pm.errors.InputError, match=r"one.json"):
+        pm.load_result(tmp_path / "one.json")
+
+
 def test_machines_of_a_grid_with_fractions_are_read_back_as_they_were(tmp_path: Path) -> None:
     table = pm.sweep([GEMM], {"base": "flat3", "grid": {"DRAM.read_pj": [0.1, 7.3]}}, tiles="divide")
     table.save(tmp_path / "one.json")
