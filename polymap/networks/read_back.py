@@ -9,6 +9,8 @@ from typing import Any
 from polymap.arch import arch_from_document
 from polymap.costmodel import BufferCurve, CurvePoint
 from polymap.inputs import is_list, mapping_from_document
+from polymap.ir import Architecture, Workload
+from polymap.networks.buffer_sweep import with_capacity
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer, group_answer, layer_answer
 from polymap.networks.fusion import GroupAnswer, Passing
 from polymap.networks.groups import plan_of
@@ -179,24 +181,31 @@ def _change(row: Document) -> NextChange:
 
 def curve_from_document(document: Document, where: str) -> BufferCurve:
     """Return a buffer curve."""
+    workload, arch = workload_from_document(document["workload"]), arch_from_document(document["arch"], "arch")
     compulsory = parsed_number(document["compulsory_bits"])
     return BufferCurve(
-        workload_from_document(document["workload"]),
-        arch_from_document(document["arch"], "arch"),
+        workload,
+        arch,
         str(document["level"]),
         str(document["traffic_level"]),
         str(document["tiles"]),
         None if compulsory is None else int(compulsory),
-        tuple(_curve_point(each) for each in document["points"]),
-        tuple(_curve_point(each) for each in document.get("unfused", ())),
+        tuple(_curve_point(each, workload, arch, document) for each in document["points"]),
+        tuple(_curve_point(each, workload, arch, document) for each in document.get("unfused", ())),
     )
 
 
-def _curve_point(row: Document) -> CurvePoint:
+def _curve_point(row: Document, workload: Workload, arch: Architecture, curve: Document) -> CurvePoint:
+    """Return a point of a curve. Its mapping must fit its size, and move there what it says."""
     names = ("capacity_bits", "schedule_bits", "bound_bits", "best_bits")
     capacity, schedule, bound, best = (parsed_number(row[name]) for name in names)
     mapping = None if row["mapping"] is None else mapping_from_document(row["mapping"])
     found = None if best is None else int(best)
+    if mapping is not None:
+        machine = with_capacity(arch, curve["level"], int(capacity or 0))
+        told_cost(workload, machine, f"traffic:{curve['traffic_level']}", mapping, found)
+    if found is not None and not 0 <= (bound or 0) <= found:
+        raise ValueError(f"a point has the value {found} and the bound {bound}")
     return CurvePoint(int(capacity or 0), int(schedule or 0), int(bound or 0), found, mapping, str(row["status"]))
 
 

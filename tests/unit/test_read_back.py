@@ -145,15 +145,21 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             assert again.value == answer.value  # the field only repeats what others say
 
 
-@pytest.mark.parametrize("kind", ["comparison", "sweep"])
-@pytest.mark.parametrize(("field", "number"), [("value", 0.5), ("bound", 0.5), ("bound", 10**30)])
+WRONG = [("value", 0.5), ("bound", 0.5), ("bound", 10**30)]
+OF_CURVE = [("curve", "best_bits", 8), ("curve", "bound_bits", 10**30), ("curve", "capacity_bits", 8)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "number"), [*((kind, *each) for kind in ("comparison", "sweep") for each in WRONG), *OF_CURVE]
+)
 def test_numbers_that_are_not_those_of_the_mappings_are_refused(
     kind: str, field: str, number: float, tmp_path: Path
 ) -> None:
     answer, _ = ANSWERS[kind]()
     answer.save(tmp_path / "one.json")
     document = json.loads((tmp_path / "one.json").read_text())
-    row = next(each for each in document.get("members") or document["rows"] if each["status"] == "OPTIMAL")
+    rows = next(document[name] for name in ("members", "rows", "points") if name in document)
+    row = next(each for each in rows if each["status"] == "OPTIMAL")
     row[field] = number
     (tmp_path / "one.json").write_text(json.dumps(document))
     with pytest.raises(pm.errors.InputError, match=r"PM(613|703|611)"):
