@@ -55,7 +55,7 @@ def explore_whole_network(options: Options) -> int:
         if len(answers) < len(net.layers):  # groups of them come after all layers
             answers.append(answer)
         proven = sum(each.result.status == "OPTIMAL" for each in answers)
-        progress(f"{done} of {layers} layers, {proven} proven, {answer.layer.name} {answer.result.status}")
+        progress(f"{done} of {layers} layers, {proven} proven, {answer.layer.name} {answer.result.stated}")
 
     try:
         with ProgressLine(options.objective) as progress:

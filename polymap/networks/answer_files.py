@@ -9,16 +9,16 @@ from typing import Any
 from polymap.arch import arch_from_document
 from polymap.costmodel import Cost
 from polymap.inputs import answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
-from polymap.ir import InputError, Mistake
+from polymap.ir import InputError, Mistake, PolymapError
 from polymap.networks.comparison import Comparison, Member
 from polymap.networks.read_back import (
     curve_from_document,
     network_answer_from_document,
-    reading,
     sensitivity_from_document,
     sweep_from_document,
 )
 from polymap.search import mapping_with_cost, parsed_number, plain_numbers, result_from_document
+from polymap.search.problem import objective_values, parse_single
 from polymap.workload import workload_from_document
 
 
@@ -44,33 +44,45 @@ def load_result(path: str | Path) -> Any:
     if read is None:
         what = f"{where} has the schema {shown(schema)}"
         raise InputError(Mistake("PM612", what, f"Answers of these schemas are read here: {', '.join(_READERS)}."))
-    return read(document, where)
+    try:
+        return read(document, where)
+    except InputError:
+        raise
+    except PolymapError as error:
+        raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
+    except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        hint = "Write it again with the command or the method that made it."
+        raise InputError(Mistake("PM611", f"{where} is not as it was written: {error}", hint)) from None
 
 
 def _cost(document: Table[str, Any], where: str) -> Cost:
-    with reading(where):
-        workload = workload_from_document(document["workload"])
-        arch = arch_from_document(document["arch"], "arch")
-        figures = {name: value for name, value in document.items() if name not in _COST_HEAD}
-        return mapping_with_cost(workload, arch, (document["mapping"], figures), where)[1]
+    workload = workload_from_document(document["workload"])
+    arch = arch_from_document(document["arch"], "arch")
+    figures = {name: value for name, value in document.items() if name not in _COST_HEAD}
+    return mapping_with_cost(workload, arch, (document["mapping"], figures), where)[1]
 
 
 def _comparison(document: Table[str, Any], where: str) -> Comparison:
-    with reading(where):
-        workload = workload_from_document(document["workload"])
-        arch = arch_from_document(document["arch"], "arch")
-        members: list[Member] = []
-        for number, each in enumerate(document["members"]):
-            found = (None, None)
-            if each["mapping"] is not None:
-                found = mapping_with_cost(
-                    workload, arch, (each["mapping"], each["cost"]), f"{where}: members[{number}]"
-                )
-            value, bound = parsed_number(each["value"]), parsed_number(each["bound"])
-            members.append(Member(str(each["family"]), str(each["status"]), *found, value, float(bound or 0)))
-        optimum = parsed_number(document["optimum"])
-        head = (workload, arch, str(document["objective"]), tuple(members), optimum, bool(document["proven"]))
-        return Comparison(*head, plain_numbers(document.get("options")))
+    workload = workload_from_document(document["workload"])
+    arch = arch_from_document(document["arch"], "arch")
+    goal = parse_single(document["objective"], arch)
+    members: list[Member] = []
+    for number, each in enumerate(document["members"]):
+        place, found, value = f"{where}: members[{number}]", (None, None), None
+        if each["mapping"] is not None:
+            found = mapping_with_cost(workload, arch, (each["mapping"], each["cost"]), place)
+            value = float(objective_values(workload, arch, goal, found[1])[0])
+        bound = float(parsed_number(each["bound"]) or 0)
+        member = Member(str(each["family"]), str(each["status"]), *found, value, bound)
+        told = parsed_number(each["value"]), parsed_number(each["gap"])
+        if told != (value, member.gap) or (member.gap or 0) < 0 or (member.gap and member.status == "OPTIMAL"):
+            raise ValueError(f"{place} has other numbers than its mapping, whose value is {value}")
+        members.append(member)
+    optimum, proven = parsed_number(document["optimum"]), bool(document["proven"])
+    if any(each.value is not None and (optimum is None or each.value < optimum) for each in members):
+        raise ValueError(f"a member's value is below the optimum {optimum}")
+    options = plain_numbers(document.get("options"))
+    return Comparison(workload, arch, goal.text, tuple(members), optimum, proven, options)
 
 
 _COST_HEAD = ("schema", "version", "workload", "arch", "units", "mapping")

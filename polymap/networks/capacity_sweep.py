@@ -12,6 +12,7 @@ from polymap.formatting import size
 from polymap.inputs import answers_in_words
 from polymap.ir import Shown
 from polymap.networks.buffer_sweep import sizes_of, with_capacity
+from polymap.networks.told import whole_bound
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import Options
 
@@ -102,7 +103,8 @@ def capacity(
         machine = with_capacity(arch, level, bits)
         moved = search(workload, machine, f"traffic:{outermost}", "divide", time_limit_s=share)
         paid = search(workload, machine, "energy", "divide", time_limit_s=share)
-        values = (_number(moved.value), float(moved.bound or 0), _number(paid.value), float(paid.bound or 0))
+        moved_bound, paid_bound = float(whole_bound(moved)), float(whole_bound(paid))
+        values = (_number(moved.value), moved_bound, _number(paid.value), paid_bound)
         found = moved.best is not None or paid.best is not None
         fits = True if found else False if "INFEASIBLE" in (moved.status, paid.status) else None
         points.append(CapacityPoint(bits, *values, fits=fits))

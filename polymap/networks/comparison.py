@@ -25,14 +25,14 @@ from polymap.ir import (
     did_you_mean,
 )
 from polymap.mapping_space import Sample, neighbours, sample_mappings
+from polymap.networks.told import whole_bound
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
-from polymap.search import Options, SearchResult
+from polymap.search import Options
 from polymap.search.dividing import solve
 from polymap.search.problem import (
     Objective,
     analyse,
     dataflow_obstacle,
-    floor_of,
     is_confirmed,
     measure_under,
     objective_values,
@@ -159,7 +159,7 @@ def compare(
         is_own = result.workload in (None, workload)  # not one that computes the same with other loops
         listed += [(result.best, result.cost)] if is_own and result.best and result.cost else []
         listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
-        bound, has_none = _bound_of(result, goal), result.status == "INFEASIBLE"
+        bound, has_none = whole_bound(result), result.status == "INFEASIBLE"
     values = [objective_values(workload, arch, goal, cost)[0] for _, cost in listed]
     floor = values[-1] if is_complete and values else bound
     best: dict[str, Scored] = {}
@@ -178,13 +178,6 @@ def compare(
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     options = {"families": names, "time_limit_s": time_limit_s, "seed": seed}
     return Comparison(workload, arch, objective, tuple(members), *first, options)
-
-
-def _bound_of(result: SearchResult, goal: Objective) -> Fraction:
-    """Return what no mapping beats by an answer: a proof over some trees only says nothing of others."""
-    if result.stated != result.status and result.workload is not None and result.arch is not None:
-        return floor_of(result.workload, result.arch, goal)
-    return Fraction(result.bound or 0)
 
 
 def take_in(best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Workload, Architecture, Objective]) -> None:

@@ -29,7 +29,6 @@ from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_
 from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
-from polymap.networks.told import check_told
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search import (
     Hints,
@@ -368,7 +367,7 @@ def _asked(
 
 
 def _told(answer: Document) -> SearchResult:
-    return check_told(result_from_document(parse_json(json.dumps(answer), "the answer")))
+    return result_from_document(parse_json(json.dumps(answer), "the answer"))
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:

@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping as Table, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping as Table, Sequence
 from fractions import Fraction
 from typing import Any
 
 from polymap.arch import arch_from_document
 from polymap.costmodel import BufferCurve, CurvePoint
 from polymap.inputs import is_list, mapping_from_document
-from polymap.ir import InputError, Mistake, PolymapError
+from polymap.ir import Architecture, Workload
+from polymap.networks.buffer_sweep import with_capacity
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer, group_answer, layer_answer
 from polymap.networks.fusion import GroupAnswer, Passing
 from polymap.networks.groups import plan_of
 from polymap.networks.model import Feed, Network, NetworkLayer, Unmapped, View
 from polymap.networks.resource_prices import NextChange, OtherAmount, ResourcePrice, Sensitivity
 from polymap.networks.sweeps import SweepRow, SweepTable
-from polymap.schedules import check_mapping
-from polymap.search import parsed_number, result_from_document
+from polymap.networks.told import told_cost
+from polymap.search import parsed_number, plain_numbers, result_from_document
 from polymap.search.problem import parse_single
 from polymap.workload import workload_from_document
 
 Document = Table[str, Any]
 
 
-@contextmanager
-def reading(where: str) -> Generator[None]:
-    """Raise InputError for what a document lacks or has in another form, and with the place of every other mistake."""
-    try:
-        yield
-    except InputError:
-        raise
-    except PolymapError as error:
-        raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        what = f"{where} is not as it was written: {error}"
-        raise InputError(
-            Mistake("PM611", what, "Write it again with the command or the method that made it.")
-        ) from None
-
-
 def network_answer_from_document(document: Document, where: str) -> NetworkAnswer:
     """Return the answer about a network, each layer's answer read and checked as `result.save` writes it."""
-    with reading(where):
-        arch = arch_from_document(document["arch"], "arch")
-        goal = parse_single(document["objective"], arch)
-        results = [result_from_document(each, f"{where}: layers[{n}]") for n, each in enumerate(document["layers"])]
-        layers = tuple(
-            NetworkLayer(
-                str(row["layer"]), each.workload, int(row["multiplicity"]), str(row["operator"]), bool(product)
-            )
-            for row, each, product in zip(document["rows"], results, document["products"], strict=True)
-        )
-        answers = tuple(layer_answer(*each, arch, goal) for each in zip(layers, results, strict=True))
-        net = _network(document, layers)
-        parts = enumerate(document["groups"])
-        groups = tuple(_group(each, net, answers, f"{where}: groups[{n}]") for n, each in parts)
-        passing = tuple(_passing(each) for each in document["passing"])
-        return NetworkAnswer(net, arch, goal.text, answers, groups, passing, bool(document["fuse"]))
+    arch = arch_from_document(document["arch"], "arch")
+    goal = parse_single(document["objective"], arch)
+    results = [result_from_document(each, f"{where}: layers[{n}]") for n, each in enumerate(document["layers"])]
+    layers = tuple(
+        NetworkLayer(str(row["layer"]), each.workload, int(row["multiplicity"]), str(row["operator"]), bool(product))
+        for row, each, product in zip(document["rows"], results, document["products"], strict=True)
+    )
+    answers = tuple(layer_answer(*each, arch, goal) for each in zip(layers, results, strict=True))
+    net = _network(document, layers)
+    parts = enumerate(document["groups"])
+    groups = tuple(_group(each, net, answers, f"{where}: groups[{n}]") for n, each in parts)
+    passing = tuple(_passing(each) for each in document["passing"])
+    return NetworkAnswer(net, arch, goal.text, answers, groups, passing, bool(document["fuse"]))
 
 
 def _network(document: Document, layers: tuple[NetworkLayer, ...]) -> Network:
@@ -104,24 +85,23 @@ def _passing(document: Document) -> Passing:
 
 def sweep_from_document(document: Document, where: str) -> SweepTable:
     """Return the rows of a sweep."""
-    with reading(where):
-        objective = document["objective"]
-        objectives = tuple(map(str, objective)) if is_list(objective) else (str(objective),)
-        known = (
-            [workload_from_document(each) for each in document["layers"]],
-            [arch_from_document(each, f"{where}: machines[{n}]") for n, each in enumerate(document["machines"])],
-            [mapping_from_document(each, f"{where}: mappings[{n}]") for n, each in enumerate(document["mappings"])],
+    objective = document["objective"]
+    objectives = tuple(map(str, objective)) if is_list(objective) else (str(objective),)
+    known = (
+        [workload_from_document(each) for each in document["layers"]],
+        [arch_from_document(each, f"{where}: machines[{n}]") for n, each in enumerate(document["machines"])],
+        [mapping_from_document(each, f"{where}: mappings[{n}]") for n, each in enumerate(document["mappings"])],
+    )
+    rows = tuple(_sweep_row(each, known) for each in document["rows"])
+    incomplete = tuple(
+        Network(
+            str(each["network"]),
+            tuple(_layer(one) for one in each["layers"]),
+            left_out=tuple(Unmapped(*map(str, one)) for one in each["unmapped"]),
         )
-        rows = tuple(_sweep_row(each, known) for each in document["rows"])
-        incomplete = tuple(
-            Network(
-                str(each["network"]),
-                tuple(_layer(one) for one in each["layers"]),
-                left_out=tuple(Unmapped(*map(str, one)) for one in each["unmapped"]),
-            )
-            for each in document["incomplete"]
-        )
-        return SweepTable(objectives, rows, incomplete)
+        for each in document["incomplete"]
+    )
+    return SweepTable(objectives, rows, incomplete)
 
 
 def _layer(document: Document) -> NetworkLayer:
@@ -130,20 +110,23 @@ def _layer(document: Document) -> NetworkLayer:
 
 
 def _sweep_row(row: Document, known: tuple[Sequence[Any], ...]) -> SweepRow:
-    """Return a row. known: layers, machines and mappings by number. Its mapping must be one of its layer there."""
+    """Return a row. known: layers, machines and mappings by number. Its mapping must have its value there."""
     on_chip = parsed_number(row["on_chip_bits"])
     found: list[Any] = [
         None if number is None else items[number] for items, number in zip(known, row["numbers"], strict=True)
     ]
     layer, arch, mapping = found
+    value, bound, status = _fraction(row["value"]), _fraction(row["bound"]), str(row["status"])
     if mapping is not None:
-        check_mapping(layer, arch, mapping)
+        told_cost(layer, arch, str(row["objective"]), mapping, value)
+    if value is not None and (bound is None or bound > value or (bound < value and status.startswith("OPTIMAL"))):
+        raise ValueError(f"a row is {status} with value {value} and bound {bound}")
     return SweepRow(
         str(row["workload"]),
-        row["machine"],
-        str(row["status"]),
-        _fraction(row["value"]),
-        _fraction(row["bound"]),
+        plain_numbers(row["machine"]),
+        status,
+        value,
+        bound,
         float(row["seconds"]),
         None if on_chip is None else int(on_chip),
         str(row["objective"]),
@@ -158,18 +141,17 @@ def _sweep_row(row: Document, known: tuple[Sequence[Any], ...]) -> SweepRow:
 
 def sensitivity_from_document(document: Document, where: str) -> Sensitivity:
     """Return what resources are worth."""
-    with reading(where):
-        return Sensitivity(
-            workload_from_document(document["workload"]),
-            arch_from_document(document["arch"], "arch"),
-            str(document["objective"]),
-            str(document["tiles"]),
-            str(document["status"]),
-            _fraction(document["value"]),
-            tuple(_price(each) for each in document["prices"]),
-            int(document["searches"]),
-            float(document["seconds"]),
-        )
+    return Sensitivity(
+        workload_from_document(document["workload"]),
+        arch_from_document(document["arch"], "arch"),
+        str(document["objective"]),
+        str(document["tiles"]),
+        str(document["status"]),
+        _fraction(document["value"]),
+        tuple(_price(each) for each in document["prices"]),
+        int(document["searches"]),
+        float(document["seconds"]),
+    )
 
 
 def _price(row: Document) -> ResourcePrice:
@@ -200,25 +182,31 @@ def _change(row: Document) -> NextChange:
 
 def curve_from_document(document: Document, where: str) -> BufferCurve:
     """Return a buffer curve."""
-    with reading(where):
-        compulsory = parsed_number(document["compulsory_bits"])
-        return BufferCurve(
-            workload_from_document(document["workload"]),
-            arch_from_document(document["arch"], "arch"),
-            str(document["level"]),
-            str(document["traffic_level"]),
-            str(document["tiles"]),
-            None if compulsory is None else int(compulsory),
-            tuple(_curve_point(each) for each in document["points"]),
-            tuple(_curve_point(each) for each in document.get("unfused", ())),
-        )
+    workload, arch = workload_from_document(document["workload"]), arch_from_document(document["arch"], "arch")
+    compulsory = parsed_number(document["compulsory_bits"])
+    return BufferCurve(
+        workload,
+        arch,
+        str(document["level"]),
+        str(document["traffic_level"]),
+        str(document["tiles"]),
+        None if compulsory is None else int(compulsory),
+        tuple(_curve_point(each, workload, arch, document) for each in document["points"]),
+        tuple(_curve_point(each, workload, arch, document) for each in document.get("unfused", ())),
+    )
 
 
-def _curve_point(row: Document) -> CurvePoint:
+def _curve_point(row: Document, workload: Workload, arch: Architecture, curve: Document) -> CurvePoint:
+    """Return a point of a curve. Its mapping must fit its size, and move there what it says."""
     names = ("capacity_bits", "schedule_bits", "bound_bits", "best_bits")
     capacity, schedule, bound, best = (parsed_number(row[name]) for name in names)
     mapping = None if row["mapping"] is None else mapping_from_document(row["mapping"])
     found = None if best is None else int(best)
+    if mapping is not None:
+        machine = with_capacity(arch, curve["level"], int(capacity or 0))
+        told_cost(workload, machine, f"traffic:{curve['traffic_level']}", mapping, found)
+    if found is not None and not 0 <= (bound or 0) <= found:
+        raise ValueError(f"a point has the value {found} and the bound {bound}")
     return CurvePoint(int(capacity or 0), int(schedule or 0), int(bound or 0), found, mapping, str(row["status"]))
 
 

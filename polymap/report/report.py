@@ -96,7 +96,7 @@ def report_page(
         _question(answer),
         _program(answer),
     ]
-    lead = f'<p><span class="status {escape(result.status)}">{escape(result.status)}</span> {_headline(answer)}</p>'
+    lead = f'<p><span class="status {escape(result.status)}">{escape(result.stated)}</span> {_headline(answer)}</p>'
     return page(f"polymap: {answer.title}", lead, sections)
 
 

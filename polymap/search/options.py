@@ -123,6 +123,8 @@ class Tuning:
     """The same where nothing but local search comes after."""
     share_to_meet_rules: float = 0.4
     """To find one mapping under rules that no dividing one meets."""
+    recount_s: float = 1.0
+    """CPU seconds for the counts of a mapping that is read from a file, and for its legality."""
     products_share: float = 0.7
     """Of what is left of the limit, for geometric programs, before structures and climbing have the rest."""
     apart_share: float = 0.3

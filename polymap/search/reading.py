@@ -1,7 +1,8 @@
 """Reads the documents that `result.save` and `polymap explore --json` write about one workload.
 
-The traffic is not counted again. Energies are recomputed from the file's traffic and must equal the file's. Programs
-that the search rewrote are checked (documents.py), and small ones are counted again.
+No number is believed that can be had again: values must be those of the file's costs, and costs those of its mappings
+(where counting takes long, energies those of the file's traffic). Programs that the search rewrote are checked
+(documents.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fractions import Fraction
 from math import isclose
 
 from polymap.arch import arch_from_document
-from polymap.costmodel import Cost, Traffic, WireUse, energies_of, evaluate
+from polymap.costmodel import Cost, Traffic, WireUse, energies_of, evaluate_in_cpu_time
 from polymap.inputs import (
     Fields,
     as_integer,
@@ -22,10 +23,22 @@ from polymap.inputs import (
     parse_integer,
     shown,
 )
-from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
+from polymap.ir import (
+    Architecture,
+    BudgetError,
+    InputError,
+    InstancePoint,
+    Mapping,
+    Mistake,
+    PolymapError,
+    Violation,
+    Workload,
+)
 from polymap.schedules import check_mapping
+from polymap.search.answer import gap_of, number_of
 from polymap.search.documents import rewritten_from_document
-from polymap.search.programs import TUNING, instance_bound
+from polymap.search.options import TUNING
+from polymap.search.problem import objective_values, parse_objective
 from polymap.search.result import SearchResult, Settings, SpaceCount
 from polymap.workload import workload_from_document
 
@@ -36,6 +49,8 @@ _SPACE = ("syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "in
 _FIGURES = ("legal", "violations", "instances", "method", "traffic", "occupancy_bits", "energy_pj")
 _COST = (*_FIGURES, "energy_by_level_pj", "compute_cycles", "latency_cycles", "utilization", "bottleneck")
 _PLAIN = ("status", "objective", "value", "bound", "gap", "seconds", "mapping", "cost", "space", "work")
+_COMPARED = (*(name for name in _COST if name not in ("method", "energy_by_level_pj")), "wires")
+_HINT = "The file was changed after it was written."
 _PRICES = "sensitivity"  # what `polymap explore --sensitivity` adds to the answer; kept as it is
 _ANSWER = (*_PLAIN, "clash", "dividing", "values", "bounds", "front")
 _SETTINGS = ("tiles", "seed", "time_limit_s", "workers", "memory_limit_mb", "work_limit", "constraints")
@@ -70,7 +85,7 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
         arch = arch_from_document(document["arch"], "arch")
     except PolymapError as error:
         raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
-    reader = _Reader(workload, arch, mistakes, counts_again=rewritten is not None)
+    reader = _Reader(workload, arch, mistakes)
     result = reader.result(document, where, reader.settings(document["options"], f"{where}: options"))
     if mistakes:
         raise InputError(mistakes)
@@ -82,10 +97,34 @@ def mapping_with_cost(
 ) -> tuple[Mapping, Cost]:
     """Return a mapping and its cost from their documents. Raises InputError with every mistake."""
     mistakes: list[Mistake] = []
-    found = _Reader(workload, arch, mistakes, counts_again=False).pair(documents, where)
+    found = _Reader(workload, arch, mistakes).pair(documents, where)
     if found is None or mistakes:
         raise InputError(mistakes)
     return found
+
+
+def _contradiction(found: SearchResult, workload: Workload, arch: Architecture) -> str:
+    """Return a sentence on what in an answer its mapping's cost or its other numbers do not give; "": nothing."""
+    if (found.cost is None) is (found.status in ("OPTIMAL", "FEASIBLE")):
+        return f"the status is {found.status}, and there is {'no' if found.cost is None else 'a'} mapping"
+    if found.cost is None:
+        return ""
+    objective = parse_objective(found.objective, arch)
+    exact = zip(objective.singles, objective_values(workload, arch, objective, found.cost), strict=True)
+    values = tuple((one.text, number_of(one, value)) for one, value in exact)
+    several = len(values) > 1
+    if not found.cost.legal or found.value != values[0][1] or found.values != (values if several else ()):
+        kind = "a legal" if found.cost.legal else "an illegal"
+        told = ", ".join(f"{name} {value}" for name, value in values)
+        return f"the value is {found.value} of {kind} mapping with {told}"
+    bounds = [bound for _, bound in found.bounds] if several else [found.bound or 0]
+    pairs = [(Fraction(value), Fraction(bound)) for (_, value), bound in zip(values, bounds, strict=False)]
+    if len(bounds) != len(values) or bounds[0] != (found.bound or 0) or any(not 0 <= low <= up for up, low in pairs):
+        return f"the bounds {bounds} are not those of the values {[value for _, value in values]}"
+    gap = next((gap_of(*pair) for pair in pairs if pair[0] != pair[1]), 0.0)
+    if not isclose(gap, found.gap or 0, rel_tol=1e-9, abs_tol=1e-12) or (gap and found.status == "OPTIMAL"):
+        return f"the status is {found.status} and the gap {found.gap}, values and bounds leave a gap of {gap}"
+    return ""
 
 
 def parsed_number(value: object) -> int | float | None:
@@ -106,14 +145,11 @@ def plain_numbers(value: object) -> object:
 
 
 class _Reader:
-    """Reads answers to one question and collects mistakes.
+    """Reads answers to one question and collects mistakes."""
 
-    counts_again: costs of programs with few instances are compared with the cost model's.
-    """
-
-    def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake], *, counts_again: bool) -> None:
+    def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake]) -> None:
         self._workload, self._arch, self._mistakes = workload, arch, mistakes
-        self._counts_again = counts_again and instance_bound(workload) <= TUNING.few_to_evaluate
+        self._named = {"level": arch.levels, "fanout": arch.fanouts, "tensor": workload.tensors}
 
     def settings(self, document: object, where: str) -> Settings:
         fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)
@@ -134,12 +170,10 @@ class _Reader:
         table = fields.table
         best = None if table.get("mapping") is None else self._mapping(table["mapping"], f"{where}: mapping")
         cost = None if best is None else self._cost(table.get("cost"), f"{where}: cost", best)
-        if best is not None and cost is not None and self._counts_again:
-            self._compare(cost, best, f"{where}: cost")
         clash = [str(each) for each in fields.items("clash")]
         front = [self.result(each, f"{where}: front[{i}]", settings) for i, each in enumerate(fields.items("front"))]
         dividing = table.get("dividing")
-        return SearchResult(
+        found = SearchResult(
             fields.choice("status", "TIMEOUT", STATUSES),
             fields.text("objective", ""),
             best,
@@ -159,6 +193,13 @@ class _Reader:
             arch=self._arch,
             settings=settings,
         )
+        try:
+            differing = "" if self._mistakes else _contradiction(found, self._workload, self._arch)
+        except PolymapError as error:
+            self._mistakes += [Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]
+        else:
+            self._mistakes += [Mistake("PM613", f"{where}: {differing}", _HINT)] if differing else []
+        return found
 
     def pair(self, documents: tuple[object, object], where: str) -> tuple[Mapping, Cost] | None:
         mapping = self._mapping(documents[0], f"{where}: mapping")
@@ -202,21 +243,23 @@ class _Reader:
     def _cost(self, document: object, where: str, mapping: Mapping) -> Cost | None:
         before = len(self._mistakes)
         fields = Fields.of(document, where, self._mistakes, known=(*_COST, "wires"), required=_COST)
-        rows = tuple(self._row(each, f"{where}: traffic[{i}]") for i, each in enumerate(fields.items("traffic")))
-        wires = tuple(self._wire(each, f"{where}: wires[{i}]") for i, each in enumerate(fields.items("wires")))
+        told = (self._row(each, f"{where}: traffic[{i}]", _ROW) for i, each in enumerate(fields.items("traffic")))
+        rows = tuple(Traffic(level, tensor, *counts) for level, tensor, counts in told)
+        told = (self._row(each, f"{where}: wires[{i}]", _WIRE) for i, each in enumerate(fields.items("wires")))
+        wires = tuple(WireUse(fanout, tensor, *counts) for fanout, tensor, counts in told)
         names = ("instances", "compute_cycles", "latency_cycles")
         instances, compute, latency = (int(self._number(fields, name) or 0) for name in names)
         broken = enumerate(fields.items("violations"))
         violations = tuple(self._violation(each, f"{where}: violations[{i}]") for i, each in broken)
-        told = self._pairs(fields, "energy_by_level_pj")
+        stated = self._pairs(fields, "energy_by_level_pj")
         if len(self._mistakes) > before:
             return None
         energies = energies_of(self._workload, self._arch, rows, wires, instances, latency)
-        for (name, pj), (level, said) in zip(energies, told, strict=False):
+        for (name, pj), (level, said) in zip(energies, stated, strict=False):
             if name != level or not isclose(float(pj), said, rel_tol=1e-12):
                 what = f"{where}: {shown(level)} takes {said} pJ, but its traffic takes {float(pj)} pJ at '{name}'"
-                self._mistakes.append(Mistake("PM613", what, "The file was changed after it was written."))
-        return Cost(
+                self._mistakes.append(Mistake("PM613", what, _HINT))
+        cost = Cost(
             legal=fields.flag("legal", default=True),
             violations=violations,
             instances=instances,
@@ -224,7 +267,7 @@ class _Reader:
             traffic=rows,
             occupancy_bits=tuple((level, int(bits)) for level, bits in self._pairs(fields, "occupancy_bits")),
             energy_pj=float(self._number(fields, "energy_pj") or 0),
-            energy_by_level_pj=tuple((name, float(pj)) for name, pj in told),
+            energy_by_level_pj=tuple((name, float(pj)) for name, pj in stated),
             compute_cycles=compute,
             latency_cycles=latency,
             utilization=float(self._number(fields, "utilization") or 0),
@@ -234,37 +277,31 @@ class _Reader:
             workload=self._workload,
             arch=self._arch,
             mapping=mapping,
-            steps=evaluate(self._workload, self._arch, mapping).steps if self._arch.is_timed_by_step else None,
         )
+        return self._counted_again(cost, mapping, where)
 
-    def _compare(self, told: Cost, mapping: Mapping, where: str) -> None:
-        """Record where a cost differs from the cost model's."""
-        found = evaluate(self._workload, self._arch, mapping)
-        fields = ("legal", "instances", "traffic", "occupancy_bits", "compute_cycles", "latency_cycles")
-        for name in fields:
+    def _counted_again(self, told: Cost, mapping: Mapping, where: str) -> Cost:
+        """Return what the cost model says of a mapping, and record where the file says something else; where counting
+        takes long, return what the file says."""
+        try:
+            found = evaluate_in_cpu_time(self._workload, self._arch, mapping, TUNING.recount_s)
+        except BudgetError:
+            return told
+        for name in _COMPARED:
             if getattr(told, name) != getattr(found, name):
-                what = f"{where}: {name} is not what the mapping has on the rewritten program"
-                self._mistakes.append(Mistake("PM613", what, "The file was changed after it was written."))
+                what = f"{where}: {name} is not what the mapping has"
+                self._mistakes.append(Mistake("PM613", what, _HINT))
+        return replace(found, method=told.method)
 
-    def _row(self, document: object, where: str) -> Traffic:
-        fields = Fields.of(document, where, self._mistakes, known=_ROW, required=_ROW)
-        reads, writes, fills, drains = (int(self._number(fields, name) or 0) for name in _ROW[2:])
-        level, tensor = fields.text("level", ""), fields.text("tensor", "")
-        known = {each.name for each in self._arch.levels}, {each.name for each in self._workload.tensors}
-        for name, found, names in zip(("level", "tensor"), (level, tensor), known, strict=True):
-            if name in fields.table and found not in names:
-                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
-        return Traffic(level, tensor, reads, writes, fills, drains)
-
-    def _wire(self, document: object, where: str) -> WireUse:
-        fields = Fields.of(document, where, self._mistakes, known=_WIRE, required=_WIRE)
-        amounts = [int(self._number(fields, name) or 0) for name in _WIRE[2:]]
-        fanout, tensor = fields.text("fanout", ""), fields.text("tensor", "")
-        known = {each.name for each in self._arch.fanouts}, {each.name for each in self._workload.tensors}
-        for name, found, names in zip(("fanout", "tensor"), (fanout, tensor), known, strict=True):
-            if name in fields.table and found not in names:
-                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
-        return WireUse(fanout, tensor, *amounts)
+    def _row(self, document: object, where: str, names: tuple[str, ...]) -> tuple[str, str, list[int]]:
+        """Return the two names of a row of counts, which must be known, and its counts."""
+        fields = Fields.of(document, where, self._mistakes, known=names, required=names)
+        first, second = (fields.text(name, "") for name in names[:2])
+        for name, found in zip(names, (first, second), strict=False):
+            known = {each.name for each in self._named[name]}
+            if name in fields.table and found not in known:
+                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(known))}.")
+        return first, second, [int(self._number(fields, name) or 0) for name in names[2:]]
 
     def _violation(self, document: object, where: str) -> Violation:
         required = ("kind", "message", "witness")

@@ -145,6 +145,46 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             assert again.value == answer.value  # the field only repeats what others say
 
 
+WRONG = [("value", 0.5), ("bound", 0.5), ("bound", 10**30)]
+OF_CURVE = [("curve", "best_bits", 8), ("curve", "bound_bits", 10**30), ("curve", "capacity_bits", 8)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "number"), [*((kind, *each) for kind in ("comparison", "sweep") for each in WRONG), *OF_CURVE]
+)
+def test_numbers_that_are_not_those_of_the_mappings_are_refused(
+    kind: str, field: str, number: float, tmp_path: Path
+) -> None:
+    answer, _ = ANSWERS[kind]()
+    answer.save(tmp_path / "one.json")
+    document = json.loads((tmp_path / "one.json").read_text())
+    rows = next(document[name] for name in ("members", "rows", "points") if name in document)
+    row = next(each for each in rows if each["status"] == "OPTIMAL")
+    row[field] = number
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    with pytest.raises(pm.errors.InputError, match=r"PM(613|703|611)"):
+        pm.load_result(tmp_path / "one.json")
+
+
+@pytest.mark.parametrize("path", ["energy_pj", "utilization", "instances", "traffic.0.reads"])
+def test_numbers_beyond_every_float_are_refused(path: str, tmp_path: Path) -> None:
+    pm.evaluate(GEMM, BUFFER, pm.sample_mappings(GEMM, BUFFER, 1).mappings[0]).save(tmp_path / "one.json")
+    document = inner = json.loads((tmp_path / "one.json").read_text())
+    *way, last = (int(word) if word.isdigit() else word for word in path.split("."))
+    for word in way:
+        inner = inner[word]
+    inner[last] = "9" * 400
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    with pytest.raises(pm.errors.InputError, match=r"one.json"):
+        pm.load_result(tmp_path / "one.json")
+
+
+def test_machines_of_a_grid_with_fractions_are_read_back_as_they_were(tmp_path: Path) -> None:
+    table = pm.sweep([GEMM], {"base": "flat3", "grid": {"DRAM.read_pj": [0.1, 7.3]}}, tiles="divide")
+    table.save(tmp_path / "one.json")
+    assert str(pm.load_result(tmp_path / "one.json")) == str(table)
+
+
 @pytest.mark.parametrize("size", ["1e3", "8.0"])
 def test_numbers_of_a_grid_are_written_as_numbers(size: str, tmp_path: Path) -> None:
     machines = f'{{"base": "flat3", "grid": {{"X.size": [{size}]}}}}'

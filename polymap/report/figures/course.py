@@ -124,7 +124,7 @@ def course_figure(result: SearchResult) -> CourseFigure:
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     name = result.values[0][0] if result.values else result.objective
     steps, known = (tuple((when, what) for what, when in each.items()) for each in (values, bounds))
-    return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
+    return CourseFigure(f"{result.stated}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
 def course_svg(figure: CourseFigure, *, width_px: int = WIDTH_PX) -> Picture:

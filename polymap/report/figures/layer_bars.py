@@ -121,7 +121,7 @@ def _bar_of(each: LayerAnswer, objective: str) -> LayerBar:
     value = None if each.exact is None else float(each.exact)
     cost = each.result.cost if objective == "energy" else None
     by_level = () if cost is None else cost.energy_by_level_pj
-    return LayerBar(each.layer.name, value, each.layer.multiplicity, each.result.status, by_level)
+    return LayerBar(each.layer.name, value, each.layer.multiplicity, each.result.stated, by_level)
 
 
 def layer_bars_svg(figure: LayerBarsFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:

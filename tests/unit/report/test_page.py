@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,9 +17,11 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.networks import LayerAnswer
 from polymap.report import html
 from polymap.report.explanation import explain
 from polymap.report.figures import Picture, cloud_figure, cloud_svg, picture_html
+from polymap.report.figures.course import course_figure, course_svg
 from polymap.report.many import network_page, sweep_page
 from polymap.report.report import report_page
 from tests.times import few
@@ -98,6 +102,18 @@ def test_the_page_holds_answer_proof_tables_program_and_a_second_mapping() -> No
     assert "#include &lt;stdint.h&gt;" in page()
     assert result.best is not None
     assert f"<p>{explain(layer, arch, result.best, result.cost).splitlines()[0]}</p>" in page()
+
+
+def test_pages_and_pictures_of_a_proof_among_some_trees_say_so() -> None:
+    plain = asked()[2]
+    result = replace(plain, space=replace(plain.space, name="chains"))
+    assert '<span class="status OPTIMAL">OPTIMAL among chains</span>' in report_page(*asked()[:2], result)
+    assert "OPTIMAL among chains, gap 0 %" in course_svg(course_figure(result))
+    layer = pm.io.NetworkLayer("one", asked()[0], 1, "Conv")
+    answer = LayerAnswer(layer, result, Fraction(result.value), Fraction(result.value))
+    net = pm.study.NetworkAnswer(pm.Network("net", (layer,)), asked()[1], "energy", (answer,))
+    assert ">OPTIMAL among chains</span>" in network_page(net)
+    assert "1 not proven" in pm.plot.layers(net).svg
 
 
 def test_the_same_question_gives_the_same_page_but_for_times() -> None:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import pytest
 
 import polymap as pm
 from polymap.formatting import short
-from polymap.networks import SweepRow, SweepTable
+from polymap.networks import SweepRow, SweepTable, capacity_sweep
 from polymap.report import progress, sweep_text
 from polymap.report.figures.cost_maps import winner_svg
 from polymap.report.figures.course import FateFigure
@@ -21,9 +22,28 @@ from polymap.report.report import (
     Answer,
     _second,  # pyright: ignore[reportPrivateUsage]
 )
+from polymap.search.problem import floor_of, parse_single
 from polymap.study import CapacityCurve, CapacityPoint, Fusion, Winner, WinnerStudy, knee_of
 
 UNKNOWN = "not known"
+
+
+def test_a_proof_among_some_trees_bounds_no_size_of_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, found = pm.matmul(m=16, n=16, k=64), dict[str, pm.SearchResult]()
+
+    def among_chains(*asked: Any, **options: Any) -> pm.SearchResult:
+        plain = pm.explore(asked[0], asked[1], asked[2], tiles="divide")
+        found[asked[2]] = plain
+        return replace(plain, space=replace(plain.space, name="chains"))
+
+    monkeypatch.setattr(capacity_sweep, "search", among_chains)
+    curve = pm.study.capacity(layer, "simple3", "GB", [64, "1 KiB"])
+    small = curve.points[0]
+    assert small.energy_bound == floor_of(
+        layer, pm.load_arch("simple3"), parse_single("energy", pm.load_arch("simple3"))
+    )
+    assert small.energy_bound < found["energy"].value <= (small.energy_pj or 0)
+    assert UNKNOWN in curve.sentence, "what chains need says nothing of other trees"
 
 
 def _points(rng: Random, energies: Sequence[int | None], slack: float) -> tuple[CapacityPoint, ...]:
