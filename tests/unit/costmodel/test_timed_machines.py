@@ -192,6 +192,36 @@ def test_sentences_on_steps_say_the_classes(name: str) -> None:
             assert f": {arch.compute.name} decides" in " ".join(cost.explain().split()), "inside of which are the units"
 
 
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({}, "beats of A from DRAM"),
+        ({"request_latency_cycles": Fraction(50), "in_flight": 2}, "waits for requests of A to DRAM"),
+        ({"miss_cycles": Fraction(500)}, "lines of A missed in L2"),
+    ],
+)
+def test_sentences_on_loads_name_the_tensor_and_what_takes_most(changes: dict[str, Fraction], cause: str) -> None:
+    """A is loaded anew in each step, 4 times as many elements as of B."""
+    outer, inner, *rest = pm.load_arch("flat3").nodes
+    cache = pm.MemoryLevel("L2", 512, implicit=True, line_bits=64, ways=1, holds=(), miss_cycles=Fraction(1, 9))
+    slow = replace(outer, bandwidth_bits_per_cycle=Fraction(1, 4), beat_bits=8)
+    machine = replace(pm.load_arch("flat3"), nodes=(slow, cache, replace(inner, buffering=2), *rest))
+    nodes = tuple(
+        replace(node, **{key: value for key, value in changes.items() if (key == "miss_cycles") == (node.name == "L2")})
+        if isinstance(node, pm.MemoryLevel) and node.name in ("DRAM", "L2")
+        else node
+        for node in machine.nodes
+    )
+    machine = replace(machine, nodes=nodes)
+    document = [{"for": "m", "tile": 4}, {"for": "k", "tile": 1}, {"store": inner.name, "tensors": ["A", "B", "C"]}]
+    points = [{"for": "m", "tile": 1}, {"for": "n", "tile": 1}, {"compute": "S"}]
+    mapping = pm.io.mapping_from_document({"nodes": [*document, *points]})
+    layer = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=64, n=1, k=8, bits=8)
+    cost = pm.evaluate(layer, machine, mapping)
+    assert cost.steps is not None
+    assert f"most of it {cause}" in " ".join(cost.explain().split())
+
+
 def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
     truth = {"start_cycles": 2.0, "DRAM.request_latency_cycles": 0.5, "GLB.step_cycles": 3.0}
     outer, inner, *rest = ARCH.nodes
