@@ -131,7 +131,7 @@ def fit_machine(
     names = list(dict.fromkeys(run.workload.name for run in runs))
     left_out = tuple(_left_out(planes, best, name) for name in names) if len(names) > 1 else ()
     archs = tuple(_scaled(one.arch, constants, best) for one in known)
-    error = median(_error(one, arch) for one, arch in zip(known, archs, strict=True))
+    error = planes.error(range(len(known)), best)
     factors = tuple(zip(constants, best, strict=True))
     return MachineFit(_scaled(arch, constants, best), factors, archs, error, left_out)
 
@@ -188,20 +188,16 @@ def _value(arch: Architecture, name: str) -> Fraction | None:
     return getattr(next((node for node in arch.nodes if node.name == owner), arch), field)
 
 
-def _scaled(arch: Architecture, constants: Sequence[str], factors: Sequence[float], digits: int = 3) -> Architecture:
-    """Return the machine with its constants times the factors, to so many digits."""
+def _scaled(arch: Architecture, constants: Sequence[str], factors: Sequence[float]) -> Architecture:
+    """Return the machine with its constants times the factors, to six digits."""
     changes: dict[str, dict[str, Fraction]] = {}
     for name, factor in zip(constants, factors, strict=True):
         owner, _, field = name.rpartition(".")
         value = _value(arch, name)
         assert value is not None, "only constants with values are fitted"
-        changes.setdefault(owner, {})[field] = Fraction(f"{float(value) * factor:.{digits}g}")
+        changes.setdefault(owner, {})[field] = Fraction(f"{float(value) * factor:.6g}")
     nodes = tuple(replace(node, **changes[node.name]) if node.name in changes else node for node in arch.nodes)
     return replace(arch, nodes=nodes, **changes.get("", {}))
-
-
-def _error(one: _Counted, arch: Architecture) -> float:
-    return abs(float(one.cycles(arch)) / one.run.cycles - 1)
 
 
 class _Planes:
@@ -220,8 +216,13 @@ class _Planes:
         machines: dict[int, Architecture] = {}
         for arch in (self.known[run].arch for run in runs):
             if id(arch) not in machines:
-                machines[id(arch)] = _scaled(arch, self.constants, np.exp(logs).tolist(), digits=9)
+                machines[id(arch)] = _scaled(arch, self.constants, np.exp(logs).tolist())
         return np.array([float(self.known[run].cycles(machines[id(self.known[run].arch)])) for run in runs])
+
+    def error(self, runs: Sequence[int], factors: Sequence[float]) -> float:
+        """Return the median of |predicted / measured - 1| of some runs."""
+        measured = [self.known[run].run.cycles for run in runs]
+        return float(np.median(np.abs(self.exact(runs, np.log(factors)) / measured - 1)))
 
     def touch(self, runs: Sequence[int], logs: Floats, cycles: Floats) -> None:
         """Add the plane of each of some runs that touches its cycles where these are known."""
@@ -251,12 +252,13 @@ def _fitted(planes: _Planes, runs: Sequence[int], begin: Sequence[float] = ()) -
         return float(errors @ weights) + TUNING.fit_pull * sum(map(abs, logs))
 
     best, found = math.inf, [0.0] * len(planes.constants)
-    starts = [found, *([math.log(each) for each in begin] for _ in begin[:1])]
+    starts = [found, [math.log(each) for each in begin or [1.0] * len(found)]]
     for _ in range(TUNING.fit_rounds):
         told = planes.below(runs)
-        tried = min(_settled(loss, told, start) for start in (*starts, found))[1]
+        tried = min(_settled(loss, told, start) for start in starts)[1]
         cycles, bounds = planes.exact(runs, np.array(tried)), told(tried)
         best, found = min((best, found), (loss(tried, cycles), tried))
+        starts[1] = found
         missed = cycles > bounds * (1 + TUNING.fit_precision)
         if not missed.any():
             break
@@ -283,11 +285,9 @@ def _settled(
 def _left_out(planes: _Planes, best: Sequence[float], name: str) -> LeftOut:
     names = [one.run.workload.name for one in planes.known]
     factors = _fitted(planes, [run for run, other in enumerate(names) if other != name], best)
-    own = [planes.known[run] for run, other in enumerate(names) if other == name]
-    archs = [_scaled(one.arch, planes.constants, factors) for one in own]
-    predicted = [float(one.cycles(arch)) for one, arch in zip(own, archs, strict=True)]
-    error = median(abs(cycles / one.run.cycles - 1) for one, cycles in zip(own, predicted, strict=True))
-    return LeftOut(name, len(own), error, rank_correlation(predicted, [one.run.cycles for one in own]))
+    own = [run for run, other in enumerate(names) if other == name]
+    rank = rank_correlation(planes.exact(own, np.log(factors)).tolist(), [planes.known[run].run.cycles for run in own])
+    return LeftOut(name, len(own), planes.error(own, factors), rank)
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
