@@ -261,6 +261,30 @@ def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
         pm.study.fit_machine(begin, runs, ("RF.step_cycles",))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_cycles_are_convex_in_the_constants_and_in_one_over_bandwidths(seed: int) -> None:
+    """What `fit_machine` builds on: planes that touch cycles lie below them."""
+    rng = random.Random(seed)
+    outer, inner, *rest = ARCH.nodes
+    assert isinstance(outer, pm.MemoryLevel)
+    assert isinstance(inner, pm.MemoryLevel)
+    assert isinstance(rest[-1], pm.ComputeUnit)
+    unit = rest[-1]
+
+    def machine(shares: list[Fraction]) -> pm.Architecture:
+        start, issue, latency, preload, band = shares
+        first = replace(outer, request_latency_cycles=5 * latency, bandwidth_bits_per_cycle=32 / band)
+        last = replace(unit, preload_cycles=9 * preload)
+        nodes = (first, replace(inner, step_cycles=9 * issue), *rest[:-1], last)
+        return replace(ARCH, nodes=nodes, start_cycles=100 * start)
+
+    for mapping in pm.sample_mappings(GEMM, ARCH, 4, seed=seed).mappings:
+        one, other = ([Fraction(rng.randint(1, 40), 10) for _ in range(5)] for _ in range(2))
+        middle = [(a + b) / 2 for a, b in zip(one, other, strict=True)]
+        low, high, between = (pm.evaluate(GEMM, machine(at), mapping).latency_cycles for at in (one, other, middle))
+        assert between <= (low + high) / 2 + 1, "but for rounding"
+
+
 def test_ranks_and_least_points() -> None:
     rng = random.Random(0)
     values = [rng.random() for _ in range(20)]
