@@ -125,8 +125,13 @@ def compute_cycles(arch: Architecture, counts: Counts) -> int:
 def latency_cycles(arch: Architecture, counts: Counts) -> int:
     """Return the cycles of the run without regard to steps: the maximum of compute and transfers where they overlap,
     else their sum."""
+    return math.ceil(exact_latency(arch, counts))
+
+
+def exact_latency(arch: Architecture, counts: Counts) -> Fraction:
+    """Return these cycles, not rounded."""
     shares = [share for _, share in _shares(arch, counts)]
-    return math.ceil(max(shares) if arch.overlap else sum(shares))
+    return max(shares) if arch.overlap else sum(shares, Fraction(0))
 
 
 def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: Mapping | None) -> StepLatency | None:

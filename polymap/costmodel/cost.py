@@ -19,6 +19,7 @@ class StepClass:
     """The steps of a level that the advance of one loop begins ("" of the first step), with means over them in cycles.
 
     binds: what decides the period: "load", "work", "store", "issue" (beginning a step), or "slots" (all in turn).
+    cause: what loads take most of their cycles for: beats, waits for requests, or missed lines, of a tensor, and where.
     """
 
     level: str
@@ -29,6 +30,7 @@ class StepClass:
     store_cycles: Fraction
     period_cycles: Fraction
     binds: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

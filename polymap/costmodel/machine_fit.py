@@ -1,19 +1,24 @@
 """Constants of a machine from measured cycles: by which factors its own values must change.
 
-Counts of a mapping do not depend on these constants, so each run is counted once; what is minimised is the mean
-absolute logarithm of predicted / measured cycles, by the downhill simplex of Nelder and Mead (Computer Journal 7, 1965)
-over the logarithms of the factors.
+Counts of a mapping do not depend on these constants, so each run is counted once. Its cycles are sums and maxima of
+products of counts with cycles (and with one over bandwidths): a convex function with flat faces. The fit goes on
+planes that touch it: the downhill simplex of Nelder and Mead (Computer Journal 7, 1965) finds the best factors by the
+planes that are known, and where runs take longer than their planes say, planes are added there, until none does.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import median
 
-from polymap.costmodel.assembly import latency_cycles
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.costmodel.assembly import exact_latency
 from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.step_counts import StepCounts, counted_in_steps
@@ -24,6 +29,7 @@ from polymap.ir import Architecture, Brief, Fanout, Mapping, Mistake, OptionErro
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, arch_of, mapping_of, workload_of
 from polymap.schedules import check_mapping
 
+Floats = NDArray[np.float64]
 _FITTED = (
     "step_cycles",
     "request_latency_cycles",
@@ -96,10 +102,10 @@ class _Counted:
     counts: Counts
     steps: StepCounts | None
 
-    def cycles(self, arch: Architecture) -> int:
-        """Return the latency on a machine with other constants."""
-        latency = latency_cycles(arch, self.counts)
-        return latency if self.steps is None else max(latency, math.ceil(latency_of_steps(arch, self.steps).cycles))
+    def cycles(self, arch: Architecture) -> Fraction:
+        """Return the latency on a machine with other constants, not rounded."""
+        latency = exact_latency(arch, self.counts)
+        return latency if self.steps is None else max(latency, latency_of_steps(arch, self.steps).cycles)
 
 
 @answers_in_words
@@ -120,11 +126,12 @@ def fit_machine(
     runs = [_run(row, number) for number, row in enumerate(expected_list(table, "the table of runs"))]
     constants = [name for name in _names(arch) if _value(arch, name)] if constants is None else list(constants)
     known = [_counted(run, run.arch or arch) for run in _checked(runs, arch, constants)]
-    best = _fitted(known, constants, [1.0] * len(constants), TUNING.fit_steps)
+    planes = _Planes(known, constants)
+    best = _fitted(planes, range(len(known)))
     names = list(dict.fromkeys(run.workload.name for run in runs))
-    left_out = tuple(_left_out(known, constants, best, name) for name in names) if len(names) > 1 else ()
+    left_out = tuple(_left_out(planes, best, name) for name in names) if len(names) > 1 else ()
     archs = tuple(_scaled(one.arch, constants, best) for one in known)
-    error = median(_error(one, arch) for one, arch in zip(known, archs, strict=True))
+    error = planes.error(range(len(known)), best)
     factors = tuple(zip(constants, best, strict=True))
     return MachineFit(_scaled(arch, constants, best), factors, archs, error, left_out)
 
@@ -182,45 +189,105 @@ def _value(arch: Architecture, name: str) -> Fraction | None:
 
 
 def _scaled(arch: Architecture, constants: Sequence[str], factors: Sequence[float]) -> Architecture:
-    """Return the machine with its constants times the factors, to three digits."""
+    """Return the machine with its constants times the factors, to six digits."""
     changes: dict[str, dict[str, Fraction]] = {}
     for name, factor in zip(constants, factors, strict=True):
         owner, _, field = name.rpartition(".")
         value = _value(arch, name)
         assert value is not None, "only constants with values are fitted"
-        changes.setdefault(owner, {})[field] = Fraction(f"{float(value) * factor:.3g}")
+        changes.setdefault(owner, {})[field] = Fraction(f"{float(value) * factor:.6g}")
     nodes = tuple(replace(node, **changes[node.name]) if node.name in changes else node for node in arch.nodes)
     return replace(arch, nodes=nodes, **changes.get("", {}))
 
 
-def _error(one: _Counted, arch: Architecture) -> float:
-    return abs(one.cycles(arch) / one.run.cycles - 1)
+class _Planes:
+    """Planes that touch the cycles of runs from below: cycles = slopes x shares + rest, of each constant the share its
+    factor, or one over that of a bandwidth."""
 
+    def __init__(self, known: Sequence[_Counted], constants: Sequence[str]) -> None:
+        self.known, self.constants = known, constants
+        self._signs = np.array([-1.0 if name.endswith("bandwidth_bits_per_cycle") else 1.0 for name in constants])
+        self._planes: list[list[Floats]] = [[] for _ in known]
+        begin = np.zeros(len(constants))
+        self.touch(range(len(known)), begin, self.exact(range(len(known)), begin))
 
-def _fitted(known: Sequence[_Counted], constants: Sequence[str], begin: Sequence[float], steps: int) -> list[float]:
-    """Return the factors that are best for these runs, from others on."""
-
-    def loss(logs: Sequence[float]) -> float:
+    def exact(self, runs: Sequence[int], logs: Floats) -> Floats:
+        """Return the cycles of some runs by the logarithms of the factors."""
         machines: dict[int, Architecture] = {}
-        total = 0.0
-        for one in known:
-            key = id(one.arch)
-            if key not in machines:
-                machines[key] = _scaled(one.arch, constants, [math.exp(log) for log in logs])
-            total += abs(math.log(max(1, one.cycles(machines[key])) / one.run.cycles))
-        return total / len(known)
+        for arch in (self.known[run].arch for run in runs):
+            if id(arch) not in machines:
+                machines[id(arch)] = _scaled(arch, self.constants, np.exp(logs).tolist())
+        return np.array([float(self.known[run].cycles(machines[id(self.known[run].arch)])) for run in runs])
 
-    return [math.exp(log) for log in downhill(loss, [math.log(each) for each in begin], steps)]
+    def error(self, runs: Sequence[int], factors: Sequence[float]) -> float:
+        """Return the median of |predicted / measured - 1| of some runs."""
+        measured = [self.known[run].run.cycles for run in runs]
+        return float(np.median(np.abs(self.exact(runs, np.log(factors)) / measured - 1)))
+
+    def touch(self, runs: Sequence[int], logs: Floats, cycles: Floats) -> None:
+        """Add the plane of each of some runs that touches its cycles where these are known."""
+        shares, small = np.exp(logs * self._signs), 2.0**-10
+        moved = [logs + self._signs * math.log1p(small) * (place == np.arange(len(logs))) for place in range(len(logs))]
+        slopes = np.array([(self.exact(runs, there) - cycles) for there in moved]).T / (small * shares)
+        for run, own, value in zip(runs, slopes, cycles, strict=True):
+            self._planes[run].append(np.append(own, value - own @ shares))
+
+    def below(self, runs: Sequence[int]) -> Callable[[Sequence[float]], Floats]:
+        """Return the function from logarithms of factors to the largest of each run's planes."""
+        flat = np.array([plane for run in runs for plane in self._planes[run]])
+        first = np.cumsum([0, *(len(self._planes[run]) for run in runs)])[:-1]
+        return lambda logs: np.maximum.reduceat(flat @ np.append(np.exp(logs * self._signs), 1.0), first)
 
 
-def _left_out(known: Sequence[_Counted], constants: Sequence[str], best: Sequence[float], name: str) -> LeftOut:
-    own = [one for one in known if one.run.workload.name == name]
-    others = [one for one in known if one.run.workload.name != name]
-    factors = _fitted(others, constants, best, TUNING.refit_steps)
-    archs = [_scaled(one.arch, constants, factors) for one in own]
-    predicted = [float(one.cycles(arch)) for one, arch in zip(own, archs, strict=True)]
-    error = median(_error(one, arch) for one, arch in zip(own, archs, strict=True))
-    return LeftOut(name, len(own), error, rank_correlation(predicted, [one.run.cycles for one in own]))
+def _fitted(planes: _Planes, runs: Sequence[int], begin: Sequence[float] = ()) -> list[float]:
+    """Return the factors that are best for some runs, each workload as important as another; of factors that are as
+    good those nearest to 1. begin: factors to begin with, beside 1."""
+    own = [planes.known[run].run for run in runs]
+    number = Counter(run.workload.name for run in own)
+    weights = np.array([1 / number[run.workload.name] for run in own]) / len(number)
+    measured = np.log([run.cycles for run in own])
+
+    def loss(logs: Sequence[float], cycles: Floats) -> float:
+        errors = np.abs(np.log(np.maximum(cycles, 1.0)) - measured)
+        return float(errors @ weights) + TUNING.fit_pull * sum(map(abs, logs))
+
+    best, found = math.inf, [0.0] * len(planes.constants)
+    starts = [found, [math.log(each) for each in begin or [1.0] * len(found)]]
+    for _ in range(TUNING.fit_rounds):
+        told = planes.below(runs)
+        tried = min(_settled(loss, told, start) for start in starts)[1]
+        cycles, bounds = planes.exact(runs, np.array(tried)), told(tried)
+        best, found = min((best, found), (loss(tried, cycles), tried))
+        starts[1] = found
+        missed = cycles > bounds * (1 + TUNING.fit_precision)
+        if not missed.any():
+            break
+        planes.touch(np.array(runs)[missed].tolist(), np.array(tried), cycles[missed])
+    return [math.exp(log) for log in found]
+
+
+def _settled(
+    loss: Callable[[Sequence[float], Floats], float], told: Callable[[Sequence[float]], Floats], begin: list[float]
+) -> tuple[float, list[float]]:
+    """Return the least loss of told cycles that simplexes find, each begun half as large where the last one ended, and
+    where."""
+
+    def told_loss(logs: Sequence[float]) -> float:
+        return loss(logs, told(logs))
+
+    found = told_loss(begin), begin
+    for halvings in range(TUNING.fit_restarts):
+        point = downhill(told_loss, found[1], TUNING.fit_steps, 0.5**halvings)
+        found = min(found, (told_loss(point), point))
+    return found
+
+
+def _left_out(planes: _Planes, best: Sequence[float], name: str) -> LeftOut:
+    names = [one.run.workload.name for one in planes.known]
+    factors = _fitted(planes, [run for run, other in enumerate(names) if other != name], best)
+    own = [run for run, other in enumerate(names) if other == name]
+    rank = rank_correlation(planes.exact(own, np.log(factors)).tolist(), [planes.known[run].run.cycles for run in own])
+    return LeftOut(name, len(own), planes.error(own, factors), rank)
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -238,10 +305,12 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [sum(each < value for each in values) + (values.count(value) - 1) / 2 for value in values]
 
 
-def downhill(loss: Callable[[Sequence[float]], float], begin: Sequence[float], steps: int) -> list[float]:
-    """Return a point at which a function is small, near where it begins, by reflections of a simplex."""
+def downhill(
+    loss: Callable[[Sequence[float]], float], begin: Sequence[float], steps: int, size: float = 1.0
+) -> list[float]:
+    """Return a point at which a function is small, near where it begins, by reflections of a simplex of this size."""
     count = len(begin)
-    points = [list(begin), *([each + 0.7 * (n == place) for n, each in enumerate(begin)] for place in range(count))]
+    points = [list(begin), *([each + size * (n == place) for n, each in enumerate(begin)] for place in range(count))]
     ranked = sorted((loss(point), point) for point in points)
     for _ in range(steps):
         worst = ranked[-1]

@@ -41,11 +41,13 @@ SentOften = tuple[Sent, int]  # messages, and how often each is sent
 
 @dataclass(frozen=True, slots=True)
 class BusUse:
-    """What moves on the bus of one instance of a level: beats, and requests (of loads, where in_flight is told).
+    """What moves of a tensor on the bus of one instance of a level: beats, and requests (of loads, where in_flight is
+    told).
 
     missed: (cache, lines) that caches on the way do not have."""
 
     level: str
+    tensor: str
     beats: int
     requests: int
     missed: tuple[tuple[str, Fraction], ...] = ()
@@ -306,19 +308,18 @@ def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream]) -> StageC
 def _on_buses(
     stage: _Stage, advance: int, moved: Callable[[_Stage, _Stream, int], list[SentOften]]
 ) -> tuple[BusUse, ...]:
-    """Return what messages use of the buses of the levels that send or get them."""
-    found: dict[str, BusUse] = {}
+    """Return what messages use of the buses of the levels that send or get them, per tensor."""
+    found: list[BusUse] = []
     for stream in stage.streams:
         level, bits = stream.sender, stream.tensor.bits
         if not _is_timed(level):
             continue  # its messages take no time
-        use = found.get(level.name, BusUse(level.name, 0, 0))
-        beats, requests = use.beats, use.requests
+        beats = requests = 0
         for sent, times in moved(stage, stream, advance):
             own = _beats_and_requests(sent, bits, level, loads=moved is _loading)
             beats, requests = beats + times * own[0], requests + times * own[1]
-        found[level.name] = BusUse(level.name, beats, requests)
-    return tuple(found.values())
+        found.append(BusUse(level.name, stream.tensor.name, beats, requests))
+    return tuple(found)
 
 
 def _loading(stage: _Stage, stream: _Stream, advance: int) -> list[SentOften]:

@@ -41,7 +41,7 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
         classes[:0] = own
         inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
         begun = {each.advance: each.steps for each in stage.advances}
-        stored += _bus_cycles(levels, stage.last, 1, writes=True)
+        stored += _slowest(levels, stage.last, writes=True)[0]
     total = sum((begun[advance] * period for advance, period in inner.items()), Fraction(0))
     return StepLatency(
         arch.start_cycles + (total if counted.stages else _pass_cycles(arch, run, preloads=False)) + stored,
@@ -58,8 +58,8 @@ def _inside(cycles: dict[int, Fraction], begun: dict[int, int], stage: StageCoun
 
 def _turn(levels: dict[str, MemoryLevel], bus: str, each: AdvanceCounts) -> Fraction:
     """Return what a step takes of a bus on which loads and stores take turns."""
-    uses = [(use, False) for use in each.loads] + [(use, True) for use in each.stores]
-    cycles = [_one_bus_cycles(levels, use, writes=writes) for use, writes in uses if use.level == bus]
+    kinds = (each.loads, False), (each.stores, True)
+    cycles = (_slowest(levels, [use for use in uses if use.level == bus], writes=w)[0] for uses, w in kinds)
     return sum(cycles, NOTHING) / each.steps
 
 
@@ -90,13 +90,12 @@ def _class_of(
     turn: Fraction,
 ) -> StepClass:
     """Return a class of steps. turn: what a step and those inside it take of a bus for loads and stores in turn."""
-    load, store = (
-        _bus_cycles(levels, uses, each.steps, writes=w) for uses, w in ((each.loads, False), (each.stores, True))
-    )
+    load, cause = _slowest(levels, each.loads, writes=False)
+    load, store = load / each.steps, _slowest(levels, each.stores, writes=True)[0] / each.steps
     issue = levels[stage.level].step_cycles
     waits = max((levels[use.level].request_latency_cycles for use in each.loads if use.beats), default=NOTHING)
     if not (load or store or issue or waits):  # nothing but work
-        return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work")
+        return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work", cause)
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
     in_turn = load + work + store + waits
     found = {"work": work, "load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
@@ -106,23 +105,36 @@ def _class_of(
     else:
         period = max(found.values()) if slots > 1 else max(in_turn, issue)
     binds = max(found, key=lambda name: found[name])
-    return StepClass(stage.level, each.loop, each.steps, load, work, store, period, binds)
+    return StepClass(stage.level, each.loop, each.steps, load, work, store, period, binds, cause)
 
 
-def _bus_cycles(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], steps: int, *, writes: bool) -> Fraction:
-    """Return the cycles that buses take, side by side, in the mean of so many steps."""
-    used = [_one_bus_cycles(levels, use, writes=writes) for use in uses if use.beats]
-    return max(used) / steps if used else NOTHING
+def _slowest(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
+    """Return the cycles of the bus that takes longest, as buses move side by side, and what takes most of them."""
+    found = NOTHING, ""
+    for name in dict.fromkeys(use.level for use in uses if use.beats):
+        taken = _taken(levels, [use for use in uses if use.level == name], writes=writes)
+        found = max(found, taken, key=lambda each: each[0])
+    return found
 
 
-def _one_bus_cycles(levels: dict[str, MemoryLevel], use: BusUse, *, writes: bool) -> Fraction:
-    level = levels[use.level]
+def _taken(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
+    """Return the cycles that the bus of one level takes, and what takes most of them."""
+    level = levels[uses[0].level]
     band = _band(level, writes=writes)
-    cycles = use.beats * (level.beat_bits or 1) / band if band is not None else Fraction(0)
-    cycles += sum((lines * _miss_cycles(levels[name], writes=writes) for name, lines in use.missed), NOTHING)
-    if level.in_flight is None or writes:
-        return cycles
-    return max(cycles, (cycles + use.requests * level.request_latency_cycles) / level.in_flight)
+    parts: list[tuple[Fraction, str]] = []
+    for use in uses:
+        beats = use.beats * (level.beat_bits or 1) / band if band is not None else NOTHING
+        parts.append((beats, f"beats of {use.tensor} from {level.name}"))
+        for name, lines in use.missed:
+            parts.append((lines * _miss_cycles(levels[name], writes=writes), f"lines of {use.tensor} missed in {name}"))
+    cycles = sum((each for each, _ in parts), NOTHING)
+    if level.in_flight is not None and not writes:
+        latency = level.request_latency_cycles
+        waits = [(use.requests * latency, f"waits for requests of {use.tensor} to {level.name}") for use in uses]
+        waiting = sum((each for each, _ in waits), cycles) / level.in_flight
+        if waiting > cycles:
+            cycles, parts = waiting, parts + waits
+    return cycles, max(parts, key=lambda each: each[0])[1]
 
 
 def _miss_cycles(cache: MemoryLevel, *, writes: bool) -> Fraction:

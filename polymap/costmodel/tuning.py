@@ -30,10 +30,16 @@ class Tuning(NamedTuple):
     """Axes of a tensor of which every order is a layout to choose from; of more, some (not swept)."""
     most_kept: int = 4_000_000
     """Numbers that are kept of one tensor from mapping to mapping, 32 MiB (not swept)."""
-    fit_steps: int = 50
-    """Steps of the simplex that fits a machine (not swept),"""
-    refit_steps: int = 12
-    """and of those that begin from this, without one workload (not swept)."""
+    fit_rounds: int = 30
+    """Of a machine's fit: how often planes are added; 196 runs of Gemmini take 3 to 9,"""
+    fit_restarts: int = 5
+    """how often the simplex begins anew, half as large (not swept),"""
+    fit_steps: int = 250
+    """its steps (not swept),"""
+    fit_precision: float = 1e-3
+    """by how much cycles may exceed their planes,"""
+    fit_pull: float = 1e-5
+    """and what a factor of e adds to the mean error, of constants that do not matter (1e-6 to 1e-3 rank alike)."""
 
     # How far bounds and footprints are looked for: a smaller limit gives a weaker bound, never a wrong one.
     most_orders: int = 120

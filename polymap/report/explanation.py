@@ -281,7 +281,7 @@ def _latency(workload: Workload, arch: Architecture, cost: Cost) -> str:
 
 _BINDINGS = {
     "issue": "tiles are too small",
-    "load": "tiles are reused too little, or lie in too short runs",
+    "load": "most of it {}, as tiles are reused too little, or lie in too short runs",
     "store": "sums leave too often, or lie in too short runs",
     "bus": "loads and stores take turns on it",
     "slots": "loads, work and stores take turns",
@@ -305,7 +305,8 @@ def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
             if own:
                 cycles = sum((each.steps * each.period_cycles for each in own), Fraction(0))
                 steps = f"{exact(sum(each.steps for each in own))} of {exact(total)} steps"
-                why = reason.format(within[level.name])
+                cause = max(own, key=lambda each: each.steps * each.period_cycles).cause
+                why = reason.format(cause if binds == "load" else within[level.name])
                 parts.append((cycles, f"{binds} binds in {steps} ({short(float(cycles))} cycles): {why}"))
         if parts:
             parts.sort(key=lambda part: -part[0])

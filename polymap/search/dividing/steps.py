@@ -198,14 +198,15 @@ def solve_structures(
 
 def _placed_bounds(tables: Tables, incumbent: Incumbent, known: GroupBound | None) -> list[tuple[int, Places]]:
     """Return lower bounds of the trees at the choices of places of its spatial loops that they do not refute,
-    the least first: decided one by one, as long as there are few; the others stay open. tables: without places."""
+    the least first: decided one by one, as long as there are few; the others stay open, as all do where the measure is
+    no sum (each choice would take multipliers of its own). tables: without places."""
     suits = (known.own if known else ()) or incumbent.multipliers
     every = choices_of_places(tables.problem, tables.structure)
     found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
     for choices in every:
         if len(choices) == 1:
             continue
-        if len(found) > TUNING.decided_places:
+        if len(found) > TUNING.decided_places or not tables.measure.is_linear:
             break
         longer = [(*places, one) for _, places in found for one in choices]
         bounds = (relaxed_bound(tables_at(tables, places), suits)[0] for places in longer)

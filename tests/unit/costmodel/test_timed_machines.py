@@ -192,6 +192,36 @@ def test_sentences_on_steps_say_the_classes(name: str) -> None:
             assert f": {arch.compute.name} decides" in " ".join(cost.explain().split()), "inside of which are the units"
 
 
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({}, "beats of A from DRAM"),
+        ({"request_latency_cycles": Fraction(50), "in_flight": 2}, "waits for requests of A to DRAM"),
+        ({"miss_cycles": Fraction(500)}, "lines of A missed in L2"),
+    ],
+)
+def test_sentences_on_loads_name_the_tensor_and_what_takes_most(changes: dict[str, Fraction], cause: str) -> None:
+    """A is loaded anew in each step, 4 times as many elements as of B."""
+    outer, inner, *rest = pm.load_arch("flat3").nodes
+    cache = pm.MemoryLevel("L2", 512, implicit=True, line_bits=64, ways=1, holds=(), miss_cycles=Fraction(1, 9))
+    slow = replace(outer, bandwidth_bits_per_cycle=Fraction(1, 4), beat_bits=8)
+    machine = replace(pm.load_arch("flat3"), nodes=(slow, cache, replace(inner, buffering=2), *rest))
+    nodes = tuple(
+        replace(node, **{key: value for key, value in changes.items() if (key == "miss_cycles") == (node.name == "L2")})
+        if isinstance(node, pm.MemoryLevel) and node.name in ("DRAM", "L2")
+        else node
+        for node in machine.nodes
+    )
+    machine = replace(machine, nodes=nodes)
+    document = [{"for": "m", "tile": 4}, {"for": "k", "tile": 1}, {"store": inner.name, "tensors": ["A", "B", "C"]}]
+    points = [{"for": "m", "tile": 1}, {"for": "n", "tile": 1}, {"compute": "S"}]
+    mapping = pm.io.mapping_from_document({"nodes": [*document, *points]})
+    layer = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=64, n=1, k=8, bits=8)
+    cost = pm.evaluate(layer, machine, mapping)
+    assert cost.steps is not None
+    assert f"most of it {cause}" in " ".join(cost.explain().split())
+
+
 def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
     truth = {"start_cycles": 2.0, "DRAM.request_latency_cycles": 0.5, "GLB.step_cycles": 3.0}
     outer, inner, *rest = ARCH.nodes
@@ -229,6 +259,30 @@ def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
             pm.study.fit_machine(begin, rows)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="PM486.*is 0"):
         pm.study.fit_machine(begin, runs, ("RF.step_cycles",))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cycles_are_convex_in_the_constants_and_in_one_over_bandwidths(seed: int) -> None:
+    """What `fit_machine` builds on: planes that touch cycles lie below them."""
+    rng = random.Random(seed)
+    outer, inner, *rest = ARCH.nodes
+    assert isinstance(outer, pm.MemoryLevel)
+    assert isinstance(inner, pm.MemoryLevel)
+    assert isinstance(rest[-1], pm.ComputeUnit)
+    unit = rest[-1]
+
+    def machine(shares: list[Fraction]) -> pm.Architecture:
+        start, issue, latency, preload, band = shares
+        first = replace(outer, request_latency_cycles=5 * latency, bandwidth_bits_per_cycle=32 / band)
+        last = replace(unit, preload_cycles=9 * preload)
+        nodes = (first, replace(inner, step_cycles=9 * issue), *rest[:-1], last)
+        return replace(ARCH, nodes=nodes, start_cycles=100 * start)
+
+    for mapping in pm.sample_mappings(GEMM, ARCH, 4, seed=seed).mappings:
+        one, other = ([Fraction(rng.randint(1, 40), 10) for _ in range(5)] for _ in range(2))
+        middle = [(a + b) / 2 for a, b in zip(one, other, strict=True)]
+        low, high, between = (pm.evaluate(GEMM, machine(at), mapping).latency_cycles for at in (one, other, middle))
+        assert between <= (low + high) / 2 + 1, "but for rounding"
 
 
 def test_ranks_and_least_points() -> None:
