@@ -86,8 +86,6 @@ def asked_head(workload: Workload, arch: Architecture, objective: str, constrain
 
 def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
     reason = analyse(workload, arch).reason
-    if reason is None and arch.has_wire_energies:
-        reason = "fan-outs cost energy"
     if reason is None:
         reason = beyond_sums(arch, rules, parse_objective(objective, arch)) or None
     try:
@@ -414,12 +412,14 @@ def _node(node: Node) -> dict[str, object]:
             "must_hold": list(node.must_hold),
         }
     if isinstance(node, Fanout):
+        prices = {key: str(getattr(node, key)) for key in ("pj_per_word", "pj_per_word_hop", "reduce_pj")}
         return {
             "fanout": node.name,
             "size": node.size,
             "multicast": node.multicast.value,
             "reduction": node.reduction,
             "dims": None if node.dims is None else list(node.dims),
+            **({"hops": node.hops.value} | prices if node.has_energies else {}),
         }
     return {"compute": node.name, "pj": _number(node.pj), "per_cycle": node.per_cycle}
 
