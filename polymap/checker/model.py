@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
-from itertools import combinations, groupby, pairwise, product
+from itertools import chain, combinations, groupby, pairwise, product
 from math import ceil, floor, inf, lcm, prod
 from typing import Any, NamedTuple
 
@@ -92,10 +92,10 @@ class Measure(NamedTuple):
 
 class Problem:
     """The head's workload, machine, constraints and objective. room: usable bits per level. classes: fan-outs that
-    count alike, those with wires each by itself. above: per level (last: the compute units) how many classes are above.
-    measures: the objective, then what constraints limit; parts: the components of all of them. tolls: per (part, tensor,
-    holder, next level below that holds it): the price of an element that passes, by how many classes are above, and
-    that of a partial sum that comes back."""
+    count alike, those with wires each by itself. above: how many of them are above a level (last: the compute units).
+    measures: the objective, then what constraints limit; parts: the components of all of them. tolls: per (part,
+    tensor, holder, next level that holds it) the price of an element that passes, by how many classes are above it
+    there, and that of a partial sum that comes back."""
 
     def __init__(self, workload: Any, machine: Any, constraints: Any, objective: str) -> None:
         check_head(workload, machine, constraints)
@@ -159,17 +159,13 @@ class Problem:
                 self.room[at] = min(room for room in (int(rational(most)), self.room[at]) if room is not None)
             else:
                 self.measures.append(self._compiled(levels, pj, text, rational(most)))
-        self.scale, own = self.measures[0].scale, [Rows(sum(part.wires, ())) for part in self.parts]
-        each = zip(self.parts, own, strict=True)
-        self.weights = [sum(map(sum, (*part.read, *part.write, *wires, *wires))) for part, wires in each]
+        self.scale = self.measures[0].scale
+        sides = [(*part.read, *part.write, *chain(*part.wires, *part.wires)) for part in self.parts]
+        self.weights = [sum(map(sum, own)) for own in sides]
         ways = list(product(range(len(self.tensors)), combinations(range(len(levels) + 1), 2)))
-        self.tolls = {
-            (i, t, *way): self._toll(part, t, *way) for i, part in enumerate(self.parts) for t, way in ways
-        }
+        self.tolls = {(i, t, *way): self._toll(part, t, *way) for i, part in enumerate(self.parts) for t, way in ways}
         self.most_bits = prod(self.extents) * sum(tensor.bits for tensor in self.tensors)
-        self.reach = 4 * max(
-            prod(self.extents) * max(1 << 12, *self.weights), self.most_bits
-        )  # above all parts and counts
+        self.reach = 4 * max(prod(self.extents) * max(1 << 12, *self.weights), self.most_bits)  # above parts and counts
 
     def _compiled(self, levels: list[Any], pj: Fraction, objective: str, most: Fraction | None) -> Measure:
         kind, _, listed = objective.partition(":")
@@ -185,19 +181,20 @@ class Problem:
             per_bit = [energy * rational(one[key]) / whole(one["word_bits"]) for one in levels]
             per_bit = [x + share.get(f"traffic:{name}", 0) for x, name in zip(per_bit, self.levels, strict=True)]
             sides.append([[x * tensor.bits for tensor in self.tensors] for x in per_bit])
-        for own in self.classes:
-            words = [Fraction(tensor.bits, whole(levels[own[0].below - 1]["word_bits"])) for tensor in self.tensors]
-            outer, inner, added = (energy * x for x in own[0].wires)
-            sides.append([[word * outer, word * inner, added * row.is_output] for word, row in zip(words, self.tensors)])
+        for fan, *_ in self.classes:
+            words = [Fraction(tensor.bits, whole(levels[fan.below - 1]["word_bits"])) for tensor in self.tensors]
+            outer, inner, added = (energy * x for x in fan.wires)
+            outputs = [added * tensor.is_output for tensor in self.tensors]
+            sides.append([[word * outer, word * inner, own] for word, own in zip(words, outputs, strict=True)])
         scale = lcm(*(x.denominator for x in (slope, fixed, *(x for side in sides for row in side for x in row))))
         linear = not slope and not power
         read, write, *wires = (tuple(tuple(int(x * scale) for x in row) for row in side) for side in sides)
         free = (((0, 0, 0),) * len(self.tensors),) * len(wires)
         parts = [Part(read, write, 0, None, tuple(wires))]
         for i, level in enumerate(() if linear else levels):
-            for key, read, write in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
+            for key, *sides_of in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
                 if level[key] is not None:
-                    parts.append(Part(self._bits(read), self._bits(write), i, rational(level[key]), free))
+                    parts.append(Part(*map(self._bits, sides_of), i, rational(level[key]), free))
         self.parts += [part for part in dict.fromkeys(parts) if part not in self.parts]
         own, limit = tuple(map(self.parts.index, parts)), None if most is None else int(most * scale // 1)
         return Measure(own, scale, int(fixed * scale), int(slope * scale), power, linear, limit)
@@ -207,17 +204,17 @@ class Problem:
 
     def _toll(self, part: Part, t: int, parent: int, level: int) -> tuple[dict[int, int], int]:
         """Return the entry of `tolls`: what is read and written there, and what the wires between add."""
-        output, last, ends = self.tensors[t].is_output, len(self.levels), dict[int, int]()
+        output, first, last = self.tensors[t].is_output, self.above[parent], self.above[level]
         reads, writes = ([row[t] for row in side] + [0] for side in (part.read, part.write))
-        pairs = [(self.above[parent], reads[parent] + output * writes[parent]), (self.above[level], writes[level])]
-        back = reads[level] + writes[level]
-        for number in range(self.above[parent], self.above[level]):
+        ends, back = dict.fromkeys(range(first, last + 1), 0), reads[level] + writes[level]
+        ends[first] += reads[parent] + output * writes[parent]
+        ends[last] += writes[level] * (not output)
+        for number in range(first, last):
             outer, inner, added = part.wires[number][t]
-            pairs += [(number, outer - added), (number + 1, inner + added)]
-            back += (outer + inner) * (level < last)
-        for end, price in pairs[: 1 if output else 2] + pairs[2:]:
-            ends[end] = ends.get(end, 0) + price
-        return {end: ends[end] for end in sorted(ends) if ends[end]}, back
+            ends[number] += outer - added
+            ends[number + 1] += inner + added
+            back += (outer + inner) * (level < len(self.levels))
+        return {end: price for end, price in ends.items() if price}, back
 
     def ends(self, t: int, parent: int, level: int) -> list[int]:
         """Return where an element of a tensor costs anything on its way from a holder to the next level."""
