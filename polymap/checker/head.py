@@ -101,18 +101,11 @@ LEVEL = table(
     write_bandwidth_bits_per_cycle=BAND,
     write_pj=rational,
 )
-FANOUT: dict[str, Kind] = {
-    "dims": absent_or(listed(name)),
-    "fanout": name,
-    "multicast": one_of("identical", "union", "none"),
-    "reduction": flag,
-    "size": whole,
-}
-WIRES: dict[str, Kind] = {
+FANOUT: dict[str, Kind] = {"dims": absent_or(listed(name)), "fanout": name, "reduction": flag, "size": whole}
+FANOUT["multicast"] = one_of("identical", "union", "none")
+WIRES = {
     "hops": one_of("unicast", "multicast"),
-    "pj_per_word": rational,
-    "pj_per_word_hop": rational,
-    "reduce_pj": rational,
+    **dict.fromkeys(("pj_per_word", "pj_per_word_hop", "reduce_pj"), rational),
 }
 COMPUTE = table(compute=name, per_cycle=whole, pj=rational)
 
