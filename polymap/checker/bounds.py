@@ -89,7 +89,7 @@ class Tables:
         each of the problem's `ends` on its way."""
         tensor, grid, structure, problem = self.problem.tensors[t], self.grid, self.structure, self.problem
         own, last, messages = tensor.dims - {*tensor.window}, problem.above[level], dict[int, Any]()
-        whole = within(grid.top, tensor.window, self.marks[0]) if level < structure.last else 0
+        whole: Any = within(grid.top, tensor.window, self.marks[0]) if level < structure.last else 0
         for end in problem.ends(t, parent, level):
             merging = [(fan.adds if tensor.is_output else fan.merge != "none", row) for fan, row in structure.spread]
             messages[end] = prod(row[d] for joins, row in merging[end:last] for d in (own if joins else structure.all))

@@ -192,9 +192,10 @@ class Problem:
         free = (((0, 0, 0),) * len(self.tensors),) * len(wires)
         parts = [Part(read, write, 0, None, tuple(wires))]
         for i, level in enumerate(() if linear else levels):
-            for key, *sides_of in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
+            for key, *ends in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
                 if level[key] is not None:
-                    parts.append(Part(*map(self._bits, sides_of), i, rational(level[key]), free))
+                    read, write = map(self._bits, ends)
+                    parts.append(Part(read, write, i, rational(level[key]), free))
         self.parts += [part for part in dict.fromkeys(parts) if part not in self.parts]
         own, limit = tuple(map(self.parts.index, parts)), None if most is None else int(most * scale // 1)
         return Measure(own, scale, int(fixed * scale), int(slope * scale), power, linear, limit)

@@ -97,8 +97,8 @@ def _shared(share: Share, values: Table, coefficients: NDArray[np.float64], tabl
     """Return [state afterwards, point]; pairs whose trip counts have equal sums of columns share their evaluation."""
     totals, product = np.zeros((share.states, values.shape[1]), dtype=np.int64), np.empty_like(values[0])
     grouped = np.add.reduceat(table[:, share.columns], share.starts, axis=1) % prime
-    _, like, which = np.unique(np.vander([_MIXED], len(grouped)) @ grouped, return_index=True, return_inverse=True)
-    like, which = (part.ravel() for part in (like, which))
+    mixed = (np.vander([_MIXED], len(grouped)) @ grouped)[0]
+    _, like, which = np.unique(mixed, return_index=True, return_inverse=True)
     if (grouped[:, like[which]] != grouped).any():  # two columns are mixed alike
         like = which = np.arange(grouped.shape[1])
     distinct, order = grouped[:, like], np.argsort(which, kind="stable")

@@ -90,8 +90,8 @@ def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rule
         reason = beyond_sums(arch, rules, parse_objective(objective, arch)) or None
     try:
         if reason is None:
-            *tables, text = _head(workload, arch, objective, rules).values()
-            return Problem(*(parsed(canonical(table)) for table in tables), str(text))
+            tables = [parsed(canonical(table)) for table in _head(workload, arch, objective, rules).values()]
+            return Problem(tables[0], tables[1], tables[2], tables[3])
     except (Refused, ArithmeticError) as refusal:
         reason = str(refusal)
     raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", HINT))

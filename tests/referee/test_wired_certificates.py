@@ -53,6 +53,7 @@ def optima(seeds: range, most: int = 600) -> tuple[int, int, int]:
         except OptionError:  # there is no mapping, or it is of another kind than those that are certified
             continue
         assert not verdict.reason, f"{told}: {verdict.reason}"
+        assert true is not None, told
         assert verdict.value == true, told
         certified, proven = certified + 1, proven + verdict.proven
         asked, rng = replace(problem, arch=arch, objective=objective), random.Random(seed)
