@@ -100,7 +100,7 @@ def _shared(share: Share, values: Table, coefficients: NDArray[np.float64], tabl
     mixed = (np.vander([_MIXED], len(grouped)) @ grouped)[0]
     _, like, which = np.unique(mixed, return_index=True, return_inverse=True)
     if (grouped[:, like[which]] != grouped).any():  # two columns are mixed alike
-        like = which = np.arange(grouped.shape[1])
+        like = which = np.arange(grouped.shape[1], dtype=np.intp)
     distinct, order = grouped[:, like], np.argsort(which, kind="stable")
     firsts = range(0, len(like), TUNING.shares_at_once)
     parts = np.split(order, np.searchsorted(which[order], firsts)[1:])
