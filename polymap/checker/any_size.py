@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polymap.checker.grids import Array, kind_of, never_above
-from polymap.checker.model import Fanout, Part, Problem, Rows, Tensor, Tile, tick
+from polymap.checker.model import Fanout, Problem, Rows, Tensor, Tile, tick
 from polymap.checker.rules import need
 
 Budgets = frozenset[Tile]  # what the fan-outs of a class have left, in every way to share what is gone
@@ -76,10 +76,6 @@ class Siblings:
         self.all, self.last = range(len(problem.dims)), len(problem.levels)
         self.fans = [own[0] for own in problem.classes]
 
-    def above(self, level: int) -> list[int]:
-        """Return the classes above a level."""
-        return [g for g, fan in enumerate(self.fans) if fan.below <= level]
-
     def count(self, d: int, classes: Sequence[int]) -> Array:
         """Return how many coordinates over some classes have work along a dim, at least: the first instance of an outer
         class has all siblings of the inner one below it, and every other at least one."""
@@ -128,12 +124,13 @@ class Siblings:
         again = prod((visits[d] for d in self.all if d not in tensor.dims), start=self.one)
         return again * self.elements(tensor, visits, [visit == 1 for visit in visits])
 
-    def moved(self, tensor: Tensor, parent: int, level: int) -> Array:
-        """Return how many elements a parent hands down to a level or the compute units, or takes from there of an
-        output: siblings tell elements apart above the parent and where nothing merges."""
-        between = [g for g in self.above(level) if g not in self.above(parent)]
+    def moved(self, tensor: Tensor, end: int, level: int) -> Array:
+        """Return how many elements pass below so many classes on their way down to a level or the compute units, or up
+        from there of an output: siblings tell elements apart above and where nothing merges."""
+        above = range(self.problem.above[level])
+        between = above[end:]
         merging = [g for g in between if (self.fans[g].adds if tensor.is_output else self.fans[g].merge != "none")]
-        apart = [g for g in self.above(level) if g not in merging]
+        apart = [g for g in above if g not in merging]
         if level == self.last:  # nothing is held there: each step takes what siblings side by side have work for
             extents = self.problem.extents
             groups = [-(-extent // self.together(self.low, d, merging)) for d, extent in enumerate(extents)]
@@ -152,14 +149,14 @@ class Siblings:
             every = prod(most, start=self.one)
             # Where all dims of a window but one are spread wholly, or one of two is short, equal tiles never meet.
             sets = zip(group, extents, strict=True)
-            moving = sum((self.count(d, self.above(level)) < size) * self.one for (d, _), size in sets)
+            moving = sum((self.count(d, above) < size) * self.one for (d, _), size in sets)
             told = moving <= 1
             if len(group) == 2 and min(extents) <= 3 and all(weight > 0 for _, weight in group):
                 told = told | True
             served = served * np.where(told, every // np.maximum.reduce(np.broadcast_arrays(*most)), every)
-        return np.maximum(least, -(-self.boxes(tensor, self.above(level), apart) // served))
+        return np.maximum(least, -(-self.boxes(tensor, above, apart) // served))
 
-    def tensor(self, t: int, part: Part) -> Any:
+    def tensor(self, t: int, part: int) -> Any:
         """Return what a tensor adds at least to a part in all instances, over all levels that may hold it."""
         tensor, best = self.problem.tensors[t], dict[int, Any]()
         zeros = prod(self.problem.extents[d] for d in tensor.dims) * (tensor.is_output and not tensor.initial)
@@ -168,14 +165,13 @@ class Siblings:
                 held = level < self.last
                 if (held and level not in best) or any(parent < must < level for must in tensor.must):
                     continue
-                weight = part.read[parent][t] + (part.write[parent][t] if tensor.is_output else 0)
-                cost = weight * self.moved(tensor, parent, level)
-                if held and not tensor.is_output:
-                    cost = cost + part.write[level][t] * self.boxes(tensor, self.above(level), self.above(level))
-                cost = cost + best[level] if held else cost
+                cost, owed = (best[level] if held else 0 * self.one), 0
+                for end, price in self.problem.tolls[part, t, parent, level][0].items():
+                    owed += price  # below 0 where additions save: no more passes here than at the next end
+                    cost, owed = (cost + owed * self.moved(tensor, end, level), 0) if owed > 0 else (cost, owed)
                 if parent == 0 or parent in tensor.may:
                     best[parent] = np.minimum(best[parent], cost) if parent in best else cost
-        return best[0] - zeros * part.read[0][t]
+        return best[0] - zeros * self.problem.parts[part].read[0][t]
 
 
 def kind_for(problem: Problem) -> Any:
@@ -203,13 +199,13 @@ def structures(problem: Problem) -> Iterator[Siblings]:
 def bounds(siblings: Siblings) -> list[Any]:
     """Return what every part is at least, of a bandwidth in the busiest instance."""
     problem, found = siblings.problem, list[Any]()
-    for part in problem.parts:
-        above = siblings.above(part.level) if part.band else []
+    for number, part in enumerate(problem.parts):
+        above = range(problem.above[part.level] if part.band else 0)
         working = prod((siblings.together(siblings.high, d, above) for d in siblings.all), start=siblings.one)
         fans = (
             min(problem.reach, prod(fan.size for fan in problem.fanouts if fan.below <= part.level)) if part.band else 1
         )
-        total = sum(siblings.tensor(t, part) for t in range(len(problem.tensors)))
+        total = sum(siblings.tensor(t, number) for t in range(len(problem.tensors)))
         found.append(-(-total // np.minimum(working, fans)))
     return found
 

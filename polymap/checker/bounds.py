@@ -67,13 +67,13 @@ class Tables:
         never where it cannot be, and the bits that it holds."""
         tick()
         tensor, problem = self.problem.tensors[t], self.problem
-        held, loads, messages = self._loads(tensor, state[0], level)
-        costs = self.structure.node(t, state, level, loads, loads * messages)
+        held, loads, messages = self._loads(t, state[0], level)
+        costs = self.structure.node(t, state, level, loads, {end: loads * often for end, often in messages.items()})
         if level == self.structure.last:
             return self._columns(costs, 0, 0), held
         bits, room = held * tensor.bits, problem.room[level]
         barred = (held < problem.rules.least.get((tensor.name, level), 0)) | self._breaks(level)
-        barred = barred | (bits > (self.never if room is None else room))
+        barred = np.broadcast_to(barred | (bits > (self.never if room is None else room)), self.shape)
         columns = [np.asarray(cost, self.kind) for cost in self._columns(costs, level, bits)]
         return [np.where(barred, np.asarray(self.never, self.kind), cost) for cost in columns], bits
 
@@ -84,20 +84,23 @@ class Tables:
             broken = broken | (self.values[d] * self.structure.factor((d,), level, self.structure.last) % size > 0)
         return broken | np.logical_not(rules.standing(self.values, self.structure.top))
 
-    def _loads(self, tensor: Tensor, parent: int, level: int) -> tuple[Array, Array, Any]:
-        """Return elements held (-1: impossible), loaded by one instance in the whole run, and messages per load."""
-        grid, own, structure = self.grid, tensor.dims - {*tensor.window}, self.structure
-        between = [(fan, row) for fan, row in structure.spread if parent < fan.below <= level]
-        messages = prod(prod(row) if fan.merge == "none" else prod(row[d] for d in own) for fan, row in between)
+    def _loads(self, t: int, parent: int, level: int) -> tuple[Array, Array, dict[int, Any]]:
+        """Return elements held (-1: impossible), loaded by one instance in the whole run, and how often a load passes
+        each of the problem's `ends` on its way."""
+        tensor, grid, structure, problem = self.problem.tensors[t], self.grid, self.structure, self.problem
+        own, last, messages = tensor.dims - {*tensor.window}, problem.above[level], dict[int, Any]()
+        whole: Any = within(grid.top, tensor.window, self.marks[0]) if level < structure.last else 0
+        for end in problem.ends(t, parent, level):
+            merging = [(fan.adds if tensor.is_output else fan.merge != "none", row) for fan, row in structure.spread]
+            messages[end] = prod(row[d] for joins, row in merging[end:last] for d in (own if joins else structure.all))
+            if tensor.window and end < last:
+                messages[end] = messages[end] * np.maximum(self._window(tensor, end, level, ())[0][1][whole], 1)
         first = structure.factor(own, level, structure.last)
         held = np.asarray(prod((self.values[d] for d in own), start=first), self.kind)
         outside = [np.asarray(top // value, self.kind) for top, value in zip(structure.top, self.values, strict=True)]
-        if not tensor.window or level == structure.last:
-            if tensor.window and between:
-                apart = self._window(tensor, parent, level, ())[0][1]
-                messages = messages * max(apart[0], 1)
-            if level == structure.last:
-                return held, np.asarray(structure.steps, self.kind), messages
+        if level == structure.last:
+            return held, np.asarray(structure.steps, self.kind), messages
+        if not tensor.window:
             return held, np.asarray(prod(outside, start=held), self.kind), messages
         lacks, blocks = [d for d in structure.all if d not in tensor.dims], list[Any]()
         ends = [(1,) * len(grid.top), *self.marks[::-1]]
@@ -108,31 +111,31 @@ class Tables:
         if not blocks:  # the same for all structures that spread the window dims alike
             repeat = prod(self.problem.extents[d] for d in lacks)
             blocks = [(tuple(grid.top[d] for d in tensor.window), repeat, 1, 1)]
-        (size, apart), first, through = self._window(tensor, parent, level, tuple(blocks))
-        below, where = (
-            structure.top if len(self.marks) == 1 else self.marks[-1],
-            within(grid.top, tensor.window, self.marks[0]),
-        )
+        (size, _), first, through = self._window(tensor, problem.above[parent], level, tuple(blocks))
+        below = structure.top if len(self.marks) == 1 else self.marks[-1]
         left = [np.asarray(below[d] // value, self.kind) for d, value in enumerate(self.values)]
         trips, again = (np.asarray(prod(left[d] for d in dims), self.kind) for dims in (own, lacks))
-        at = np.searchsorted(np.array(divisors(blocks[0][1]), self.kind), again), where
-        size, chosen = size[where], np.where(trips > 1, first[at], through[at])
-        never, messages = (size < 0) | (chosen >= self.never), messages * np.maximum(apart[where], 1)
+        at = np.searchsorted(np.array(divisors(blocks[0][1]), self.kind), again), whole
+        size, chosen = size[whole], np.where(trips > 1, first[at], through[at])
+        never = (size < 0) | (chosen >= self.never)
         loads = np.where(never, 0, np.where(trips > 1, chosen * trips * blocks[0][3], chosen)) * held
         return np.where(never, -1, held * size), loads, messages
 
     def _window(
-        self, tensor: Tensor, parent: int, level: int, blocks: Blocks
+        self, tensor: Tensor, outside: int, level: int, blocks: Blocks
     ) -> tuple[tuple[Array, Array], Array, Array]:
-        """Return the tables of the tensor's axes of several dims as a node sees them."""
+        """Return the tables of the tensor's axes of several dims as a node sees them, which shares its loads over the
+        classes of fan-outs above it but for those `outside`."""
         groups = [group for group in tensor.groups if len(group) > 1]
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
         top, seen = tuple(self.marks[0][d] for d in tensor.window), list[tuple[Crossing, ...]]()
         for d in tensor.window:
-            own = [(fan.below, row[d], fan.merge) for fan, row in self.structure.spread[::-1] if row[d] > 1]
-            between, crossings = {below: parent < below <= level for below, _, _ in own}, list[Crossing]()
-            for b in sorted(between):
-                here = tuple((f, merge if between[b] else "") for a, f, merge in own if a == b)
+            own, crossings = list[tuple[int, int, str]](), list[Crossing]()
+            for number, (fan, row) in reversed([*enumerate(self.structure.spread)]):
+                shares = outside <= number and fan.below <= level
+                own += [(fan.below, row[d], fan.merge if shares else "")] * (row[d] > 1)
+            for b in sorted({below for below, _, _ in own}):
+                here = tuple((f, merge) for a, f, merge in own if a == b)
                 crossings.append((here, b <= level, self.places.get((b, d), 0)))
             seen.append(tuple(crossings))
         least, first, through = window(tuple(axes), top, tuple(seen), blocks, self.never)

@@ -291,26 +291,29 @@ def read_mapping(problem: Problem, nodes: Any) -> tuple[tuple[Loop, ...], list[l
     return tuple(loops), held, frozenset(partial)
 
 
-def passed(node: Node, partial: frozenset[int]) -> Tile:
-    """Return what a node costs in elements, all instances together: fills and what the parent reads (of an output: what
-    comes to the node's instances, what arrives at the parent, and the difference that fills of the node have to those
-    of its parent)."""
-    between = [fan for fan in node.problem.fanouts if node.parent < fan.below <= node.level]
-    merging = frozenset(fan.name for fan in between if fan.merge != "none")
+def passed(node: Node, partial: frozenset[int], ends: Sequence[int]) -> tuple[int, dict[int, int], int]:
+    """Return what a node costs in elements, all instances together: fills (of an output: what comes to the node's
+    instances), what passes each of the `ends` between it and its parent, and of an output the difference that fills of
+    the node have to those of its parent."""
+    between, tensor = [fan for fan in node.problem.fanouts if node.parent < fan.below <= node.level], node.tensor
+    rule, amounts = "leave" if tensor.is_output else "own", dict[int, int]()
+    for end in ends:
+        inner = [fan for own in node.problem.classes[end:] for fan in own if fan.below <= node.level]
+        merging = (fan.name for fan in inner if (fan.adds if tensor.is_output else fan.merge != "none"))
+        amounts[end] = node.moved(frozenset(merging), rule)
     united = {loop.dim for loop in node.loops if loop.fan in between and loop.fan and loop.fan.merge == "union"}
-    holds, none, tensor = node.level < len(node.problem.levels), frozenset[str](), node.tensor
+    holds, none = node.level < len(node.problem.levels), frozenset[str]()
     if not tensor.is_output:
         kept = not tensor.window or not united & partial & tensor.dims - {*tensor.window}
         need(kept, "loads of partial tiles that are united beside a window are not counted")
-        return node.moved(none, "own") if holds else 0, node.moved(merging, "own"), 0
-    arrived = node.moved(frozenset(fan.name for fan in between if fan.adds), "leave")
+        return node.moved(none, "own") if holds else 0, amounts, 0
     every = frozenset(fan.name for fan in between)
     if not holds:
-        return 0, arrived, 0
+        return 0, amounts, 0
     events, above = node.moved(every, "enter"), [loop.dim for loop in node.loops[: node.above] if not loop.fan]
     nested = any(above.count(d) > 1 for d in above if d not in tensor.dims)
     need(not nested or events <= node.moved(every, "came"), "partial sums that come and go are not counted")
-    return node.moved(none, "enter"), arrived, events
+    return node.moved(none, "enter"), amounts, events
 
 
 def cost(problem: Problem, nodes: Any, *, divides: bool = False) -> int:
@@ -322,7 +325,6 @@ def cost(problem: Problem, nodes: Any, *, divides: bool = False) -> int:
         not partial or all(part.band is None for part in problem.parts), "partial tiles are counted without bandwidths"
     )
     structure, used, last = Structure(problem, rows_of(problem, loops)), [0] * len(problem.levels), len(problem.levels)
-    instances = [structure.factor(structure.all, -1, level) for level in range(last + 1)]
     total = structure.start()
     for t, own in enumerate(held):
         chain, tensor = [(0, 0), *own, (last, len(loops))], problem.tensors[t]
@@ -330,16 +332,15 @@ def cost(problem: Problem, nodes: Any, *, divides: bool = False) -> int:
         filled *= tensor.initial
         for number, ((parent, _), (level, above)) in enumerate(pairwise(chain)):
             node = Node(problem, loops, tensor, parent, level, above)
-            comes, served, events = passed(node, partial)
+            comes, amounts, events = passed(node, partial, problem.ends(t, parent, level))
             filled, stays = events - stays + filled if tensor.is_output else comes, comes
-            state, there, here = tuple(one for one, _ in chain[number:-1]), *(instances[at] for at in (parent, level))
-            one = structure.node(t, state, level, comes // here if level < last else structure.steps, served // there)
+            state, each = tuple(one for one, _ in chain[number:-1]), comes // structure.factor(structure.all, -1, level)
+            below = {end: amount // structure.instances(end) for end, amount in amounts.items()}
+            one = structure.node(t, state, level, each if level < last else structure.steps, below)
             for i, part in enumerate(problem.parts):
-                read, write = ([row[t] for row in side] + [0] for side in (part.read, part.write))
-                up, down = (read[parent], write[level])
-                if tensor.is_output:
-                    up, down = (read[at] + write[at] for at in (parent, level))
-                total[i] += one[i] if part.band else served * up + filled * down
+                prices, back = problem.tolls[i, t, parent, level]
+                all_instances = sum(price * amounts[end] for end, price in prices.items())
+                total[i] += one[i] if part.band else all_instances + filled * back * tensor.is_output
             if level < last:
                 size = node.size()
                 need(size >= problem.rules.least.get((tensor.name, level), 0), f"a tile of {tensor.name} is too small")

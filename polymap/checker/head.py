@@ -101,15 +101,21 @@ LEVEL = table(
     write_bandwidth_bits_per_cycle=BAND,
     write_pj=rational,
 )
-FANOUT = table(
-    dims=absent_or(listed(name)),
-    fanout=name,
-    multicast=one_of("identical", "union", "none"),
-    reduction=flag,
-    size=whole,
-)
+FANOUT: dict[str, Kind] = {"dims": absent_or(listed(name)), "fanout": name, "reduction": flag, "size": whole}
+FANOUT["multicast"] = one_of("identical", "union", "none")
+WIRES = {
+    "hops": one_of("unicast", "multicast"),
+    **dict.fromkeys(("pj_per_word", "pj_per_word_hop", "reduce_pj"), rational),
+}
 COMPUTE = table(compute=name, per_cycle=whole, pj=rational)
-NODES = {"level": LEVEL, "fanout": FANOUT, "compute": COMPUTE}
+
+
+def fanout(node: Any) -> object:
+    """Return a fan-out, with what its wires cost where these are not free."""
+    return table(**FANOUT, **(WIRES if "hops" in node else {}))(node)
+
+
+NODES = {"level": LEVEL, "fanout": fanout, "compute": COMPUTE}
 RULE = one_of("outermost", "innermost", "outside", "factor", "held", "at_least", "intrinsic", "utilization", "at_most")
 RULES = {
     "outermost": table(rule=RULE, dims=listed(name)),

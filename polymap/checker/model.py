@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
-from itertools import combinations, groupby
+from itertools import chain, combinations, groupby, pairwise, product
 from math import ceil, floor, inf, lcm, prod
 from typing import Any, NamedTuple
 
@@ -52,24 +52,28 @@ class Tensor(NamedTuple):
 
 
 class Fanout(NamedTuple):
-    """below: the first level below it. merge: its multicast. dims: those that may be spread over it."""
+    """below: the first level below it. merge: its multicast. wires: pJ of a word (of the level above) that enters or
+    leaves above, of one that a child gets or gives, and of an addition. dims: those that may be spread over it."""
 
     name: str
     below: int
     merge: str
     adds: bool
+    wires: tuple[Fraction, ...]
     size: int
     dims: frozenset[int]
 
 
 class Part(NamedTuple):
     """A component of the objective: weights [level][tensor] of what is read and written, in all instances, or, with a
-    `band` of bits per cycle, in the busiest instance of `level`."""
+    `band` of bits per cycle, in the busiest instance of `level`. wires: what an element of a tensor adds at the outer
+    end of a class of fan-outs, at the inner one, and where it is added to another [class][tensor]."""
 
     read: Rows
     write: Rows
     level: int
     band: Fraction | None
+    wires: tuple[Rows, ...]
 
 
 class Measure(NamedTuple):
@@ -88,7 +92,10 @@ class Measure(NamedTuple):
 
 class Problem:
     """The head's workload, machine, constraints and objective. room: usable bits per level. classes: fan-outs that
-    count alike. measures: the objective, then what constraints limit; parts: the components of all of them."""
+    count alike, those with wires each by itself. above: how many of them are above a level (last: the compute units).
+    measures: the objective, then what constraints limit; parts: the components of all of them. tolls: per (part,
+    tensor, holder, next level that holds it) the price of an element that passes, by how many classes are above it
+    there, and that of a partial sum that comes back."""
 
     def __init__(self, workload: Any, machine: Any, constraints: Any, objective: str) -> None:
         check_head(workload, machine, constraints)
@@ -112,10 +119,12 @@ class Problem:
         self.fanouts, below = list[Fanout](), [sum("level" in one for one in nodes[:i]) for i in range(len(nodes))]
         for node, level in zip(nodes[:-1], below, strict=False):
             if "level" not in node:
-                over, name, merge, adds, size = fields(node, "dims", "fanout", "multicast", "reduction", "size")
+                over, own = node["dims"], (node["fanout"], level, node["multicast"], node["reduction"], wires_of(node))
                 free = frozenset(d for d, dim in enumerate(self.dims) if over is None or dim in over)
-                self.fanouts.append(Fanout(name, level, merge, adds, size, free))
-        self.classes = [list(own) for _, own in groupby(self.fanouts, lambda fan: fan[1:4])]
+                self.fanouts.append(Fanout(*own, node["size"], free))
+        alike = groupby(self.fanouts, lambda fan: (*fan[1:4], any(fan.wires) and fan.name))
+        self.classes = [list(own) for _, own in alike]
+        self.above = [sum(own[0].below <= level for own in self.classes) for level in range(len(levels) + 1)]
         compute, self.per_cycle, pj = fields(nodes[-1], "compute", "per_cycle", "pj")
         for known in ([*self.dims, *names], [*self.levels, *(fan.name for fan in self.fanouts), compute]):
             need(len({*known}) == len(known), "expected names, each once")
@@ -151,11 +160,12 @@ class Problem:
             else:
                 self.measures.append(self._compiled(levels, pj, text, rational(most)))
         self.scale = self.measures[0].scale
-        self.weights = [sum(map(sum, part.read + part.write)) for part in self.parts]
+        sides = [(*part.read, *part.write, *chain(*part.wires, *part.wires)) for part in self.parts]
+        self.weights = [sum(map(sum, own)) for own in sides]
+        ways = list(product(range(len(self.tensors)), combinations(range(len(levels) + 1), 2)))
+        self.tolls = {(i, t, *way): self._toll(part, t, *way) for i, part in enumerate(self.parts) for t, way in ways}
         self.most_bits = prod(self.extents) * sum(tensor.bits for tensor in self.tensors)
-        self.reach = 4 * max(
-            prod(self.extents) * max(1 << 12, *self.weights), self.most_bits
-        )  # above all parts and counts
+        self.reach = 4 * max(prod(self.extents) * max(1 << 12, *self.weights), self.most_bits)  # above parts and counts
 
     def _compiled(self, levels: list[Any], pj: Fraction, objective: str, most: Fraction | None) -> Measure:
         kind, _, listed = objective.partition(":")
@@ -171,20 +181,45 @@ class Problem:
             per_bit = [energy * rational(one[key]) / whole(one["word_bits"]) for one in levels]
             per_bit = [x + share.get(f"traffic:{name}", 0) for x, name in zip(per_bit, self.levels, strict=True)]
             sides.append([[x * tensor.bits for tensor in self.tensors] for x in per_bit])
+        for fan, *_ in self.classes:
+            words = [Fraction(tensor.bits, whole(levels[fan.below - 1]["word_bits"])) for tensor in self.tensors]
+            outer, inner, added = (energy * x for x in fan.wires)
+            outputs = [added * tensor.is_output for tensor in self.tensors]
+            sides.append([[word * outer, word * inner, own] for word, own in zip(words, outputs, strict=True)])
         scale = lcm(*(x.denominator for x in (slope, fixed, *(x for side in sides for row in side for x in row))))
         linear = not slope and not power
-        sums = [tuple(tuple(int(x * scale) for x in row) for row in side) for side in sides]
-        parts = [Part(sums[0], sums[1], 0, None)]
+        read, write, *wires = (tuple(tuple(int(x * scale) for x in row) for row in side) for side in sides)
+        free = (((0, 0, 0),) * len(self.tensors),) * len(wires)
+        parts = [Part(read, write, 0, None, tuple(wires))]
         for i, level in enumerate(() if linear else levels):
-            for key, read, write in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
+            for key, *ends in zip(BANDS, (i, i, -1), (i, -1, i), strict=True):
                 if level[key] is not None:
-                    parts.append(Part(self._bits(read), self._bits(write), i, rational(level[key])))
+                    read, write = map(self._bits, ends)
+                    parts.append(Part(read, write, i, rational(level[key]), free))
         self.parts += [part for part in dict.fromkeys(parts) if part not in self.parts]
         own, limit = tuple(map(self.parts.index, parts)), None if most is None else int(most * scale // 1)
         return Measure(own, scale, int(fixed * scale), int(slope * scale), power, linear, limit)
 
     def _bits(self, level: int) -> Rows:
         return tuple(tuple(tensor.bits * (i == level) for tensor in self.tensors) for i in range(len(self.levels)))
+
+    def _toll(self, part: Part, t: int, parent: int, level: int) -> tuple[dict[int, int], int]:
+        """Return the entry of `tolls`: what is read and written there, and what the wires between add."""
+        output, first, last = self.tensors[t].is_output, self.above[parent], self.above[level]
+        reads, writes = ([row[t] for row in side] + [0] for side in (part.read, part.write))
+        ends, back = dict.fromkeys(range(first, last + 1), 0), reads[level] + writes[level]
+        ends[first] += reads[parent] + output * writes[parent]
+        ends[last] += writes[level] * (not output)
+        for number in range(first, last):
+            outer, inner, added = part.wires[number][t]
+            ends[number] += outer - added
+            ends[number + 1] += inner + added
+            back += (outer + inner) * (level < len(self.levels))
+        return {end: price for end, price in ends.items() if price}, back
+
+    def ends(self, t: int, parent: int, level: int) -> list[int]:
+        """Return where an element of a tensor costs anything on its way from a holder to the next level."""
+        return sorted({end for part in range(len(self.parts)) for end in self.tolls[part, t, parent, level][0]})
 
     def bounded(self, totals: Sequence[int], prices: Sequence[Tile], steps: int) -> tuple[list[int], Lines]:
         """Return what the parts are at least, and lines, where the parts and what prices make of them cost `totals`:
@@ -255,6 +290,10 @@ class Structure:
         own = tuple(dims)
         return prod(row[d] for fan, row in self.spread if after < fan.below <= upto for d in own)
 
+    def instances(self, end: int) -> Any:
+        """Return how many there are below so many classes of fan-outs."""
+        return prod(factor for _, row in self.spread[:end] for factor in row)
+
     def zeros(self, t: int) -> int:
         """Return how many elements of a tensor start from zero."""
         tensor = self.problem.tensors[t]
@@ -265,27 +304,32 @@ class Structure:
         tensors = range(len(self.problem.tensors))
         return [-sum(self.zeros(t) * part.read[0][t] for t in tensors) for part in self.problem.parts]
 
-    def node(self, t: int, state: Tile, level: int, loads: Any, reads: Any) -> list[Any]:
+    def node(self, t: int, state: Tile, level: int, loads: Any, passed: dict[int, Any]) -> list[Any]:
         """Return, per part, the cost of a node of `level` or of the compute units in a state (holder, levels to come).
-        loads: by one instance in the whole run; reads: for these, per instance of the holder (of inputs)."""
-        tensor, (parent, *coming), zero, costs = self.problem.tensors[t], state, self.zeros(t), list[Any]()
-        there, here = self.factor(self.all, -1, parent), self.factor(self.all, -1, level)
-        differ, inside = self.factor(tensor.dims, parent, level), self.factor(tensor.dims, -1, level)
-        slow = [row for fan, row in self.spread if parent < fan.below <= level and not fan.adds]
-        apart = prod(row[d] for row in slow for d in self.all if d not in tensor.dims)
-        for part in self.problem.parts:
-            read, write = ([row[t] for row in side] + [0] for side in (part.read, part.write))
-            both = [r + w for r, w in zip(read, write, strict=True)]
-            up, down = (1, 1) if part.band else (there, here)
-            if not tensor.is_output:
-                costs.append(loads * (write[level] * down) + reads * (read[parent] * up))
-            elif part.band:
-                costs.append(loads * (both[level] + differ * apart * both[parent]) - both[level] * (zero // inside))
-            else:
-                merged, further = loads * (differ * there), sum(both[inner] for inner in coming[1:])
-                elided = (loads * here - merged) * further + both[level] * zero
-                costs.append(merged * (both[level] + apart * both[parent]) - elided)
+        loads: by one instance in the whole run; passed: for these, what passes the `ends` on the way, per instance."""
+        problem, (parent, *coming), zero, costs = self.problem, state, self.zeros(t), list[Any]()
+        tensor, there, here = problem.tensors[t], self.factor(self.all, -1, parent), self.factor(self.all, -1, level)
+        merged, inside = loads * (self.factor(tensor.dims, parent, level) * there), self.factor(tensor.dims, -1, level)
+        for number, part in enumerate(problem.parts):
+            prices, back = problem.tolls[number, t, parent, level]
+            cost = sum(p * (passed[end] * (1 if part.band else self.instances(end))) for end, p in prices.items())
+            if tensor.is_output and part.band:
+                cost = cost + back * (loads - zero // inside)
+            elif tensor.is_output:
+                further = sum(problem.tolls[number, t, *way][1] for way in pairwise(coming))
+                cost = cost + back * (merged - zero) - (loads * here - merged) * further
+            costs.append(cost)
         return costs
+
+
+def wires_of(node: Any) -> tuple[Fraction, ...]:
+    """Return what the wires of a fan-out cost: on a line of `size` links a word passes (size + 1) / 2 to reach one
+    child, and all to reach every child at once."""
+    if "hops" not in node:
+        return (Fraction(0),) * 3
+    word, hop, added = (rational(node[key]) for key in ("pj_per_word", "pj_per_word_hop", "reduce_pj"))
+    outer, inner = (node["size"], Fraction(0)) if node["hops"] == "multicast" else (0, Fraction(node["size"] + 1, 2))
+    return hop * outer, word + hop * inner, added
 
 
 def spread(mask: int, count: int, stride: int) -> int:

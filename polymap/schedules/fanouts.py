@@ -16,6 +16,7 @@ from polymap.schedules.chains import Table, Trips, residue_product, residues
 from polymap.schedules.tuning import TUNING
 
 Item = TypeVar("Item")
+_MIXED = 0x9E3779B97F4A7C15 - 2**64  # an odd number whose powers mix columns; they wrap at 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +95,17 @@ def shared_product(
 
 def _shared(share: Share, values: Table, coefficients: NDArray[np.float64], table: Table, prime: int) -> Table:
     """Return [state afterwards, point]; pairs whose trip counts have equal sums of columns share their evaluation."""
-    totals = np.zeros((share.states, values.shape[1]), dtype=np.int64)
+    totals, product = np.zeros((share.states, values.shape[1]), dtype=np.int64), np.empty_like(values[0])
     grouped = np.add.reduceat(table[:, share.columns], share.starts, axis=1) % prime
-    distinct, which = np.unique(grouped, axis=1, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    firsts = range(0, distinct.shape[1], TUNING.shares_at_once)
+    mixed = (np.vander([_MIXED], len(grouped)) @ grouped)[0]
+    _, like, which = np.unique(mixed, return_index=True, return_inverse=True)
+    if (grouped[:, like[which]] != grouped).any():  # two columns are mixed alike
+        like = which = np.arange(grouped.shape[1], dtype=np.intp)
+    distinct, order = grouped[:, like], np.argsort(which, kind="stable")
+    firsts = range(0, len(like), TUNING.shares_at_once)
     parts = np.split(order, np.searchsorted(which[order], firsts)[1:])
     for first, part in zip(firsts, parts, strict=True):
         ways = residue_product(distinct[:, first : first + TUNING.shares_at_once].T, coefficients, prime)
         for i in part.tolist():
-            totals[share.targets[i]] += values[share.sources[i]] * ways[which[i] - first]
+            totals[share.targets[i]] += np.multiply(values[share.sources[i]], ways[which[i] - first], out=product)
     return totals

@@ -99,7 +99,7 @@ def _legal_space(workload: Workload, arch: Architecture, tiles: TileRule | str) 
         return None
     dims = tuple(
         CountedDim(dim.extent, tuple(_most_trips(fanout, dim.name) for fanout in arch.fanouts))
-        for dim in workload.dims
+        for dim in sorted(workload.dims, key=lambda dim: dim.extent)  # in any order; small ones leave few states
         if dim.extent > 1
     )
     sizes = tuple(fanout.size for fanout in arch.fanouts)

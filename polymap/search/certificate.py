@@ -76,25 +76,22 @@ def asked_head(workload: Workload, arch: Architecture, objective: str, constrain
     check_certifiable does, and for mistakes in the constraints."""
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     check_certifiable(workload, arch, objective, rules)
-    return {
-        "workload": workload_table(workload),
-        "machine": machine_table(arch),
-        "constraints": constraints_table(rules),
-        "objective": objective_line(arch, objective),
-    }
+    return _head(workload, arch, objective, rules)
+
+
+def _head(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> dict[str, object]:
+    tables = {"workload": workload_table(workload), "machine": machine_table(arch)}
+    return {**tables, "constraints": constraints_table(rules), "objective": objective_line(arch, objective)}
 
 
 def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
     reason = analyse(workload, arch).reason
-    if reason is None and arch.has_wire_energies:
-        reason = "fan-outs cost energy"
     if reason is None:
         reason = beyond_sums(arch, rules, parse_objective(objective, arch)) or None
     try:
         if reason is None:
-            tables = workload_table(workload), machine_table(arch), constraints_table(rules)
-            dims, machine, demands = (parsed(canonical(table)) for table in tables)
-            return Problem(dims, machine, demands, objective_line(arch, objective))
+            tables = [parsed(canonical(table)) for table in _head(workload, arch, objective, rules).values()]
+            return Problem(tables[0], tables[1], tables[2], tables[3])
     except (Refused, ArithmeticError) as refusal:
         reason = str(refusal)
     raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", HINT))
@@ -143,12 +140,8 @@ def _begun(
 ) -> tuple[list[str], int]:
     """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
     does not take it, or with tiles that do not divide where they must."""
-    head = [
-        f"workload {canonical(workload_table(workload))}",
-        f"machine {canonical(machine_table(arch))}",
-        f"constraints {canonical(constraints_table(rules))}",
-        f"objective {objective_line(arch, objective)}",
-    ]
+    words = _head(workload, arch, objective, rules).items()
+    head = [f"{word} {said if isinstance(said, str) else canonical(said)}" for word, said in words]
     nodes, problem = mapping_to_document(mapping)["nodes"], _problem(workload, arch, objective, rules)
     try:
         value = cost(problem, nodes, divides=divides)
@@ -414,13 +407,11 @@ def _node(node: Node) -> dict[str, object]:
             "must_hold": list(node.must_hold),
         }
     if isinstance(node, Fanout):
-        return {
-            "fanout": node.name,
-            "size": node.size,
-            "multicast": node.multicast.value,
-            "reduction": node.reduction,
-            "dims": None if node.dims is None else list(node.dims),
-        }
+        prices = {key: str(getattr(node, key)) for key in ("pj_per_word", "pj_per_word_hop", "reduce_pj")}
+        wires = {"hops": node.hops.value} | prices if node.has_energies else {}
+        dims = None if node.dims is None else list(node.dims)
+        own = {"size": node.size, "multicast": node.multicast.value, "reduction": node.reduction, "dims": dims}
+        return {"fanout": node.name, **own, **wires}
     return {"compute": node.name, "pj": _number(node.pj), "per_cycle": node.per_cycle}
 
 

@@ -61,6 +61,7 @@ class Forger:
             "value changed": self._value,
             "mapping changed": self._mapping,
             "another machine": self._machine,
+            "other wires": self._wires,
             "another machine, value repaired": lambda: self._machine(repaired=True),
             "other sizes": self._sizes,
             "other bits": self._bits,
@@ -368,6 +369,20 @@ class Forger:
             value = Fraction(self._named("value"))
             changes[self._head("value")] = f"value {value + self._outermost() * (factor - 1)}"
         return self._with(changes)
+
+    def _wires(self) -> str | None:
+        """Other energies of what always passes a fan-out: words and hops; or no wires at all, the value kept."""
+        machine = json.loads(self._named("machine"))
+        wired = [node for node in machine["nodes"] if "hops" in node]
+        if not wired:
+            return None
+        free = self.rng.random() < 0.3
+        for node in wired if free else ():
+            for key in ("hops", "pj_per_word", "pj_per_word_hop", "reduce_pj"):
+                del node[key]
+        node, key = self.rng.choice(wired), self.rng.choice(("pj_per_word", "pj_per_word_hop"))
+        node |= {} if free else {key: str(Fraction(node[key]) * self.rng.choice((0, 2, 1000)) + Fraction(1, 7))}
+        return self._with({self._head("machine"): f"machine {_canonical(machine)}"})
 
     def _outermost(self) -> Fraction:
         """Return the energy spent at the outermost level by the winner."""

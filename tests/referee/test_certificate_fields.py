@@ -20,6 +20,7 @@ import pytest
 from polymap.checker import verify
 from polymap.explore import search
 from polymap.ir import OptionError
+from tests.case_machines import with_wires
 from tests.referee.demands import random_demands
 from tests.referee.problems import random_problem
 
@@ -63,6 +64,8 @@ def is_band(value: Any) -> bool:
 
 LAWFUL: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("read_pj", "write_pj", "leak_pj_per_cycle", "pj"), is_rational),
+    **dict.fromkeys(("pj_per_word", "pj_per_word_hop", "reduce_pj"), is_rational),
+    "hops": lambda value: value in ("unicast", "multicast"),
     **dict.fromkeys(("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle"), is_band),
     "write_bandwidth_bits_per_cycle": is_band,
     **dict.fromkeys(("buffering", "word_bits", "per_cycle", "bits", "tile"), is_whole),
@@ -87,7 +90,8 @@ def certificates() -> tuple[str, ...]:
         problem = random_problem(rng, most=1_500, tiles="divide")
         demands = random_demands(rng, problem.workload, problem.arch) if number % 2 else None
         tiles = "any" if number % 4 == 3 else "divide"
-        asked = problem.workload, problem.arch, rng.choice(("energy", problem.objective)), tiles
+        arch = with_wires(rng, problem.arch) if number % 3 == 2 else problem.arch
+        asked = problem.workload, arch, rng.choice(("energy", problem.objective)), tiles
         answer = search(*asked, constraints=demands, work_limit=50, time_limit_s=5)
         try:
             text = answer.certificate() if answer.best is not None else ""

@@ -6,6 +6,7 @@ Random problems have windows, strides, bypass rules, up to two fan-outs of mixed
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -36,8 +37,10 @@ from tests.referee.problems import Problem, random_problem
 from tests.sample import sample_mapping
 from tests.times import few
 
+Draw = Callable[..., Problem]
 
-def _checked(problem: Problem, objective: str, rules: object = ()) -> Checked:
+
+def checked_of(problem: Problem, objective: str, rules: object = ()) -> Checked:
     workload, arch = parsed(canonical(workload_table(problem.workload))), parsed(canonical(machine_table(problem.arch)))
     return Checked(workload, arch, parsed(canonical(rules or [])), objective)
 
@@ -51,16 +54,16 @@ def _rows(checked: Checked, mapping: Mapping) -> Rows:
     return rows_of(checked, read_mapping(checked, _nodes(mapping))[0])
 
 
-def _same_counts(seed: int, count: int, tiles: str) -> int:
+def same_counts(seed: int, count: int, tiles: str, draw: Draw = random_problem) -> int:
     """Return how many values of random mappings the checker does not count; all others are the cost model's."""
     rng = random.Random(f"counts {seed}")
     compared = uncounted = 0
     while compared < count:
-        problem = random_problem(rng, tiles=tiles)
+        problem = draw(rng, tiles=tiles)
         mixed = f"weighted:1/3*energy+5/2*latency+2*traffic:{problem.arch.levels[-1].name}"
         traffics = [f"traffic:{level.name}" for level in problem.arch.levels]
         for objective in ("energy", "latency", "edp", "ed2p", mixed, *traffics):
-            checked, goal = _checked(problem, objective), parse_single(objective, problem.arch)
+            checked, goal = checked_of(problem, objective), parse_single(objective, problem.arch)
             mapping = sample_mapping(problem.workload, problem.arch, tiles, rng)
             true = evaluate(problem.workload, problem.arch, mapping)
             try:
@@ -77,14 +80,14 @@ def _same_counts(seed: int, count: int, tiles: str) -> int:
     return uncounted
 
 
-def _bounds_hold(seed: int, count: int) -> None:
+def bounds_hold(seed: int, count: int, draw: Draw = random_problem) -> None:
     """Bounds rise with the places they look at, none is above a mapping's cost, and the search below finds it. (The
     bound of every tensor alone counts windows of any tiles: it may be above the joint one of dividing tiles.)"""
     rng = random.Random(f"bounds {seed}")
     looked_at = 0
     while looked_at < count:
-        problem = random_problem(rng, tiles="divide")
-        checked = _checked(problem, problem.objective)
+        problem = draw(rng, tiles="divide")
+        checked = checked_of(problem, problem.objective)
         for _ in range(10):
             mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
             told = f"{problem}\n{mapping}"
@@ -121,18 +124,18 @@ def _random_prices(rng: random.Random, checked: Checked) -> Prices:
     return tuple(found)
 
 
-def _rules_hold(seed: int, count: int) -> tuple[int, int]:
+def rules_hold(seed: int, count: int, draw: Draw = random_problem) -> tuple[int, int]:
     """Return how many random mappings the checker takes and how many it refuses: those that break a constraint, as
     tests/referee/demands.py reads it. Bounds under constraints are below those that meet them, and searches find them.
     """
     rng = random.Random(f"rules {seed}")
     taken = refused = 0
     while taken < count:
-        problem = random_problem(rng, most=20_000, tiles="divide")
+        problem = draw(rng, most=20_000, tiles="divide")
         demands = random_demands(rng, problem.workload, problem.arch)
         try:
             table = constraints_table(rules_from_document(demands, problem.workload, problem.arch))
-            checked = _checked(problem, problem.objective, table)
+            checked = checked_of(problem, problem.objective, table)
         except (OptionError, Refused):  # rules that contradict each other
             continue
         for _ in range(12):
@@ -179,7 +182,7 @@ def _limits_hold(seed: int, count: int) -> None:
             most = objective_value(problem.workload, problem.arch, goal, true)
             for limit in (most, most * Fraction(999_999, 10**6)):
                 table = constraints_table((AtMost(goal, limit),))
-                checked = _checked(problem, problem.objective, table)
+                checked = checked_of(problem, problem.objective, table)
                 if limit == most:
                     rows = _rows(checked, mapping)
                     prover = Prover(checked, cost(checked, _nodes(mapping)) + 1)
@@ -220,15 +223,15 @@ def _any_sizes_hold(seed: int, count: int) -> int:
     structures = 0
     for _ in range(count):
         problem = random_problem(rng, most=4_000, tiles="any")
-        checked, best = _checked(problem, problem.objective), dict[Rows, tuple[Fraction, Mapping]]()
+        checked, best = checked_of(problem, problem.objective), dict[Rows, tuple[Fraction, Mapping]]()
         for tree in scored_trees(problem.workload, problem.arch, problem.objective, "any"):
             if tree.fits:
-                rows = _first_siblings(checked, tree.mapping)
+                rows = first_siblings(checked, tree.mapping)
                 best[rows] = min(
                     best.get(rows, (tree.value, tree.mapping)), (tree.value, tree.mapping), key=lambda x: x[0]
                 )
         for rows, (value, mapping) in best.items():
-            found = _siblings(checked, rows)
+            found = siblings(checked, rows)
             assert found.possible().all(), f"{problem}\n{mapping}"
             *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
             assert checked.value(parts, steps) <= value * checked.scale, f"{problem}\n{mapping}"
@@ -259,7 +262,7 @@ def _large_trees_hold(seed: int, count: int) -> float:
             )
         except PolymapError:  # too long to count
             continue
-        found, looked_at = _siblings(checked, _first_siblings(checked, mapping)), looked_at + 1
+        found, looked_at = siblings(checked, first_siblings(checked, mapping)), looked_at + 1
         *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
         bound = Fraction(checked.value(parts, steps), checked.scale)
         assert bound <= value, f"{layer} {arch}\n{mapping}"
@@ -267,7 +270,7 @@ def _large_trees_hold(seed: int, count: int) -> float:
     return nearest
 
 
-def _first_siblings(checked: Checked, mapping: Mapping) -> Rows:
+def first_siblings(checked: Checked, mapping: Mapping) -> Rows:
     """Return per class and dim how many siblings have work below the first parent instance in the first step."""
     rows: list[tuple[int, ...]] = []
     for own in checked.classes:
@@ -284,7 +287,7 @@ def _first_siblings(checked: Checked, mapping: Mapping) -> Rows:
     return tuple(rows)
 
 
-def _siblings(checked: Checked, rows: Rows) -> Siblings:
+def siblings(checked: Checked, rows: Rows) -> Siblings:
     """Return the one structure that has these numbers of siblings among those that count alike."""
     most = 10**9
     each = [
@@ -326,11 +329,11 @@ def _optima(seed: int, count: int) -> tuple[int, int]:
         truth = evaluate(problem.workload, problem.arch, mapping)
         goal = parse_single(problem.objective, problem.arch)
         if truth.legal and true.value < objective_value(problem.workload, problem.arch, goal, truth):
-            assert _is_doubted(problem, mapping), f"{problem}\n{mapping}"
+            assert is_doubted(problem, mapping), f"{problem}\n{mapping}"
     return certified, proven
 
 
-def _is_doubted(problem: Problem, mapping: Mapping) -> bool:
+def is_doubted(problem: Problem, mapping: Mapping) -> bool:
     """Return whether there is no certificate that a mapping is the best, or one that does not prove it."""
     try:
         text = certificate(problem.workload, problem.arch, problem.objective, mapping)
@@ -368,14 +371,14 @@ def _same_large_counts(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 def test_the_checker_counts_what_the_cost_model_counts(tiles: str) -> None:
-    assert _same_counts(0, 45, tiles) < 20
+    assert same_counts(0, 45, tiles) < 20
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_checker_counts_what_the_cost_model_counts_in_many_cases(seed: int, tiles: str) -> None:
-    _same_counts(seed, 600, tiles)
+    same_counts(seed, 600, tiles)
 
 
 def test_the_checker_counts_trees_of_layers() -> None:
@@ -412,7 +415,7 @@ def test_partial_sums_that_come_and_go_are_not_counted() -> None:
 
 
 def test_the_checker_reads_constraints_as_they_are_meant() -> None:
-    taken, refused = _rules_hold(0, 15)
+    taken, refused = rules_hold(0, 15)
     assert refused >= taken // 2
     _limits_hold(0, 4)
 
@@ -420,7 +423,7 @@ def test_the_checker_reads_constraints_as_they_are_meant() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_checker_reads_constraints_as_they_are_meant_in_many_cases(seed: int) -> None:
-    _rules_hold(seed, 60)
+    rules_hold(seed, 60)
     _limits_hold(seed, 15)
 
 
@@ -431,13 +434,13 @@ def test_optima_under_constraints_are_certified(seed: int) -> None:
 
 
 def test_no_bound_is_above_a_mapping() -> None:
-    _bounds_hold(0, 15)
+    bounds_hold(0, 15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", few(range(1, 4), 1))
 def test_no_bound_is_above_a_mapping_in_many_cases(seed: int) -> None:
-    _bounds_hold(seed, 80)
+    bounds_hold(seed, 80)
 
 
 def test_no_bound_over_any_sizes_is_above_a_tree() -> None:
