@@ -28,14 +28,15 @@ Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A node of the chain: tensor number, level, the position right inside the loop that moves its tile, and the unit
-    and sizes in which it is bounded."""
+    """A node of the chain: tensor number, level, the position right inside the loop that moves its tile, the unit and
+    sizes in which it is bounded, and per dim whether no temporal loop over it is further out."""
 
     tensor: int
     level: int
     position: int
     unit: int
     sizes: tuple[int, ...]
+    whole: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ def chain_of(problem: Problem, mapping: Mapping, crossings: Crossings) -> list[P
     unit = 0
     for position, _, t, level in sorted(found):
         unit = max(unit, crossings.unit(level), nest.least_unit(position))
-        chain.append(Placed(t, level, position, unit, nest.sizes(position, unit)))
+        whole = tuple(not any(nest.moves(at, d) for at in range(position)) for d in range(len(problem.dims)))
+        chain.append(Placed(t, level, position, unit, nest.sizes(position, unit), whole))
     return chain
 
 
@@ -247,7 +249,7 @@ def rests_of_chain(problem: Problem, component: Component, mapping: Mapping) -> 
         edge = next(e for e in nodes.holders.edges if e.source == states[node.tensor] and e.level == node.level)
         states[node.tensor] = edge.target
         view = nodes.view(axes, node.unit)
-        cell = tuple(axis.cell(size) for axis, size in zip(axes[node.unit], node.sizes, strict=True))
+        cell = _cell(axes[node.unit], node)
         costs.append(float(np.broadcast_to(view.cost(component, edge, number), view.shape)[cell]))
         at.append((node.unit, tuple(states), cell))
     ends = [one.end(component, one.holders.levels[s]) for one, s in zip(structure.nodes, states, strict=True)]
@@ -267,12 +269,18 @@ def _overfull(problem: Problem, mapping: Mapping, held: dict[int, float]) -> Ite
 
 def _view(structure: JointStructure, node: Placed, orders: tuple[LoopOrder, ...]) -> tuple[NodeView, tuple[int, ...]]:
     """Return the node's formulas on axes with a cell of its own sizes alone, and that cell."""
-    axes: list[Axis] = []
+    row: list[Axis] = []
     for size, last in zip(node.sizes, structure.crossings.last[node.unit], strict=True):
-        axes.append(Axis(tuple(sorted({1, size, min(size + 1, last)})), last))
-    row = tuple(axes)
-    cell = tuple(axis.cell(size) for axis, size in zip(row, node.sizes, strict=True))
-    return structure.nodes[node.tensor].view((row,) * (node.unit + 1), node.unit, orders), cell
+        row.append(Axis(tuple(sorted({1, size, min(size + 1, last)})), last))
+    axes = structure.with_wholes([row] * (node.unit + 1))
+    view = structure.nodes[node.tensor].view(axes, node.unit, orders)
+    return view, _cell(axes[node.unit], node)
+
+
+def _cell(axes: tuple[Axis, ...], node: Placed) -> tuple[int, ...]:
+    """Return the cell where a node stands."""
+    known = zip(axes, node.sizes, node.whole, strict=True)
+    return tuple(axis.cell(size, is_whole=whole and axis.whole is not None) for axis, size, whole in known)
 
 
 def _checked(

@@ -133,11 +133,12 @@ def test_partial_tiles_of_own_dims_lengthen_stays() -> None:
             "UB:I ACC:O c7 q2 p2 c1ROW r1ROW s1ROW p1ROW k1COL q1COL WREG:W",
             "145514700.8",
         ),
+        ("mobilenet_v2.block7_depthwise", "flat3", "GLB:I GLB:W g1 p4 q4 p1X q1X r1Y s1Y", "28534080"),
     ],
 )
 def test_mappings_with_uneven_siblings_meet_their_bound(layer: str, machine: str, loops: str, value: str) -> None:
-    """Two convolutions whose best mappings no dividing tiles reach (352,392,877 and 147,112,960 pJ): the bound of the
-    structure is their value."""
+    """Convolutions whose best mappings no dividing tiles reach (352,392,877, 147,112,960 and 28,891,200 pJ): the bound
+    of the structure is their value."""
     workload, arch = builtin_workload(layer), load_arch(machine)
     nodes: list[Storage | Spatial | Temporal | Compute] = []
     for word in loops.split():
@@ -377,6 +378,25 @@ BUGS = (
         "rest + tiles",
     ),
     Bug("siblings share nothing", NodeView._total, "self.axes[d].high * width", "self.axes[d].high * 1"),
+    Bug(
+        "places inside of loops have whole dims",
+        NodeView._total,
+        "boxes[:-1] = np.maximum(boxes[:-1], 2)",
+        "boxes += 1",
+    ),
+    Bug("whole dims are held by one instance", NodeView._least_size, "self.crossings.most_covered(d, 0, unit)", "1"),
+    Bug(
+        "siblings load windows once per index",
+        NodeView._others,
+        "self.loads.count(d, apart)",
+        "self.problem.extents[d]",
+    ),
+    Bug(
+        "whole dims end at a group of fan-outs",
+        _private(joint.Recurrence, "_inner_cells"),
+        "found[-1] = len(inner) - 1",
+        "found[-1] = 0",
+    ),
     Bug("cells hold their largest tiles", NodeView._least_size, "self.axes[d].low", "self.axes[d].low + 1"),
     Bug("spread windows are intervals", NodeView.least_bits, "if self._is_unspread(group, unit) and not", "if not"),
     Bug("windows are cut by time alone", NodeView._is_unspread, "== 1 for d", ">= 1 for d"),
@@ -440,6 +460,10 @@ LAWS: tuple[Callable[[], object], ...] = (
 )
 # The law, or behind the laws the tree, that sees a bug first, where it is not the first law.
 SEEN = {
+    "places inside of loops have whole dims": 1029,
+    "whole dims are held by one instance": 1028,
+    "siblings load windows once per index": 1038,
+    "whole dims end at a group of fan-outs": 3,
     "all elements pay the visits": 4,
     "idle siblings drop their tiles": 762,
     "every sibling is reached again": 762,

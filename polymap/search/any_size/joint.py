@@ -8,7 +8,7 @@ open parts holds for every mapping of the structure (docs/any_tiles.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, floor, isfinite, prod
@@ -26,6 +26,7 @@ from polymap.search.any_size.tuning import TUNING
 from polymap.search.problem import Component, HolderEdge, Measure, Problem, most_costed
 
 State = tuple[int, ...]  # per tensor, the holder state
+HeldBits = tuple[dict[int, float], ...]  # per level and tensor
 # Relative; the floats are sums of some ten terms that are not negative, each of about as many factors: true to 1e-14.
 MARGIN = 1e-13
 
@@ -84,7 +85,7 @@ class _Relaxed:
     cost: float
     chain: tuple[ChainNode, ...]
     places: tuple[_Place, ...]
-    bits: tuple[dict[int, tuple[float, float]], ...]
+    bits: HeldBits
 
 
 class StructureBound:
@@ -150,9 +151,20 @@ class JointStructure:
     def first_axes(self) -> Axes:
         """Return coarse axes of all units."""
         extents = self.problem.extents
+        axes = [[coarse_axis(n, last) for n, last in zip(extents, row, strict=True)] for row in self.crossings.last]
+        return self.with_wholes(axes)
+
+    def with_wholes(self, axes: Iterable[Iterable[Axis]]) -> Axes:
+        """Return axes with a cell for places outside of all loops over a dim, where siblings cut it."""
         return tuple(
-            tuple(coarse_axis(n, last) for n, last in zip(extents, row, strict=True)) for row in self.crossings.last
+            tuple(replace(axis, whole=self._whole(d, unit)) for d, axis in enumerate(row))
+            for unit, row in enumerate(axes)
         )
+
+    def _whole(self, d: int, unit: int) -> int | None:
+        if self.crossings.most_siblings(d, 0, unit) == 1:
+            return None
+        return -(-self.problem.extents[d] // self.crossings.most_covered(d, 0, unit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +176,11 @@ class _Move:
 
 @dataclass(frozen=True, slots=True)
 class _JointState:
-    """placed: how many nodes can have led to the state at most."""
+    """placed: how many nodes can have led to the state at most. unit: the first in which the chain can go on."""
 
     state: State
     placed: int
+    unit: int
     moves: tuple[_Move, ...]
 
 
@@ -182,7 +195,9 @@ def _joint_states(nodes: list[TensorNodes]) -> tuple[_JointState, ...]:
             for edge in one.holders.edges
             if edge.source == state[t]
         )
-        found.append(_JointState(state, sum(d[s] for d, s in zip(depths, state, strict=True)), moves))
+        placed = sum(d[s] for d, s in zip(depths, state, strict=True))
+        unit = max(one.crossings.unit(one.holders.levels[s]) for one, s in zip(nodes, state, strict=True))
+        found.append(_JointState(state, placed, unit, moves))
     order = [sum(one.holders.levels[s] for one, s in zip(nodes, each.state, strict=True)) for each in found]
     return tuple(found[i] for i in sorted(range(len(found)), key=lambda i: (-order[i], found[i].state)))
 
@@ -315,25 +330,20 @@ class JointSearch:
     def _with_evenness(self, part: Part, evenness: tuple[LoadBalance, ...]) -> Part:
         whole = part.structure
         structure = JointStructure(whole.problem, whole.counts, evenness, whole.caches)
-        axes: list[tuple[Axis, ...]] = []
-        for row, lasts in zip(part.axes, structure.crossings.last, strict=True):
-            axes.append(
-                tuple(
-                    Axis(tuple(s for s in a.starts if s <= max(n, 1)), max(n, 1))
-                    for a, n in zip(row, lasts, strict=True)
-                )
-            )
-        return replace(part, structure=structure, axes=tuple(axes))
+        axes = [
+            [Axis(tuple(s for s in a.starts if s <= max(n, 1)), max(n, 1)) for a, n in zip(row, lasts, strict=True)]
+            for row, lasts in zip(part.axes, structure.crossings.last, strict=True)
+        ]
+        return replace(part, structure=structure, axes=structure.with_wholes(axes))
 
     def _split(self, relaxed: _Relaxed) -> tuple[BitRange, BitRange] | None:
         """Return both halves that cut off a chain which overfills a level: of the tensor that holds most there."""
         for level, held in enumerate(relaxed.bits):
             room = _room(self.structure.problem, level)
-            if sum(least for least, _ in held.values()) > room:
-                tensor = max(held, key=lambda t: (held[t][0], -t))
-                least = held[tensor][0]
-                others = sum(bits for bits, _ in held.values()) - least
-                middle = float(np.floor((room - others + least) / 2))
+            if sum(held.values()) > room:
+                tensor = max(held, key=lambda t: (held[t], -t))
+                least = held[tensor]
+                middle = float(np.floor((room - sum(held.values()) + 2 * least) / 2))
                 middle = min(max(middle, 0.0), least - 1)
                 return BitRange(tensor, level, 0, middle), BitRange(tensor, level, middle, float(np.inf))
         return None
@@ -412,7 +422,7 @@ class Recurrence:
         """Return the least cost and its chain; None where nothing fits."""
         shapes = [tuple(len(axis) for axis in row) for row in self.axes]
         for each in self.structure.states:
-            for unit in reversed(range(len(self.axes))):
+            for unit in reversed(range(each.unit, len(self.axes))):
                 best = np.full(shapes[unit], self._end(unit, each.state))
                 for _, _, value in self._options(unit, each):
                     np.minimum(best, value, out=best)
@@ -423,8 +433,7 @@ class Recurrence:
         if not isfinite(least):
             return None
         saved = sum(one.zero_start(self.component) for one in self.structure.nodes)
-        chain, places = self._chain(start)
-        return _Relaxed(least - saved - MARGIN * (abs(least) + saved), chain, places, self._bits(chain))
+        return _Relaxed(least - saved - MARGIN * (abs(least) + saved), *self._chain(start))
 
     def _end(self, unit: int, state: State) -> float:
         if unit < len(self.axes) - 1:
@@ -489,34 +498,44 @@ class Recurrence:
         for d, axis in enumerate(self.axes[unit]):
             largest = self.structure.crossings.inner[unit][d][axis.high]
             inner = self.axes[unit + 1][d]
-            cells.append(np.searchsorted(inner.low, np.maximum(largest, 1), side="right") - 1)
+            found = np.searchsorted(inner.starts, np.maximum(largest, 1), side="right") - 1
+            if inner.whole is not None:
+                found[-1] = len(inner) - 1
+            cells.append(found)
             shape = [-1 if d == e else 1 for e in range(impossible.ndim)]
             impossible = impossible + np.where(largest > 0, 0.0, np.inf).reshape(shape)
         return cells, impossible
 
-    def _chain(self, start: State) -> tuple[tuple[ChainNode, ...], tuple[_Place, ...]]:
-        """Return the chain that has the least cost, and the cells where it stands."""
+    def _chain(self, start: State) -> tuple[tuple[ChainNode, ...], tuple[_Place, ...], HeldBits]:
+        """Return the chain that has the least cost, the cells where it stands, and what it holds."""
         by_state = {each.state: each for each in self.structure.states}
         unit, state, at = 0, start, tuple(len(axis) - 1 for axis in self.axes[0])
         chain: list[ChainNode] = []
+        cells: list[tuple[int, ...]] = []
         places: list[_Place] = []
         crossed: tuple[int, ...] | None = None  # the outer cell of a crossing, if nothing stands further in yet
         while True:
             cost = float(self.least[unit, state][at])
             if self._end(unit, state) <= cost:
-                return tuple(chain), tuple(places)
+                return tuple(chain), tuple(places), self._bits(chain, cells)
             move, state, cell = self._step(unit, by_state[state], at, cost)
             if crossed is not None:
-                limited = tuple(d for d, (own, limit) in enumerate(zip(cell, at, strict=True)) if own == limit)
-                places.append(_Place(unit - 1, *self._sizes(unit - 1, crossed), limited, unit - 1))
+                limited = [d for d, (own, limit) in enumerate(zip(cell, at, strict=True)) if own == limit]
+                places.append(self._place(unit - 1, crossed, limited, unit - 1))
             crossed, at = None, cell
             if move is None:
-                cells = self._inner[unit][0]
-                crossed, at, unit = cell, tuple(int(cells[d][i]) for d, i in enumerate(cell)), unit + 1
+                inner = self._inner[unit][0]
+                crossed, at, unit = cell, tuple(int(inner[d][i]) for d, i in enumerate(cell)), unit + 1
             else:
-                low, high = self._sizes(unit, at)
-                chain.append(ChainNode(move.tensor, move.edge.level, unit, low, high))
-                places.append(_Place(unit, low, high, tuple(range(len(at)))))
+                chain.append(ChainNode(move.tensor, move.edge.level, unit, *self._sizes(unit, at)))
+                cells.append(at)
+                places.append(self._place(unit, at, range(len(at))))
+
+    def _place(self, unit: int, cell: tuple[int, ...], dims: Iterable[int], group: int | None = None) -> _Place:
+        """Return a place that may be cut finer along some dims, if the cells there are not of whole dims."""
+        axes = self.axes[unit]
+        finer = tuple(d for d in dims if cell[d] < len(axes[d].starts))
+        return _Place(unit, *self._sizes(unit, cell), finer, group)
 
     def _sizes(self, unit: int, cell: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the least and the largest sizes of a cell."""
@@ -538,16 +557,10 @@ class Recurrence:
                 return move, after, cell
         raise AssertionError("a least cost that no step has")
 
-    def _bits(self, chain: tuple[ChainNode, ...]) -> tuple[dict[int, tuple[float, float]], ...]:
-        """Return per level and tensor the least and most bits that the chain's nodes hold."""
-        found: list[dict[int, tuple[float, float]]] = [{} for _ in self.structure.problem.arch.levels]
-        for node in chain:
+    def _bits(self, chain: list[ChainNode], cells: list[tuple[int, ...]]) -> HeldBits:
+        """Return per level and tensor the least bits that the chain's nodes hold."""
+        found: list[dict[int, float]] = [{} for _ in self.structure.problem.arch.levels]
+        for node, at in zip(chain, cells, strict=True):
             view = self.views[node.tensor][node.unit]
-            at = tuple(axis.cell(low) for axis, low in zip(self.axes[node.unit], node.low, strict=True))
-            shape = self.least[node.unit, (0,) * len(self.structure.nodes)].shape
-            bits = [
-                float(np.broadcast_to(table, shape)[at])
-                for table in (view.least_bits(node.level), view.most_bits(node.level))
-            ]
-            found[node.level][node.tensor] = bits[0], bits[1]
+            found[node.level][node.tensor] = float(np.broadcast_to(view.least_bits(node.level), view.shape)[at])
         return tuple(found)

@@ -255,10 +255,12 @@ class NodeView:
             extent, count = self.problem.extents[d], self.loads.count(d, apart)
             width = self.loads.covered(d, merging) * self.crossings.most_covered(d, unit, self.phase)
             boxes = -(-extent // np.minimum(self.axes[d].high * width, extent))
+            if self.axes[d].whole is not None:
+                boxes[:-1] = np.maximum(boxes[:-1], 2)  # inside of a loop over the dim
             visits = visits * self.along(d, np.maximum(boxes, count))
             apart_visits *= count
         extra = np.maximum(visits - apart_visits, 0.0)
-        once = {g: table for g in self.nodes.windows if (table := self._window_once(g, unit)) is not None}
+        once = {g: table for g in self.nodes.windows if (table := self._window_once(g, unit, apart)) is not None}
         first: FloatArray = np.full((1,) * len(self.axes), float(base))
         for table in once.values():
             first = np.maximum(first, table * apart_visits)
@@ -269,7 +271,7 @@ class NodeView:
             found = first * (1 + extra * known / apart_visits)
             least = np.minimum(least, np.where(np.isfinite(share), found, np.inf))
         for group in self.nodes.windows:
-            again = self._window_again(group, unit)
+            again = self._window_again(group, unit, apart)
             if again is None:
                 least = np.minimum(least, self._where_cut(group, first))
             else:
@@ -292,7 +294,7 @@ class NodeView:
             found = np.full(len(axis), np.inf)
             if extent > 1:
                 shares = full_share(extent, np.arange(1, extent), loops, self.loads.caches)
-                least = self.crossings.outer_least(axis.low, d, 0, self.phase)
+                least = self._least_size(d, 0)
                 most = np.minimum(axis.high * self.crossings.most_covered(d, 0, self.phase), extent - 1)
                 for cell in np.flatnonzero(least < extent):
                     found[cell] = shares[axis.low[cell] - 1 : most[cell]].min()
@@ -307,16 +309,16 @@ class NodeView:
         dims = [self.problem.dims.index(dim) for dim in group.dims]
         return len(dims) == 2 and all(self.crossings.most_siblings(d, first, self.phase) == 1 for d in dims)
 
-    def _others(self, group: IndexGroup) -> float:
-        """Return the elements of the tensor per element of one window."""
+    def _others(self, group: IndexGroup, apart: Numbers) -> float:
+        """Return the elements that siblings over some classes load of the tensor, per element of one window."""
         total = float(self.nodes.elements)
         for other in self.nodes.windows:
             if other != group:
-                sizes = [np.array([self.problem.extents[self.problem.dims.index(dim)]]) for dim in other.dims]
-                one = [np.ones(1, dtype=np.int64)] * len(sizes)
-                total *= float(
-                    fewest_elements(other.coefficients, sizes, one, [np.ones(1, dtype=np.bool_)] * len(sizes))[0]
-                )
+                dims = [self.problem.dims.index(dim) for dim in other.dims]
+                sizes = [np.array([self.problem.extents[d]]) for d in dims]
+                visits = [np.array([self.loads.count(d, apart)]) for d in dims]
+                whole = [np.ones(1, dtype=np.bool_)] * len(sizes)
+                total *= float(fewest_elements(other.coefficients, sizes, visits, whole)[0])
         return total
 
     def _window_tables(self, group: IndexGroup, unit: int) -> tuple[FloatArray, FloatArray] | None:
@@ -342,14 +344,14 @@ class NodeView:
             if self.crossings.most_siblings(d, 0, self.phase) == 1:
                 table = np.minimum.reduceat(table, self.axes[d].low - 1, axis=axis)
             else:
-                whole = self.crossings.outer_least(self.axes[d].low, d, 0, self.phase) >= self.problem.extents[d]
+                whole = self._least_size(d, 0) >= self.problem.extents[d]
                 last = np.take(table, [-1], axis=axis)
                 table = np.where(whole[:, None] if axis == 0 else whole[None, :], last, 0.0)
         shape = [1] * len(self.axes)
         shape[p], shape[r] = len(self.axes[p]), len(self.axes[r])
         return (table if p < r else table.T).reshape(shape)
 
-    def _window_once(self, group: IndexGroup, unit: int) -> FloatArray | None:
+    def _window_once(self, group: IndexGroup, unit: int, apart: Numbers) -> FloatArray | None:
         """Return the loads of one pass over a window, times the tensor's other elements; None where unknown."""
         tables = self._window_tables(group, unit)
         if tables is None:
@@ -362,7 +364,7 @@ class NodeView:
                 axis, coefficients = dims.index(order.dim), (group.coefficients[0], group.coefficients[1])
                 ordered = ordered_passes(extents, coefficients, axis, order.above, order.most, self.loads.caches)
                 once = np.maximum(once, ordered)
-        return self._over_cells(group, once) * self._others(group)
+        return self._over_cells(group, once) * self._others(group, apart)
 
     def out_of_order(self) -> FloatArray:
         """Return inf in cells where the order of loops allows no node, 0 elsewhere."""
@@ -376,7 +378,7 @@ class NodeView:
             found = found + np.where((whole & early) | (cut & late), np.inf, 0.0)
         return found
 
-    def _window_again(self, group: IndexGroup, unit: int) -> FloatArray | None:
+    def _window_again(self, group: IndexGroup, unit: int, apart: Numbers) -> FloatArray | None:
         """Return the loads of every further pass if the innermost own loop is over a window; inf where none cuts it."""
         tables = self._window_tables(group, unit)
         if tables is None:
@@ -384,14 +386,14 @@ class NodeView:
         again = tables[1].copy()
         again[0, -1, :] = np.inf
         again[1, :, -1] = np.inf
-        return self._over_cells(group, again.min(axis=0)) * self._others(group)
+        return self._over_cells(group, again.min(axis=0)) * self._others(group, apart)
 
     def _where_cut(self, group: IndexGroup, value: FloatArray) -> FloatArray:
         """Return the value in cells where loops may cut the window, inf elsewhere."""
         is_cut: FloatArray = np.zeros((1,) * len(self.axes))
         for dim in group.dims:
             d = self.problem.dims.index(dim)
-            whole = self.crossings.outer_least(self.axes[d].low, d, 0, self.phase) >= self.problem.extents[d]
+            whole = self._least_size(d, 0) >= self.problem.extents[d]
             is_cut = np.maximum(is_cut, self.along(d, (~whole).astype(np.float64)))
         return np.where(is_cut > 0, value, np.inf)
 
@@ -415,7 +417,11 @@ class NodeView:
         return total
 
     def _least_size(self, d: int, unit: int) -> np.ndarray:
-        return self.crossings.outer_least(self.axes[d].low, d, unit, self.phase)
+        """Return a lower bound on the sizes of a dim in a unit further out, per cell."""
+        found = self.crossings.outer_least(self.axes[d].low, d, unit, self.phase)
+        if self.axes[d].whole is not None:
+            found[-1] = -(-self.problem.extents[d] // self.crossings.most_covered(d, 0, unit))
+        return found
 
     def most_bits(self, level: int) -> FloatArray:
         """Return an upper bound on the bits that an instance of a level holds, per cell."""

@@ -292,7 +292,30 @@ class TensorLoads:
         served = self.counts.product(self._served(group, path) for group in self._windows)
         lacking = self.counts.product(self.counts.count(d, path.apart) for d in self._lacking)
         plain = self.counts.shares(self._plain, path.above)
-        return np.maximum(found, plain * lacking * -(-every // served))
+        lines = self._windowed(path.above, self._visits_of_lines(path))
+        return np.maximum(found, plain * lacking * np.maximum(-(-every // served), lines))
+
+    def _visits_of_lines(self, path: Path) -> list[IntArray]:
+        """Return per dim a lower bound on the parts in which siblings that are served together load it.
+
+        Let an instance have one index of every dim of a window but one, p. Siblings that differ in one of these dims do
+        not load the same, so that whatever the first one loads of p is loaded for every index of the others
+        (docs/any_tiles.md).
+        """
+        parts = [self.counts.count(d, path.apart) for d in range(len(self.problem.dims))]
+        for group in self._windows:
+            dims = [self.problem.dims.index(dim) for dim in group.dims]
+            is_single = self._moving(dims, path.level) <= 1
+            for d in dims:
+                first = -(-self.counts.share(d, path.above) // self.counts.most(d, path.merging))
+                parts[d] = np.where(is_single, np.maximum(parts[d], first), parts[d])
+        return parts
+
+    def _moving(self, dims: Sequence[int], level: int) -> IntArray:
+        """Return of how many of some dims an instance of a level may have more than one index."""
+        above = tuple(g for g, one in enumerate(self.problem.classes) if one.below <= level)
+        extents = self.problem.extents
+        return sum(np.asarray(self.counts.count(d, above) < extents[d], np.int64) for d in dims) + 0 * self.counts.one
 
     def _served(self, group: IndexGroup, path: Path) -> IntArray:
         """Return an upper bound on the siblings along a window that one message serves.
@@ -303,11 +326,9 @@ class TensorLoads:
         dims = [self.problem.dims.index(dim) for dim in group.dims]
         extents = [self.problem.extents[d] for d in dims]
         along = [self.counts.most(d, path.merging) for d in dims]
-        above = tuple(g for g, one in enumerate(self.problem.classes) if one.below <= path.level)
         below = tuple(g for g, one in enumerate(self.problem.classes) if one.below > path.level)
-        moving = sum(np.asarray(self.counts.count(d, above) < n, np.int64) for d, n in zip(dims, extents, strict=True))
         is_short = len(dims) == 2 and min(group.coefficients) > 0 and min(extents) <= TUNING.short_dim
-        is_told = (moving <= 1) | is_short
+        is_told = (self._moving(dims, path.level) <= 1) | is_short
         is_told &= self.counts.product(self.counts.most(d, below) for d in dims) == 1
         every = self.counts.product(along)
         return np.where(is_told, every // np.maximum.reduce(along), every)

@@ -7,7 +7,7 @@ chain lies. A cell (low, high) holds at least what tiles of `low` hold, and visi
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +21,35 @@ Sizes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Cells of the tile sizes 1 .. last of one dim: starts[i] .. starts[i + 1] - 1."""
+    """Cells of the tile sizes 1 .. last of one dim: starts[i] .. starts[i + 1] - 1.
+
+    whole: of a dim that siblings cut, the least size at a place that no temporal loop over the dim is outside of. Such
+    places have a cell of their own, the last one; the others are for places inside of such a loop.
+    """
 
     starts: tuple[int, ...]
     last: int
+    whole: int | None = None
 
     @property
     def low(self) -> Sizes:
-        return np.array(self.starts, dtype=np.int64)
+        return np.array(self.starts if self.whole is None else (*self.starts, self.whole), dtype=np.int64)
 
     @property
     def high(self) -> Sizes:
-        return np.array([*(s - 1 for s in self.starts[1:]), self.last], dtype=np.int64)
+        ends = [*(s - 1 for s in self.starts[1:]), self.last]
+        return np.array(ends if self.whole is None else (*ends, self.last), dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.starts) + (self.whole is not None)
 
-    def cell(self, size: int) -> int:
-        """Return the cell of a size."""
-        return bisect_right(self.starts, size) - 1
+    def cell(self, size: int, *, is_whole: bool = False) -> int:
+        """Return the cell of a size, or the last one."""
+        return len(self) - 1 if is_whole else bisect_right(self.starts, size) - 1
 
     def ends(self, cell: int) -> tuple[int, int]:
         """Return the least and the largest size of a cell."""
-        return self.starts[cell], (*self.starts, self.last + 1)[cell + 1] - 1
+        return int(self.low[cell]), int(self.high[cell])
 
     def cut(self, cell: int, extent: int, *, in_two: bool) -> Axis:
         """Return the axis with a cell cut: into its first and last group of sizes with equal visits, and halves of the
@@ -52,15 +58,15 @@ class Axis:
         in_two: into two only. A cell of one such group is cut into single sizes.
         """
         low, high = self.ends(cell)
-        if low == high:
+        if low == high or cell == len(self.starts):
             return self
         groups = [s for s in group_starts(extent, high) if low < s]
         if not groups:
-            return Axis(tuple(sorted({*self.starts, low + 1, (low + high + 1) // 2, high})), self.last)
+            return replace(self, starts=tuple(sorted({*self.starts, low + 1, (low + high + 1) // 2, high})))
         middle = groups[len(groups) // 2]
         if in_two:
-            return Axis(tuple(sorted({*self.starts, middle})), self.last)
-        return Axis(tuple(sorted({*self.starts, groups[0], middle, groups[-1]})), self.last)
+            return replace(self, starts=tuple(sorted({*self.starts, middle})))
+        return replace(self, starts=tuple(sorted({*self.starts, groups[0], middle, groups[-1]})))
 
 
 def group_starts(extent: int, last: int) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations
+from math import prod
 from typing import Protocol
 
 from polymap.ir import Storage
@@ -46,7 +47,8 @@ def trees_of_chain(problem: Problem, counts: Counts, chain: Chain) -> list[Nodes
     found: dict[Nodes, None] = {}
     for sizes in _nested_sizes(problem, counts, chain):
         for order in _orders(problem):
-            found[tuple(_tree(problem, spread, chain, sizes, order))] = None
+            for side_by_side in (False, True):
+                found[tuple(_tree(problem, spread, chain, sizes, order, side_by_side=side_by_side))] = None
     return list(found)
 
 
@@ -125,21 +127,32 @@ def _tree(
     chain: Chain,
     sizes: Sequence[Sizes],
     order: tuple[str, ...],
+    *,
+    side_by_side: bool,
 ) -> Iterator[TreeNode]:
-    """Yield the nodes of one tree. order: of loops side by side, those over the dims of the next node's tensor inside
-    the others."""
+    """Yield the nodes of one tree. order: of neighbouring loops, those over the dims of the next node's tensor inside
+    the others. side_by_side: siblings take neighbouring tiles at a time, not a stretch of them each."""
     loops = LoopsInward(dict(zip(problem.dims, problem.extents, strict=True)))
     groups = sorted({one.below for one in problem.classes})
     unit = 0
     for place, row in zip((*chain, None), (*sizes, (1,) * len(problem.dims)), strict=True):
         last = len(groups) if place is None else place.unit
-        for group in range(unit, last):
-            for f in (f for one in problem.classes if one.below == groups[group] for f in one.fanouts):
-                name = problem.arch.fanouts[f].name
-                yield from loops.spatial(name, spread[name])
-        unit = last
         own = frozenset[str]() if place is None else problem.terms[place.tensor].dims
         inward = sorted(order, key=lambda dim: (dim in own, order.index(dim)))
-        yield from loops.temporal(dict(zip(problem.dims, row, strict=True)), inward)
+        tiles = dict(zip(problem.dims, row, strict=True))
+        names = [
+            problem.arch.fanouts[f].name
+            for g in groups[unit:last]
+            for one in problem.classes
+            if one.below == g
+            for f in one.fanouts
+        ]
+        if side_by_side:
+            many = {dim: prod(spread[name].get(dim, 1) for name in names) for dim in tiles}
+            yield from loops.temporal({dim: tile * many[dim] for dim, tile in tiles.items()}, inward)
+        for name in names:
+            yield from loops.spatial(name, spread[name])
+        unit = last
+        yield from loops.temporal(tiles, inward)
         if place is not None:
             yield Storage(problem.arch.levels[place.level].name, (problem.terms[place.tensor].tensor.name,))
