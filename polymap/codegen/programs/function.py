@@ -102,8 +102,15 @@ def program_function(
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
     region, times = _region(workload, storage, schedule, fma=fma)
-    bytes_ = max((each.lanes * ELEMENT_BYTES[storage.forms[own.target.tensor].c_type]
-                  for each in contractions for own in workload.statements if own.name == each.statement), default=0)
+    bytes_ = max(
+        (
+            each.lanes * ELEMENT_BYTES[storage.forms[own.target.tensor].c_type]
+            for each in contractions
+            for own in workload.statements
+            if own.name == each.statement
+        ),
+        default=0,
+    )
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
         parallel = _marked_loops(schedule, strips, threads)

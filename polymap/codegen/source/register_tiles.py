@@ -102,36 +102,37 @@ def tile_text(update: Update, found: Contraction, bounds: Bounds) -> tuple[list[
     return [*lines, *_register_tiles(tile)], "\n".join(_function(tile)) + "\n"
 
 
-def vector_types(kind: str, prefix: str, vector_bytes: int = 0) -> str:
-    """Return the types of vectors of an element type; vector_bytes 0: as long as the compiler's target has them."""
-    name, size = f"{prefix}{kind}", str(vector_bytes)
-    text = ""
-    if not vector_bytes:
-        size = f"{prefix}BYTES"
-        text = _TARGETS.replace("$", prefix)
-    text += f"typedef {kind} {name} __attribute__((vector_size({size})));\n"
-    anywhere = f"vector_size({size}), aligned({ELEMENT_BYTES[kind]}), may_alias"
-    text += f"typedef {kind} {name}_any __attribute__(({anywhere}));\n"
-    width = f"{name}_width = {size} / {ELEMENT_BYTES[kind]}, {name}_panel = {TUNING.lane_vectors} * {name}_width"
-    return text + f"enum {{ {width} }};\n"
+def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
+    """Return the types of vectors of element types; vector_bytes 0: as long as the compiler's target has them."""
+    text = f"enum {{ $BYTES = {vector_bytes} }};\n" if vector_bytes else _TARGETS
+    return (
+        text
+        + _WIDE
+        + "".join(_TYPES.format(kind=kind, bytes=ELEMENT_BYTES[kind], v=TUNING.lane_vectors) for kind in kinds)
+    )
 
 
-# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
 _TARGETS = """\
 #if defined(__AVX512F__)
-#define $BYTES 64
+enum { $BYTES = 64 };
 #elif defined(__AVX__)
-#define $BYTES 32
+enum { $BYTES = 32 };
 #else
-#define $BYTES 16
+enum { $BYTES = 16 };
 #endif
 """
-WIDE = """\
+# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
+_WIDE = """\
 #if defined(__clang__)
-#define $WIDE __attribute__((min_vector_width(8 * {bytes})))
+#define $WIDE __attribute__((min_vector_width(8 * $BYTES)))
 #else
 #define $WIDE
 #endif
+"""
+_TYPES = """\
+typedef {kind} ${kind} __attribute__((vector_size($BYTES)));
+typedef {kind} ${kind}_any __attribute__((vector_size($BYTES), aligned({bytes}), may_alias));
+enum {{ ${kind}_panel = {v} * $BYTES / {bytes} }};
 """
 
 

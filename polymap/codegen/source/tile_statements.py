@@ -18,7 +18,7 @@ from polymap.codegen.source.contraction import Contraction
 from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.loops import Names, expression_text
 from polymap.codegen.source.region import Constant, Region, SourceStatement
-from polymap.codegen.source.register_tiles import WIDE, Bounds, Update, tile_text, vector_types
+from polymap.codegen.source.register_tiles import Bounds, Update, tile_text, vector_types
 
 _SET, _IN, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.in_, isl.dim_type.out, isl.dim_type.param
 
@@ -42,45 +42,47 @@ def with_tiles(
     all_times, stands_for, functions = dict(times), dict[str, str](), dict[str, str]()
     kinds = dict[str, None]()
     for found in contractions:
-        own, update = statements[found.statement], updates.get(found.statement)
-        made = None if update is None else _complete_tiles(own, update, found, region, times)
-        lines = None if made is None or update is None else _tile(*made, own, update, found, region, names, prefix)
-        if made is None or update is None or lines is None:
+        own, update = statements[found.statement], updates[found.statement]
+        made = _complete_tiles(own, update, found, region, times)
+        lines = None if made is None else _tile(*made, own, update, found, region, names, prefix)
+        if made is None or lines is None:
             continue
-        inside, whole = made
-        body, function = lines
-        name = f"{own.name}_tile"
+        (inside, whole), (body, function), name = made, lines, f"{own.name}_tile"
+        text = "\n".join(body)
         if function:
             kinds[update.kind] = None
-            body = [line.replace("$sums", functions.setdefault(function, f"$sums{len(functions)}")) for line in body]
-        text = "\n".join(body).replace("$", prefix)
-        outer = _outer_places(own, update)
-        constants = [replace(each, value=found.end + outer.index(each.value)) for each in own.constants if each.value in outer]
-        constants += [Constant(f"{prefix}n{number}", "long", number) for number in range(inside.dim(_IN))]
-        constants = [each for each in constants if re.search(rf"\b{each.name}\b", text)]
-        lines = Verbatim(tuple(text.split("\n")))
-        numbers = tuple(f"n{number}" for number in range(inside.dim(_IN)))
-        domain = whole.set_tuple_name(name)
-        statements[name] = replace(
-            own,
-            name=name,
-            dims=numbers,
-            signs=(1,) * len(numbers),
-            domain=domain,
-            constants=tuple(constants),
-            body=lines if constants else Scope((lines,)),
+            text = text.replace("$sums", functions.setdefault(function, f"$sums{len(functions)}"))
+        statements[name] = _statement_of_tiles(own, update, found, whole.set_tuple_name(name), text, prefix)
+        statements[own.name] = replace(
+            own, domain=own.domain.subtract(inside.intersect_domain(whole).range()).coalesce()
         )
         at = _times_of_tiles(inside, times[own.name], found).intersect_domain(whole)
         all_times[name] = at.set_tuple_name(_IN, name)
-        rest = own.domain.subtract(inside.intersect_domain(whole).range()).coalesce()
-        statements[own.name] = replace(own, domain=rest)
         stands_for[name] = own.name
-    helpers = [vector_types(kind, prefix, vector_bytes) for kind in kinds]
-    if functions:
-        helpers[1:] = [each.split("#endif\n")[-1] for each in helpers[1:]]
-        helpers.append(WIDE.format(bytes=vector_bytes or "$BYTES").replace("$", prefix))
-        helpers += [text.replace("$sums", name).replace("$", prefix) for text, name in functions.items()]
-    return replace(region, statements=tuple(statements.values()), stands_for=stands_for), all_times, "".join(helpers)
+    texts = [vector_types(list(kinds), vector_bytes)] if kinds else []
+    texts += [text.replace("$sums", name) for text, name in functions.items()]
+    tiled = replace(region, statements=tuple(statements.values()), stands_for=stands_for)
+    return tiled, all_times, "".join(texts).replace("$", prefix)
+
+
+def _statement_of_tiles(
+    own: SourceStatement, update: Update, found: Contraction, domain: isl.Set, text: str, prefix: str
+) -> SourceStatement:
+    """Return the statement whose instances are complete tiles, inside constants for the numbers that its text names."""
+    name, text = str(domain.get_tuple_name()), text.replace("$", prefix)
+    dims = tuple(f"n{number}" for number in range(domain.dim(_SET)))
+    places = {place: found.end + number for number, place in enumerate(_outer_places(own, update))}
+    constants = [
+        replace(each, value=places[each.value])
+        for each in own.constants
+        if isinstance(each.value, int) and each.value in places
+    ]
+    constants += [Constant(f"{prefix}{each}", "long", number) for number, each in enumerate(dims)]
+    kept = tuple(each for each in constants if re.search(rf"\b{each.name}\b", text))
+    lines = Verbatim(tuple(text.split("\n")))
+    body = lines if kept else Scope((lines,))
+    signs = (1,) * len(dims)
+    return replace(own, name=name, dims=dims, signs=signs, domain=domain, constants=kept, body=body)
 
 
 def _complete_tiles(

@@ -50,7 +50,9 @@ from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
-Tiles = Callable[..., tuple[Region, Times, str]]  # of a region and its times: with tiles, and the text of their functions
+Tiles = Callable[
+    ..., tuple[Region, Times, str]
+]  # of a region and its times: with tiles, and the text of their functions
 
 _CORE = Core(512, 16, 2**20)  # of no machine in particular: register tiles fit 16 registers, vectors are the target's
 
@@ -182,11 +184,11 @@ def _chosen_text(
         name = f"chosen ({'; '.join(chosen.changes)})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
         statements = {each.name: each for each in workload.statements}
-        updates = {
-            each.statement: text_update(region, statements[each.statement], each, workload)
-            for each in chosen.contractions
-        }
-        tiled = [each for each in chosen.contractions if updates[each.statement] is not None]
+        pairs = [
+            (each, text_update(region, statements[each.statement], each, workload)) for each in chosen.contractions
+        ]
+        updates = {each.statement: update for each, update in pairs if update is not None}
+        tiled = [each for each, update in pairs if update is not None]
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
         written = write(order, wanted=Parallel(demanded=marks), tiles=tiles)
         is_marked = any(each.pragma == names.apart for each in written.marked)
