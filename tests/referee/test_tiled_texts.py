@@ -79,7 +79,11 @@ def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[
     """Return whether a random function has register tiles, and where its results differ from the text's."""
     rng = random.Random(seed)
     text = random_text(rng)
-    made = pm.transform_c(text)
+    try:
+        made = pm.transform_c(text)
+    except pm.WorkloadError as error:  # flat arrays of sizes that are not told apart
+        assert " * " in text.split("{")[0], f"{error}: {text}"
+        return False, []
     sizes = tuple({name: rng.choice([1, 5, 24, 97, 130, 200]) for name in "nmq"} for _ in range(3))
     shapes = tuple((one.name, one.dtype, one.shape) for one in parameters_of(text, "f"))
     wrong: list[str] = []
