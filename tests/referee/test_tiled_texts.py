@@ -1,5 +1,5 @@
-"""Contractions that `transform_c` writes with register tiles, against their own texts: bit for bit, at sizes that no tile
-divides, with sanitizers."""
+"""Contractions that `transform_c` writes with register tiles, against their own texts: bit for bit, at sizes that no
+tile divides, with sanitizers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _COUNTERS = ("int", "int", "long", "unsigned", "size_t")
 
 
 def random_text(rng: random.Random) -> str:
-    """Return a function that adds products onto a matrix: of whole matrices, triangles, in batches, in flat arrays, with
-    statements before and behind it in its loops."""
+    """Return a function that adds products onto a matrix: of whole matrices, triangles, in batches, in flat arrays,
+    with statements before and behind it in its loops."""
     kind = rng.choice(["double", "double", "float"])
     row, lane, term = rng.choice((_NAMES, _NAMES, *_OTHERS))
     flat, batch = rng.random() < 0.2, rng.random() < 0.15
@@ -51,6 +51,14 @@ def random_text(rng: random.Random) -> str:
         value += f" {rng.choice('+-')} " + " * ".join(element(*each[:3], turned=each[3]) for each in arrays[2:])
     update = rng.choice([f"{sum_} += {value};", f"{sum_} -= {value};", f"{sum_} = {sum_} + ({value});"])
     head = [f"{kind} alpha", declared("C", row, lane), *(declared(*each[:3], turned=each[3]) for each in arrays)]
+    body = _loops(rng, extent, sum_, update)
+    body = f"for (int b = 0; b < 3; b++) {{ {body} }}" if batch else body
+    return f"void f(int n, int m, int q, {', '.join(head)}) {{ {body} }}"
+
+
+def _loops(rng: random.Random, extent: dict[str, str], sum_: str, update: str) -> str:
+    """Return the loops around an update: whole or triangular ones, also counted down."""
+    row, lane, term = extent
     counter, least = rng.choice(_COUNTERS), {each: rng.choice(["0", "0", "1"]) for each in (row, lane, term)}
     end = dict(extent)
     if counter == "int" and rng.random() < 0.35 and len(set(extent.values())) == 1:
@@ -68,11 +76,8 @@ def random_text(rng: random.Random) -> str:
     behind = rng.choice(["", "", "", f"{sum_} = {sum_} / 3;"])
     if end == extent and all(each in "01" for each in least.values()) and not before + behind:
         order = rng.sample([row, lane, term], 3)
-        body = f"{loops[order[0]]} {loops[order[1]]} {loops[order[2]]} {{ {update} }}"
-    else:
-        body = f"{loops[row]} {loops[lane]} {{ {before} {loops[term]} {{ {update} }} {behind} }}"
-    body = f"for (int b = 0; b < 3; b++) {{ {body} }}" if batch else body
-    return f"void f(int n, int m, int q, {', '.join(head)}) {{ {body} }}"
+        return f"{loops[order[0]]} {loops[order[1]]} {loops[order[2]]} {{ {update} }}"
+    return f"{loops[row]} {loops[lane]} {{ {before} {loops[term]} {{ {update} }} {behind} }}"
 
 
 def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[str]]:
@@ -81,9 +86,8 @@ def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[
     text = random_text(rng)
     try:
         made = pm.transform_c(text)
-    except pm.WorkloadError as error:  # flat arrays of sizes that are not told apart
-        assert " * " in text.split("{")[0], f"{error}: {text}"
-        return False, []
+    except pm.WorkloadError:  # flat arrays of sizes that are not told apart
+        return False, [] if " * " in text.split("{")[0] else [f"refused: {text}"]
     sizes = tuple({name: rng.choice([1, 5, 24, 97, 130, 200]) for name in "nmq"} for _ in range(3))
     shapes = tuple((one.name, one.dtype, one.shape) for one in parameters_of(text, "f"))
     wrong: list[str] = []

@@ -102,20 +102,10 @@ def program_function(
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
     region, times = _region(workload, storage, schedule, fma=fma)
-    bytes_ = max(
-        (
-            each.lanes * ELEMENT_BYTES[storage.forms[own.target.tensor].c_type]
-            for each in contractions
-            for own in workload.statements
-            if own.name == each.statement
-        ),
-        default=0,
-    )
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
         parallel = _marked_loops(schedule, strips, threads)
-        updates = {each.statement: update_of(workload, storage, each) for each in contractions}
-        region, times, tiles = with_tiles(region, times, contractions, updates, _NAMES, _free_prefix(storage), bytes_)
+        region, times, tiles = _with_tiles(workload, storage, region, times, contractions)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
@@ -138,12 +128,20 @@ def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Pa
     return Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
 
 
-def _free_prefix(storage: Storage) -> str:
-    """Return what no name of an array begins with."""
+def _with_tiles(
+    workload: Workload,
+    storage: Storage,
+    region: Region,
+    times: dict[str, isl.Map],
+    contractions: Sequence[Contraction],
+) -> tuple[Region, dict[str, isl.Map], str]:
+    """Return the region with tiles of contractions, in names that no array has."""
+    updates = {each.statement: update_of(workload, storage, each) for each in contractions}
+    sizes = (each.lanes * ELEMENT_BYTES[updates[each.statement].kind] for each in contractions)
     prefix = "tile_"
     while any(form.parameter.startswith(prefix) for form in storage.forms.values()):
         prefix += "_"
-    return prefix
+    return with_tiles(region, times, contractions, updates, _NAMES, prefix, max(sizes, default=0))
 
 
 def _region(
