@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
+from polymap.errors import WorkloadError
 from tests.c_to_c import Job, builds, compiled, flags_of, parameters_of, run_jobs
 
 _NAMES = ("i", "j", "k")
@@ -86,7 +87,7 @@ def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[
     text = random_text(rng)
     try:
         made = pm.transform_c(text)
-    except pm.WorkloadError:  # flat arrays of sizes that are not told apart
+    except WorkloadError:  # flat arrays of sizes that are not told apart
         return False, [] if " * " in text.split("{")[0] else [f"refused: {text}"]
     sizes = tuple({name: rng.choice([1, 5, 24, 97, 130, 200]) for name in "nmq"} for _ in range(3))
     shapes = tuple((one.name, one.dtype, one.shape) for one in parameters_of(text, "f"))
