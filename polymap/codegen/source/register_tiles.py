@@ -104,7 +104,7 @@ def tile_text(update: Update, found: Contraction, bounds: Bounds) -> tuple[list[
 
 def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
     """Return the types of vectors of element types; vector_bytes 0: as long as the compiler's target has them."""
-    text = f"enum {{ $BYTES = {vector_bytes} }};\n" if vector_bytes else _TARGETS
+    text = f"#define $BYTES {vector_bytes}\n" if vector_bytes else _TARGETS
     return (
         text
         + _WIDE
@@ -114,11 +114,11 @@ def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
 
 _TARGETS = """\
 #if defined(__AVX512F__)
-enum { $BYTES = 64 };
+#define $BYTES 64
 #elif defined(__AVX__)
-enum { $BYTES = 32 };
+#define $BYTES 32
 #else
-enum { $BYTES = 16 };
+#define $BYTES 16
 #endif
 """
 # clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
@@ -132,7 +132,7 @@ _WIDE = """\
 _TYPES = """\
 typedef {kind} ${kind} __attribute__((vector_size($BYTES)));
 typedef {kind} ${kind}_any __attribute__((vector_size($BYTES), aligned({bytes}), may_alias));
-enum {{ ${kind}_panel = {v} * $BYTES / {bytes} }};
+#define ${kind}_panel ({v}L * $BYTES / {bytes})
 """
 
 
