@@ -19,7 +19,7 @@ from polymap.codegen.lower import LINE_BYTES
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
-from polymap.cpu.tiles import MemorySteps, RegisterTile, is_scattered, is_streamed, register_tiles
+from polymap.cpu.tiles import MemorySteps, RegisterTile, far_reduction, is_scattered, is_streamed, register_tiles
 from polymap.cpu.tuning import TUNING
 from polymap.explore import search
 from polymap.ir import (
@@ -148,7 +148,26 @@ def choose_cpu_mapping(
         choice = _choice(workload, arch, facts, tile, lanes, threads, limit, is_scattered=scattered)
         if choice is not None:
             found.append(choice)
-    return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
+    best = min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
+    far = "" if best is None or best.visits > 1 else far_reduction(workload, facts, best.tile, steps or {})
+    return _with_far_rows_together(best, arch, far, threads) if best is not None and far else best
+
+
+def _with_far_rows_together(choice: CpuChoice, arch: Architecture, far: str, threads: int) -> CpuChoice:
+    """Return the choice with few rows at a time of an operand that is read where it lies, as in _with_rows_together:
+    a strip of all rows is on as many pages as it has rows. far: the reduction along which they lie apart."""
+    nodes, machine = choice.mapping.nodes, choice.arch
+    at = next((at for at, node in enumerate(nodes) if isinstance(node, Temporal) and node.dim != far), None)
+    if at is None:
+        return choice
+    mapping = Mapping((*nodes[:at], Temporal(far, TUNING.rows_together), *nodes[at:]))
+    cost = evaluate(choice.rounded, machine, mapping)
+    return replace(
+        choice,
+        mapping=mapping,
+        cost=cost,
+        transfers=transfer_cycles(choice.rounded, arch, machine, mapping, threads),
+    )
 
 
 def _tiles_to_try(

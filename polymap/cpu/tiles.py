@@ -180,3 +180,22 @@ def is_streamed(workload: Workload, vector: str) -> bool:
     """Return whether every operand has the vector dim: none is broadcast, and little is used twice."""
     (statement,) = workload.statements
     return all(any(vector in index.dims for index in access.index) for access in statement.reads)
+
+
+def far_reduction(workload: Workload, facts: CpuFacts, tile: RegisterTile, memory: MemorySteps) -> str:
+    """Return the one reduction along which rows of a large operand lie apart that few rows of tiles read, where they
+    lie; "" for none."""
+    (statement,) = workload.statements
+    extents = workload.extents()
+    own = {dim for index in statement.target.index for dim in index.dims}
+    near = [dim for dim, size in extents.items() if dim not in own and size > TUNING.rows_together]
+    sizes = {**dict.fromkeys(own, 1), **dict(tile.sizes)}
+    for access in statement.reads:
+        tensor, dims = workload.tensor(access.tensor), {dim for index in access.index for dim in index.dims}
+        steps = memory.get(access.tensor, {})
+        passes = prod(ceil(extents[dim] / sizes[dim]) for dim in own - dims)
+        is_large = prod(tensor.shape) * tensor.bits > 8 * facts.second_cache_bytes
+        is_row = steps.get(tile.vector) == tensor.bits // 8 and len(near) == 1 and near[0] in dims
+        if is_row and is_large and passes <= TUNING.few_passes and steps.get(near[0], 0) >= facts.way_bytes:
+            return near[0]
+    return ""

@@ -41,6 +41,8 @@ class Tuning(NamedTuple):
     """A loop of fewer iterations is not worth being innermost (code.py)."""
     rows_together: int = 4
     """Rows that the prefetchers follow side by side, each over its whole length (code.py)."""
+    few_passes: int = 2
+    """Rows of tiles that read an operand where it lies, as in native/tuning.py."""
     cpu_s: float = 15.0
     """CPU seconds of the choice of one layer's mapping (not swept)."""
     work_limit: int = 300

@@ -25,6 +25,7 @@ with lazy(__name__):
         Scope as Scope,
         Stmt as Stmt,
         Text as Text,
+        Verbatim as Verbatim,
         add as add,
         minimum as minimum,
         multiply as multiply,

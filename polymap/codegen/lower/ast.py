@@ -141,13 +141,20 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Lines of statements, printed as they are."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Statements in a scope of their own."""
 
     body: Block
 
 
-Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope | Local
+Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope | Local | Verbatim
 Block = tuple[Stmt, ...]
 
 

@@ -28,6 +28,7 @@ from polymap.codegen.lower.ast import (
     Scope,
     Stmt,
     Text,
+    Verbatim,
 )
 
 _PRECEDENCE = {
@@ -87,6 +88,8 @@ def _statement(statement: Stmt, depth: int) -> list[str]:
             return [f"{pad}{function}({', '.join(expression(argument) for argument in arguments)});"]
         case Local(kind, name, length):
             return [f"{pad}{kind} {name}[{length}];"]
+        case Verbatim(lines):
+            return [f"{pad}{line}" for line in lines]
         case Scope(inner):
             return [f"{pad}{{", *_block(inner, depth + 1), f"{pad}}}"]
         case Remark(text):

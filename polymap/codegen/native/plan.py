@@ -425,15 +425,22 @@ def unpacked(plan: KernelPlan) -> KernelPlan:
     as copying them takes longer."""
 
     def is_seldom_read(operand: Operand) -> bool:
-        rows = (-(-plan.extents[dim] // size) for dim, size in plan.tile.items() if not operand.at.of(dim))
         is_panel = operand.ahead is not None and operand.form.quad is None
-        return is_panel and prod(rows) <= TUNING.few_passes and _has_whole_vectors(plan, operand.at)
+        return is_panel and _has_few_passes(plan, operand.at) and _has_whole_vectors(plan, operand.at)
 
     operands = tuple(
         replace(each, inside=each.at, ahead=None, packing=None) if is_seldom_read(each) else each
         for each in plan.operands
     )
     return plan if operands == plan.operands else replace(plan, operands=operands)
+
+
+def _has_few_passes(plan: KernelPlan, linear: Linear) -> bool:
+    """Return whether few rows of tiles read an operand."""
+    return (
+        prod(-(-plan.extents[dim] // size) for dim, size in plan.tile.items() if not linear.of(dim))
+        <= TUNING.few_passes
+    )
 
 
 def _has_whole_vectors(plan: KernelPlan, linear: Linear) -> bool:
@@ -443,12 +450,13 @@ def _has_whole_vectors(plan: KernelPlan, linear: Linear) -> bool:
 
 
 def _lies_well(plan: KernelPlan, form: ArrayForm, linear: Linear) -> bool:
-    """Return whether an operand of vectors is read as fast where it lies as in panels: all of it is one panel, or it
-    stays in the second cache and its rows fall onto all sets of the first one."""
+    """Return whether an operand of vectors is read as fast where it lies as in panels: all of it is one panel, or few
+    of its rows are read at a time, or it stays in the second cache and its rows fall onto all sets of the first one."""
     if form.quad is not None or not _has_whole_vectors(plan, linear):
         return False
     width, own = ELEMENT_BYTES[form.c_type], {plan.vector, *plan.reductions}
-    if linear.factors.keys() <= own and plan.extents[plan.vector] <= plan.block:
+    has_rows_together = bool(plan.outer) and plan.outer[0].dim in plan.reductions and _has_few_passes(plan, linear)
+    if linear.factors.keys() <= own and (plan.extents[plan.vector] <= plan.block or has_rows_together):
         return True
     collides = any(linear.of(dim) * width % TUNING.colliding_bytes == 0 for dim in linear.factors)
     return form.elements * width <= TUNING.direct_bytes and not collides

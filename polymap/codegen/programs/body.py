@@ -32,6 +32,7 @@ from polymap.codegen.native import ArrayForm, neutral_value, operand_types
 from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
+from polymap.codegen.source import Contraction, Update
 from polymap.ir import Access, Affine, Index, Operator, Statement, Workload, subexpressions
 
 FLOATS = ("float", "double")
@@ -81,6 +82,19 @@ def instance(
         body.append(Copy(place, whole))
     body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))
+
+
+def update_of(workload: Workload, storage: Storage, found: Contraction) -> Update:
+    """Return the assignment of a contraction, in the variables of its body."""
+    statement = next(each for each in workload.statements if each.name == found.statement)
+    names = dim_constants(workload)
+    values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
+    target = _element(storage, statement.target, values)
+    operands = tuple(_element(storage, each, values) for each in statement.reads)
+    value = Binary("+", target, c_expression(statement.expression, operands, values))
+    places = tuple(statement.dims.index(dim) for dim in found.dims)
+    kind = storage.forms[statement.target.tensor].c_type
+    return Update(target, value, kind, places, tuple(names[dim] for dim in found.dims))
 
 
 def _extreme_of_comparison(storage: Storage, statement: Statement, place: Expr, value: Expr) -> Block:

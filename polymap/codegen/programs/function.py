@@ -23,9 +23,8 @@ from polymap.codegen.lower import (
     sums_in_turn,
     sums_of_several_loops,
 )
-from polymap.codegen.native import BFLOAT16, NativeFunction, signature
-from polymap.codegen.programs.blocks import with_tiles
-from polymap.codegen.programs.body import fill_loop, instance
+from polymap.codegen.native import BFLOAT16, ELEMENT_BYTES, NativeFunction, signature
+from polymap.codegen.programs.body import fill_loop, instance, update_of
 from polymap.codegen.programs.flags import program_flags
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.roundings import MINUS_ZEROS
@@ -43,6 +42,7 @@ from polymap.codegen.source import (
     isl_loops,
     loops_of,
     strip_loops,
+    with_tiles,
 )
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
@@ -105,18 +105,17 @@ def program_function(
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
         parallel = _marked_loops(schedule, strips, threads)
-        region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
+        region, times, tiles = _with_tiles(workload, storage, region, times, contractions)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
     whole = "\n".join([*_minus_zeros(whole), whole])
-    helpers = _with_types_once("\n".join(tiles))
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
-    head += _HEAD + several + _helpers(whole + helpers) + helpers
+    head += _HEAD + several + _helpers(whole) + tiles
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
 
@@ -129,10 +128,20 @@ def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Pa
     return Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
 
 
-def _with_types_once(text: str) -> str:
-    """Return a text without repeated types of vectors, which C99 refuses."""
-    lines = text.splitlines(keepends=True)
-    return "".join(line for n, line in enumerate(lines) if not line.startswith("typedef") or line not in lines[:n])
+def _with_tiles(
+    workload: Workload,
+    storage: Storage,
+    region: Region,
+    times: dict[str, isl.Map],
+    contractions: Sequence[Contraction],
+) -> tuple[Region, dict[str, isl.Map], str]:
+    """Return the region with tiles of contractions, in names that no array has."""
+    updates = {each.statement: update_of(workload, storage, each) for each in contractions}
+    sizes = (each.lanes * ELEMENT_BYTES[updates[each.statement].kind] for each in contractions)
+    prefix = "tile_"
+    while any(form.parameter.startswith(prefix) for form in storage.forms.values()):
+        prefix += "_"
+    return with_tiles(region, times, contractions, updates, _NAMES, prefix, max(sizes, default=0))
 
 
 def _region(

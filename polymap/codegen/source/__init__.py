@@ -8,9 +8,6 @@ with lazy(__name__):
     from polymap.codegen.source.contraction import (
         Contraction as Contraction,
         Core as Core,
-        is_mixed as is_mixed,
-        is_of_lanes as is_of_lanes,
-        packs_of as packs_of,
     )
     from polymap.codegen.source.dependences import conflicts_of as conflicts_of
     from polymap.codegen.source.executed import check_instances as check_instances
@@ -18,7 +15,6 @@ with lazy(__name__):
     from polymap.codegen.source.loops import (
         Names as Names,
         Parallel as Parallel,
-        expression_text as expression_text,
         isl_loops as isl_loops,
         loops_of as loops_of,
     )
@@ -30,11 +26,13 @@ with lazy(__name__):
         Region as Region,
         SourceStatement as SourceStatement,
     )
+    from polymap.codegen.source.register_tiles import Update as Update
     from polymap.codegen.source.symbolic import (
         SymbolicCheckup as SymbolicCheckup,
         SymbolicDependence as SymbolicDependence,
         has_parameters as has_parameters,
         symbolic_checkup as symbolic_checkup,
     )
+    from polymap.codegen.source.tile_statements import with_tiles as with_tiles
     from polymap.codegen.source.told import ToldStatement as ToldStatement, TransformReport as TransformReport
     from polymap.codegen.source.transform import transform_c as transform_c

@@ -119,6 +119,8 @@ def vector_loops(schedule: Schedule) -> Iterator[tuple[Loop, bool]]:
         for name in loop.statements:
             places = [place for place, entry in enumerate(schedule.times[name]) if entry.terms]
             times = [schedule.times[name][place] for place in places]
+            if loop.position not in places:  # it runs once there, such as before the first tile
+                break
             end = places.index(loop.position) + 1
             dims = times[end - 1].dims
             is_plain = len(dims) == 1 and times[end - 1].is_linear and extents[dims[0]] >= TUNING.written_out_terms

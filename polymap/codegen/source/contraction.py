@@ -69,7 +69,7 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
     panel = lanes * TUNING.lane_vectors
     tile = (_near(TUNING.tile_rows, rows), _near(TUNING.tile_lanes, panel), TUNING.tile_terms)
     made = Contraction(statement.name, *found, rows, lanes, tile)
-    return made if rows > 0 and is_separable(statement, made) else None
+    return made if rows > 0 and _is_separable(statement, made) else None
 
 
 def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
@@ -123,32 +123,32 @@ def _dims(workload: Workload, statement: Statement) -> tuple[str, str, str] | No
     if len(lane) != 1 or len(terms) != 1 or not rows:
         return None
     for row in reversed(rows):  # a row whose values are all used by several lanes
-        if is_separable(statement, Contraction(statement.name, row, lane[0], terms[0], 1, 1, (1, 1, 1))):
+        if _is_separable(statement, Contraction(statement.name, row, lane[0], terms[0], 1, 1, (1, 1, 1))):
             return row, lane[0], terms[0]
     return None
 
 
-def varies(access: Access, dim: str) -> bool:
+def _varies(access: Access, dim: str) -> bool:
     """Return whether the element of an access depends on a dim."""
     return any(dim in index.dims for index in access.index)
 
 
-def is_separable(statement: Statement, found: Contraction) -> bool:
+def _is_separable(statement: Statement, found: Contraction) -> bool:
     """Return whether no read varies with row and lane at once, some with each, and what joins them is arithmetic."""
-    both = [varies(each, found.row) and varies(each, found.lane) for each in statement.reads]
+    both = [_varies(each, found.row) and _varies(each, found.lane) for each in statement.reads]
     if any(both) or not all(
-        any(varies(each, dim) for each in statement.reads) for dim in (found.row, found.lane, found.term)
+        any(_varies(each, dim) for each in statement.reads) for dim in (found.row, found.lane, found.term)
     ):
         return False
-    return len(packs_of(statement, found)) <= TUNING.most_packs
+    return len(_packs_of(statement, found)) <= TUNING.most_packs
 
 
-def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]:
+def _packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]:
     """Return the largest parts of the added value that vary with row or lane alone."""
     parts: dict[Expression, None] = {}
 
     def visit(expression: Expression) -> None:
-        if isinstance(expression, Apply) and is_mixed(statement, expression, found):
+        if isinstance(expression, Apply) and _is_mixed(statement, expression, found):
             for each in expression.arguments:
                 visit(each)
         else:
@@ -158,15 +158,10 @@ def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]
     return tuple(parts)
 
 
-def is_mixed(statement: Statement, expression: Expression, found: Contraction) -> bool:
+def _is_mixed(statement: Statement, expression: Expression, found: Contraction) -> bool:
     """Return whether a value varies with the row and with the lane."""
     dims = _dims_of(statement, expression)
     return found.row in dims and found.lane in dims
-
-
-def is_of_lanes(statement: Statement, expression: Expression, found: Contraction) -> bool:
-    """Return whether a value varies with the lane."""
-    return found.lane in _dims_of(statement, expression)
 
 
 def _dims_of(statement: Statement, expression: Expression) -> set[str]:

@@ -82,7 +82,8 @@ def check_instances(
     node: isl.AstNode, region: Region, times: Times, prefix: str, operations: int = TUNING.checked_operations
 ) -> None:
     """Raise SolverError where isl's loops do not run every instance once, for some small and large sizes."""
-    for least in TUNING.checked_sizes if region.parameters else TUNING.checked_sizes[:1]:
+    more = (TUNING.checked_tiled_size,) if region.stands_for else ()
+    for least in (*TUNING.checked_sizes, *more) if region.parameters else TUNING.checked_sizes[:1]:
         sizes = {name: least + 2 * number for number, name in enumerate(region.parameters)}
         lost = lost_statement(node, region, times, prefix, sizes, operations)
         if lost:

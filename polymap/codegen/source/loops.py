@@ -144,11 +144,10 @@ def loops_of(
     return printer.block(isl_loops(region, times, names) if node is None else node, inside_parallel=False)
 
 
-def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:
+def expression_text(value: isl.PwAff, context: isl.Set, names: Names, region: Region) -> str:
     """Return the C text of a function of parameters that is equal to it where the context holds."""
     build = isl.AstBuild.from_context(context)
-    nothing = Region((), (), frozenset(), frozenset(), frozenset(), {}, {})
-    found = _Loops(nothing, {}, {}, (), Parallel(), names).expression(build.expr_from_pw_aff(value))
+    found = _Loops(region, {}, {}, (), Parallel(), names).expression(build.expr_from_pw_aff(value))
     return printed(found)
 
 

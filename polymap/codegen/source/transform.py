@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 
-from polymap.codegen.lower import expression, lines_of
+from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import Chosen, choose
@@ -29,6 +29,8 @@ from polymap.codegen.source.loops import (
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
+from polymap.codegen.source.register_tiles import text_update
+from polymap.codegen.source.tile_statements import with_tiles
 from polymap.codegen.source.told import (
     ToldDependence,
     TransformedC,
@@ -48,8 +50,11 @@ from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
+Tiles = Callable[
+    ..., tuple[Region, Times, str]
+]  # of a region and its times: with tiles, and the text of their functions
 
-_CORE = Core(256, 0, 2**20)  # of no machine in particular; no registers: the text has no register tiles
+_CORE = Core(512, 16, 2**20)  # of no machine in particular: register tiles fit 16 registers, vectors are the target's
 
 
 @answers_in_words
@@ -178,7 +183,14 @@ def _chosen_text(
         )
         name = f"chosen ({'; '.join(chosen.changes)})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
-        written = write(order, wanted=Parallel(demanded=marks))
+        statements = {each.name: each for each in workload.statements}
+        pairs = [
+            (each, text_update(region, statements[each.statement], each, workload)) for each in chosen.contractions
+        ]
+        updates = {each.statement: update for each, update in pairs if update is not None}
+        tiled = [each for each, update in pairs if update is not None]
+        tiles = partial(with_tiles, contractions=tiled, updates=updates)
+        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles)
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
             return _NOTHING
@@ -226,17 +238,23 @@ def _text_of_order(
     *,
     wanted: Parallel,
     reorder_sums: bool,
+    tiles: Tiles | None = None,
 ) -> Written:
     """Return the text of an order after checking that it is legal."""
     times, name = order_of()
     with _isl_budget("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
-    names = _free_names(place.words)
+    names, helpers = _free_names(place.words), ""
+    tiled, all_times = region, times
     with _isl_budget("the loops of an order"):
-        node = isl_loops(region, times, names)
-    check_instances(node, region, times, names.counter)
+        if tiles is not None:
+            tiled, all_times, helpers = tiles(region, times, names=names, prefix=f"{_free_prefix(place.words)}_")
+        node = isl_loops(tiled, all_times, names)
+    check_instances(node, tiled, all_times, names.counter)
     with _isl_budget("the loops of an order"):
-        return _text(region, times, node, names, conflicts, wanted, place, program, name)
+        block = _loops(tiled, all_times, node, names, conflicts, wanted)
+        written = _text(region, times, block, names, place, program, name)
+    return replace(written, text=helpers + written.text)
 
 
 def _isl_budget(what: str) -> AbstractContextManager[None]:
@@ -369,21 +387,18 @@ def _error_of_conflict(region: Region, conflict: Conflict, pairs: Map, but: str)
 # --- the text ---
 
 
-def _text(
-    region: Region,
-    times: Times,
-    node: AstNode,
-    names: Names,
-    conflicts: Sequence[Conflict],
-    parallel: Parallel,
-    place: RegionText,
-    program: CProgram,
-    name: str,
-) -> Written:
+def _loops(
+    region: Region, times: Times, node: AstNode, names: Names, conflicts: Sequence[Conflict], parallel: Parallel
+) -> Block:
     try:
-        block = loops_of(region, times, conflicts, parallel, names, node)
+        return loops_of(region, times, conflicts, parallel, names, node)
     except LoopConflictError as error:
         raise _error_of_conflict(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
+
+
+def _text(
+    region: Region, times: Times, block: Block, names: Names, place: RegionText, program: CProgram, name: str
+) -> Written:
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
     if region.result is not None:

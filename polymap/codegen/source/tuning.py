@@ -18,6 +18,8 @@ class Tuning(NamedTuple):
     """Operations of isl for the check of the loops at some sizes."""
     checked_sizes: tuple[int, ...] = (3, 7, 67)
     """Values of the first parameter at which loops are checked; isl answers for all instances at once."""
+    checked_tiled_size: int = 227
+    """One more, where loops have tiles of contractions: several of them, and parts."""
     most_distances: int = 12
     """Constant distances of a dependence that are listed."""
     most_unrolled: int = 64

@@ -237,3 +237,14 @@ def _work_of_cores(mapping: Mapping) -> list[list[tuple[int, int, int]]]:
 
     walk(0, {"m": 0, "n": 0, "k": 0}, {"m": 24, "n": 32, "k": 4}, 0)
     return work
+
+
+@pytest.mark.parametrize(("rows", "are_few"), [(8, True), (60, False)])
+def test_a_large_matrix_is_read_few_rows_at_a_time_where_few_tiles_read_it(rows: int, are_few: bool) -> None:
+    work = einsum("C[m,n] += A[m,k] * B[k,n]", m=rows, n=4096, k=4096, types="float32")
+    steps = {"C": {"m": 16384, "n": 4}, "A": {"m": 16384, "k": 4}, "B": {"k": 16384, "n": 4}}
+    choice = choose_cpu_mapping(work, AVX512, ("n",), steps=steps)
+    assert choice is not None, "a product has a mapping"
+    loops = [node for node in choice.mapping.nodes if isinstance(node, Temporal)]
+    assert (loops[0] == Temporal("k", 4)) == are_few, "the rows of B are on pages of their own"
+    assert evaluate(choice.rounded, choice.arch, choice.mapping).legal, "the tree is one of the machine"
