@@ -331,7 +331,7 @@ class Sending:
         """Return the tile before: inside of the digit that moved (if it is the dim's) all others were at their last:
         that of the same siblings where they keep tiles, else that of the first ones, which work in every step."""
         before = dict(digits)
-        shared = {} if self.keeps else dict.fromkeys(digits.keys() - set(times), 0)
+        shared = {} if self.keeps else dict.fromkeys(digits.keys() - set(times), 0)  # any order: a lookup
         if moves:
             before[times[outside - 1]] -= 1
         for place in times[outside:]:
@@ -366,7 +366,7 @@ class Sending:
             indices[dim.name] = self._tiles[key]
         if not all(len(each) for each in indices.values()):
             return np.zeros(0, np.int64)
-        key = tuple(id(indices[dim]) for dim in self.own_dims)
+        key = tuple(id(indices[dim]) for dim in self.own_dims)  # any order: one set
         if key not in self._tiles:
             parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups]
             self._tiles[key] = united(parts)

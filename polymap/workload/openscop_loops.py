@@ -341,7 +341,7 @@ def _lines(placed: Sequence[_Placed], place: int, outer: Loops, taken: frozenset
         raise _refusal(placed[0].number, what, "Statements that share their times before it share its loop.")
     called, above = {time.iterator for time in own.values()}, {name for name, _ in outer}
     fresh = (name for name in (f"c{number}" for number in range(10**9)) if name not in taken | above)
-    variable = called.pop() if len(called) == 1 and not called & above else next(fresh)
+    variable = called.pop() if len(called) == 1 and not called & above else next(fresh)  # any order: it is one
     inner = [each.renamed(own[each.number].iterator, variable) for each in placed]
     ends = [part[len(outer)] for each in inner for part in each.ends]
     body = _lines(inner, place + 1, (*outer, (variable, _hull(ends))), taken)
@@ -390,7 +390,7 @@ def _statement(placed: _Placed, loops: Loops) -> list[str]:
 
 def _between(ends: _Ends) -> list[Form]:
     """Return forms that are >= 0 where a loop runs: each upper bound is at least each lower one."""
-    pairs = ((low, high) for low in ends.lower for high in ends.upper)
+    pairs = ((low, high) for low in ends.lower for high in ends.upper)  # any order: asked for membership
     return [
         _tightened(_sum(_scaled(dict(high.form), low.divisor), _scaled(dict(low.form), -high.divisor)))
         for low, high in pairs
@@ -415,11 +415,11 @@ def _is_said(rule: _Rule, loops: Loops, said: Sequence[Form]) -> bool:
 def _holds(form: Form, variable: str, ends: _Ends) -> bool:
     """Return whether one of a loop's bounds says that a form is >= 0."""
     wanted, is_lower = _as_bound(form, variable), form[variable] > 0
-    for found in ends.lower if is_lower else ends.upper:
-        slack = _sum(dict(found.form), _scaled(dict(wanted.form), -1))
-        if found.divisor == wanted.divisor and not any(slack):
-            return (slack.get("", 0) >= 0) if is_lower else (slack.get("", 0) <= 0)
-    return False
+    return any(
+        found.divisor == wanted.divisor and not any(slack) and slack.get("", 0) * (1 if is_lower else -1) >= 0
+        for found in (ends.lower if is_lower else ends.upper)
+        for slack in (_sum(dict(found.form), _scaled(dict(wanted.form), -1)),)
+    )
 
 
 def _condition(rule: _Rule) -> str:
