@@ -134,12 +134,16 @@ def search_dividing_tiles(search: Search, evidence: Evidence, _stop: Stop) -> Ev
         _report_program_order(search, evidence)
     outcome, evidence = _solved(search, evidence, *_limits_of_dividing(search))
     measure = measure_of(search.objective, search.workload, search.arch)
-    claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
+    counted = [search.counted(leaf.mapping) for _, leaf in outcome.found]
+    costs = [each[0].cost if each else None for each in counted]
+    claims = [
+        (leaf.mapping, measure.unscaled_values(v), cost) for (v, leaf), cost in zip(outcome.found, costs, strict=True)
+    ]
     left = tuple(believed(search.asked, _left(search, evidence, outcome), claims))
-    found = tuple(search.incumbent(leaf.mapping) for _, leaf in outcome.found)
+    found = tuple(each for one in counted for each in one)
     if not found:
         found = search.written()
-        if outcome.left == () and not found:
+        if outcome.left == () and not outcome.found and not found:
             return _without_dividing(search, evidence, outcome)
         left = (evidence.floors,)
     if search.divides and left and search.objective.goal is not Goal.PARETO:
@@ -249,7 +253,7 @@ def _offered(search: Search, evidence: Evidence, best: Known | None) -> Evidence
     """Return the evidence with a mapping that an engine knows, if it is better than those that are known."""
     if best is None or (evidence.best is not None and evidence.best[1] <= best[1]):
         return evidence
-    return evidence.with_incumbents((search.incumbent(best[0]),))
+    return evidence.with_incumbents(search.counted(best[0]))
 
 
 def try_what_rules_limit(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -486,7 +490,7 @@ def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iter
         if score is None or score.excess or score.value >= best[1] or not search.meets(mapping, score.cost):
             continue
         best = mapping, score.value
-        evidence = evidence.with_incumbents((search.incumbent(mapping),))
+        evidence = evidence.with_incumbents(search.counted(mapping))
         search.report(*best, evidence.floors[0])
     return evidence
 
@@ -622,4 +626,4 @@ def climb_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
             best = climber.best
             search.report(*best, floor)
     space = counted_space(search.space_size(search.limits), Count(evaluated=climber.scored))
-    return replace(evidence.with_incumbents((search.incumbent(best[0]),)), space=space)
+    return replace(evidence.with_incumbents(search.counted(best[0])), space=space)
