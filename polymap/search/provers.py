@@ -223,6 +223,8 @@ def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evide
         workload = with_extents(search.workload, dict(zip(dims, longer, strict=True)))
         if longer in {extents, *tried} or workload is None or not is_near or len(tried) >= TUNING.padded_nests:
             continue
+        if evidence.incumbents and search.limits.time_is_up():
+            break
         tried.add(longer)
         asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints())
         found = search.ask(asked, Kind.DIVIDING, TUNING.padded_share, (), Engines())[0].best
