@@ -90,6 +90,49 @@ def test_with_wires_the_dividing_answer_over_any_tiles_is_that_over_dividing_one
         assert divided.value == float(claimed[0])
 
 
+def with_long_energies(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return a machine with energies of so many digits that exact costs take more than 64 bits."""
+
+    def long(price: Fraction) -> Fraction:
+        return price * Fraction(rng.randrange(10**9, 10**10), 10**9) + Fraction(rng.randrange(10**9), 10**12)
+
+    nodes = (
+        replace(node, read_pj=long(Fraction(node.read_pj)), write_pj=long(Fraction(node.write_pj)))
+        if isinstance(node, MemoryLevel)
+        else node
+        for node in arch.nodes
+    )
+    return replace(arch, nodes=tuple(nodes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("seed", few(range(30), 3))
+def test_products_whose_costs_are_longer_than_64_bits_are_those_of_the_tables(seed: int, objective: str) -> None:
+    """Bounds are floats there, and the few that may win are counted in Python's integers."""
+    rng, compared = random.Random(f"long products {seed}"), 0
+    while compared < 3:
+        einsum = rng.choice(EINSUMS)
+        sizes = {dim: rng.choice(SIZES) for dim in "bmnk" if dim in einsum}
+        workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+        arch = with_long_energies(rng, random_machine(rng))
+        goal = parse_objective(objective, arch)
+        problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
+        if product_search.kept_as(problem, measure) != np.float64:
+            continue
+        answer = best_product_tiles(problem, measure, lambda: False)
+        if answer is None:
+            continue
+        other = solve(problem, measure, lambda: False, lambda found, bound: None, looks_first=False)
+        compared += 1
+        found, known = answer.found, other.found
+        assert answer.is_proven
+        assert (None if found is None else found[0]) == (known[0][0] if known else None), (einsum, sizes, arch)
+        if found is not None:
+            claimed = (measure.unscaled(found[0]),)
+            assert is_confirmed(workload, arch, goal, found[1].mapping, claimed), (einsum, sizes, arch)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_best_product_is_that_of_the_tables(seed: int) -> None:
     rng, compared = random.Random(f"product tiles {seed}"), 0
@@ -263,9 +306,7 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
         plans = None if kinds is None else _Plans(Weights(problem, measure.components, kinds.spread), measure)
         if plans is None or not plans.count or plans.has_credits():
             continue
-        fitting = np.argwhere(
-            plans.bounds(np.arange(len(plans.weights.spread.classes))) < product_search._NEVER
-        ).tolist()
+        fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < plans.never).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):
             place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
             found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
