@@ -485,6 +485,23 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
     return Outcome((answer.found,), value, Count(), 1, ()), evidence
 
 
+def begin_large_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Search the dividing tiles of a product that has too many of them for tables, which its search does without."""
+    is_one = len(search.objective.singles) == 1 and not beyond_sums(search.arch, search.rules, search.objective)
+    if not is_one or not search.problem.terms:
+        return evidence
+    measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    outcome, evidence = _best_product(search, evidence, measure, stop)
+    if outcome is None:
+        return evidence
+    ((value, leaf),) = outcome.found
+    evidence = evidence.with_incumbents(search.counted(leaf.mapping))
+    if outcome.left is None or not search.divides:
+        return evidence
+    claims = ((leaf.mapping, measure.unscaled_values(value)),)
+    return search.proven(evidence, claims, counted_space(search.space_size(search.limits), outcome.count))
+
+
 def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iterable[Mapping]) -> Evidence:
     """Return the evidence with the best of a padded product's mappings, where it is better and meets the rules."""
     for mapping in mappings:

@@ -34,6 +34,7 @@ from polymap.search.problem import (
     is_confirmed,
     measure_of,
     parse_objective,
+    problem as tables_of_problems,
 )
 from tests.case_machines import with_open_levels, with_wires
 from tests.times import few
@@ -131,6 +132,26 @@ def test_products_whose_costs_are_longer_than_64_bits_are_those_of_the_tables(se
         if found is not None:
             claimed = (measure.unscaled(found[0]),)
             assert is_confirmed(workload, arch, goal, found[1].mapping, claimed), (einsum, sizes, arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(6), 3))
+def test_products_of_too_many_tiles_for_tables_have_the_answer_of_the_tables(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(f"products without tables {seed}")
+    einsum = rng.choice(EINSUMS)
+    sizes = {dim: rng.choice(SIZES[4:]) for dim in "bmnk" if dim in einsum}
+    workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+    arch = random_machine(rng)
+    expected = pm.explore(workload, arch, tiles="divide")
+    monkeypatch.setattr(tables_of_problems, "TUNING", replace(tables_of_problems.TUNING, most_axes=0))
+    assert analyse(workload, arch).reason == "there are too many choices of tiles for one table"
+    found = pm.explore(workload, arch, tiles="divide", time_limit_s=5)
+    if expected.status == "OPTIMAL":
+        assert (found.status, found.value) == ("OPTIMAL", expected.value), (einsum, sizes, arch)
+    else:
+        assert found.value is None, (einsum, sizes, arch)
 
 
 @pytest.mark.parametrize("seed", range(8))

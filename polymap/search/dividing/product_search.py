@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polymap.poly import INT64, PYTHON, Kind, Numbers
+from polymap.poly import INT64, PYTHON, Kind, Numbers, split
 from polymap.resources import OutOfTime, Stop, Work
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights, best_of_kinds
@@ -105,7 +105,8 @@ def is_product(problem: Problem, measure: Measure) -> bool:
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
     single = [own[0] for own in lacking if len(own) == 1]
     return (
-        bool(problem.dims)
+        bool(problem.dims and problem.terms)
+        and all(split(extent)[1] for extent in problem.extents)
         and all(len(own) in (0, 1, len(problem.dims)) for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
