@@ -161,6 +161,7 @@ def _uncovered(kind: IntArray, rows: IntArray, about: Numbers) -> IntArray:
         is_covered: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
         for row, near in zip(rows, about, strict=True):
             difference = near[left] - near[least][place]
-            is_covered &= np.where(abs(difference) < _NEAR, row[left] - row[least][place], difference) >= 0
+            exact: Numbers = np.where(abs(difference) < _NEAR, row[left] - row[least][place], difference)
+            is_covered &= np.asarray(exact >= 0, dtype=np.bool_)
         left = left[~is_covered]
     return np.concatenate(kept) if kept else left
