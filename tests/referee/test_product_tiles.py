@@ -15,6 +15,7 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
+from polymap.poly import INT64
 from polymap.search.dividing import best_product_tiles, chain_weights, product_search, product_spread, solve
 from polymap.search.dividing.chain_weights import Weights
 from polymap.search.dividing.product_bounds import PartValues
@@ -324,8 +325,11 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
         problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
         is_one = product_search.is_product(problem, measure)
         kinds = kinds_of_structures(problem, lambda: False, apart=True) if is_one else None
-        plans = None if kinds is None else _Plans(Weights(problem, measure.components, kinds.spread), measure)
-        if plans is None or not plans.count or plans.has_credits():
+        if kinds is None:
+            continue
+        kept = product_search.kept_as(problem, measure)
+        plans = _Plans(Weights(problem, measure.components, kinds.spread, kept), measure)
+        if not plans.count or plans.has_credits():
             continue
         fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < plans.never).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):
@@ -375,7 +379,11 @@ def test_no_structure_costs_less_than_its_kind() -> None:
         workload, arch, objective = question(rng, SIZES[:9])
         problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
         apart = any(component.wires for component in measure.components)
-        if apart or not product_search.is_product(problem, measure):
+        if (
+            apart
+            or not product_search.is_product(problem, measure)
+            or product_search.kept_as(problem, measure) != INT64
+        ):
             continue
         kinds = kinds_of_structures(problem, lambda: False, apart=False)
         every = kinds_of_structures(problem, lambda: False, apart=True)
@@ -391,7 +399,7 @@ def test_no_structure_costs_less_than_its_kind() -> None:
 MISTAKES = {
     "merged fan-outs": lambda: (product_spread, "_merged", lambda classes: classes[-1]),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
-    "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
+    "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, *_: np.unique(kind, return_index=True)[1]),
 }
 
 
