@@ -302,27 +302,19 @@ class Sending:
         ranges = [range(own[place].trips) for place in times[:outside]]
         if moves:
             ranges[-1] = range(1, own[times[outside - 1]].trips)
-        choices = prod(each.stop - each.start for each in ranges)  # `len` takes no count beyond 64 bits
-        inner = max((place for place, loop in enumerate(own) if loop.role is not Role.INSIDE), default=-1)
-        runs = prod(loop.trips for loop in own[: max(inner, 0)] if loop.role is Role.INSIDE)
-        if (
-            choices > TUNING.most_tiles
-            or runs * ([extent] + [loop.tile for loop in own])[inner + 1] > TUNING.most_elements
-        ):
+        trips = [each.stop - each.start for each in ranges]  # `len` takes no count beyond 64 bits
+        size = extent // prod(loop.trips for loop in own if loop.role is not Role.INSIDE)  # of a tile, or less
+        if prod(trips) * prod(own[n].trips for n in spread) > TUNING.most_tiles or size > TUNING.most_elements:
             raise too_many_tiles(dim)
         shifts = _ONCE
         if self.weights is not None and _divide(own, extent):  # every choice is the first one, shifted
             tiles = [own[place].tile for place in times[:outside]]
             shifts = united([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
             shifts, ranges = shifts - shifts[:1], [each[:1] for each in ranges]
-        if (
-            len(shifts) * prod(each.stop - each.start for each in ranges) * prod(own[n].trips for n in spread)
-            > TUNING.most_tiles
-        ):
-            raise too_many_tiles(dim)
         found: list[list[_Moment]] = []
         for choice in product(*ranges):
-            _check_time(dim)
+            if is_time_up():
+                raise too_many_tiles(dim)
             moments: list[_Moment] = []
             for siblings in product(*(range(own[place].trips) for place in spread)):
                 digits = dict(zip((*times, *spread), (*choice, *(0 for _ in times[outside:]), *siblings), strict=True))
@@ -347,11 +339,8 @@ class Sending:
         if moves:
             before[times[outside - 1]] -= 1
         for place in times[outside:]:
-            before[place] = next(
-                digit
-                for digit in reversed(range(own[place].trips))
-                if len(_indices(own, extent, {**before, **shared, place: digit}))
-            )
+            tried = ({**before, **shared, place: digit} for digit in reversed(range(own[place].trips)))
+            before[place] = next(each[place] for each in tried if len(_indices(own, extent, each)))
         return _indices(own, extent, before)
 
     def idle_sums(self) -> str:
@@ -497,7 +486,8 @@ class Sending:
                 assert self.weights is not None, "tiles are shifted where addresses are"
                 shifts = (shifts[:, None] + self.weights[dim] * each.shifts).reshape(-1)
         for choice in product(*(each.moments for each in per_dim)):
-            _check_time(self.access.tensor)
+            if is_time_up():
+                raise too_many_tiles(self.access.tensor)
             united_by: dict[tuple[Digits, Digits], list[tuple[Ints, Ints, int]]] = {}
             for moments in product(*choice):
                 if not all(len(each.before if leaving else each.now) for each in moments):
@@ -586,16 +576,9 @@ def _groups_of(access: Access) -> list[_Group]:
 
 
 def too_many_tiles(of: str) -> BudgetError:
-    """Return the error of a mapping with too many tiles to list."""
-    what = f"{of} has more than {TUNING.most_tiles:,} tiles to list along one of its axes"
+    """Return the error of a mapping with too many tiles to list, or too large ones, or more than there is time for."""
+    what = f"{of} has more than {TUNING.most_tiles:,} tiles along one of its axes, or more than there is time to list"
     return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
-
-
-def _check_time(of: str) -> None:
-    """Raise BudgetError (PM472) where the time of the question around this one is used up."""
-    if is_time_up():
-        what = f"the tiles of {of} take more than the time that is left to list"
-        raise BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
 
 
 def _divide(own: Sequence[Loop], extent: int) -> bool:
