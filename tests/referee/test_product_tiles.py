@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from math import inf, prod
 from typing import Any
@@ -125,7 +126,10 @@ def test_products_whose_costs_are_longer_than_64_bits_are_those_of_the_tables(se
         answer = best_product_tiles(problem, measure, lambda: False)
         if answer is None:
             continue
-        other = solve(problem, measure, lambda: False, lambda found, bound: None, looks_first=False)
+        ticks = partial(next, count())
+        other = solve(problem, measure, lambda ticks=ticks: ticks() > 400, lambda found, bound: None, looks_first=False)
+        if other.left != ():
+            continue
         compared += 1
         found, known = answer.found, other.found
         assert answer.is_proven
