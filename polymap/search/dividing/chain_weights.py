@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.poly import INT64, Numbers
+from polymap.poly import INT64, FloatArray, Numbers
 from polymap.resources import OutOfTime, Stop
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.product_spread import Spread
@@ -160,8 +160,8 @@ def _uncovered(kind: IntArray, rows: IntArray, about: Numbers) -> IntArray:
         kept.append(least)
         is_covered: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
         for row, near in zip(rows, about, strict=True):
-            difference = near[left] - near[least][place]
-            exact: Numbers = np.where(abs(difference) < _NEAR, row[left] - row[least][place], difference)
-            is_covered &= np.asarray(exact >= 0, dtype=np.bool_)
+            rough: FloatArray = np.asarray(near[left] - near[least][place], dtype=np.float64)
+            exact: IntArray = row[left] - row[least][place]
+            is_covered &= np.where(abs(rough) < _NEAR, exact >= 0, rough >= 0)
         left = left[~is_covered]
     return np.concatenate(kept) if kept else left
