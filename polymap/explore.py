@@ -160,6 +160,7 @@ def provers_of_programs() -> Table:
         Line,
         begin_chains,
         begin_dividing_trees,
+        begin_large_products,
         begin_near_relatives,
         begin_nest_after_nest,
         bound_by_refunds,
@@ -175,6 +176,7 @@ def provers_of_programs() -> Table:
     return (
         Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
+        Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping

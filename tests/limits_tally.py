@@ -30,7 +30,7 @@ LIMIT_S = 2.0
 _EXTENTS = (1, 2, 2, 3, 4, 6, 7, 8, 12, 16, 30, 97, 1009, 4096, 65_536, 524_287, 999_983, 10**6, 10**9)
 _DIMS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18, 20, 24, 27, 30)
 _OBJECTIVES = ("energy", "latency", "edp", "traffic:DRAM", "lex:latency,energy", "pareto:energy,latency")
-_MACHINES = ("flat3", "eyeriss_like", "tpu_like", "simba_like")
+_MACHINES = ("flat3", "eyeriss_like", "tpu_like", "simba_like", "gemmini_like")
 _PROGRAMS = (
     "for(int i=0;i<{a};i++) {{ x[i]=0; for(int j=0;j<{b};j++) x[i]+=A[i][j]*y[j]; }}"
     " for(int i=0;i<{a};i++) z[i]+=x[i]*x[i];",

@@ -261,7 +261,7 @@ class Problem:
         every, points = [(Fraction(max(0, first)), Fraction(0)), *((a + measure.fixed, b) for a, b in lines)], {latency}
         for (a, b), (c, d) in combinations(every, 2):
             points |= {max(latency, end((a - c) / (b - d))) for end in (floor, ceil) if b != d}
-        tops = [(max(a - b * x for a, b in every) + measure.slope * x, x) for x in points]
+        tops = [(max(a - b * x for a, b in every) + measure.slope * x, x) for x in sorted(points)]
         return min((ceil(top * x**measure.power), x) for top, x in tops)
 
     def allowed(self, parts: list[int], steps: int) -> bool:

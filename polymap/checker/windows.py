@@ -134,7 +134,7 @@ def climb(top: Tile, kept: Array, above: Array, start: Array, repeats: Tile, nev
         tick()
         for d, prime, to, inner in climbs:
             best[..., to] = np.minimum(best[..., to], around(best[..., inner], prime, kept[d, inner]))
-        for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in {*primes(repeated)}):
+        for m, prime in ((m, p) for m, repeated in enumerate(repeats) for p in sorted({*primes(repeated)})):
             inner = best[:, repeats.index(repeats[m] // prime), own]
             np.minimum(best[:, m, own], around(inner, prime, above[own]), out=best[:, m, own])
     return best

@@ -137,7 +137,7 @@ def _run(workload: Workload, data: Data) -> Data:
             _wide_einsum(workload, first, arrays)
         else:
             evaluate_blocks(workload, first, arrays)
-    return {name: arrays[name] for name in {statement.target.tensor for statement in workload.statements}}
+    return {name: arrays[name] for name in dict.fromkeys(each.target.tensor for each in workload.statements)}
 
 
 def _rounds_sums(statement: Statement, arrays: Data) -> bool:

@@ -37,6 +37,7 @@ from polymap.ir import (
     accesses_of,
     rule_of,
 )
+from polymap.resources import is_time_up
 from polymap.schedules import LoopView, StorageInTree
 
 Address = Callable[[int, Ints], Ints]  # axis, indices along it from 0 -> what they add to the address, in elements
@@ -301,16 +302,19 @@ class Sending:
         ranges = [range(own[place].trips) for place in times[:outside]]
         if moves:
             ranges[-1] = range(1, own[times[outside - 1]].trips)
+        trips = [each.stop - each.start for each in ranges]  # `len` takes no count beyond 64 bits
+        size = extent // prod(loop.trips for loop in own if loop.role is not Role.INSIDE)  # of a tile, or less
+        if prod(trips) * prod(own[n].trips for n in spread) > TUNING.most_tiles or size > TUNING.most_elements:
+            raise too_many_tiles(dim)
         shifts = _ONCE
         if self.weights is not None and _divide(own, extent):  # every choice is the first one, shifted
             tiles = [own[place].tile for place in times[:outside]]
             shifts = united([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
             shifts, ranges = shifts - shifts[:1], [each[:1] for each in ranges]
-        choices = (each.stop - each.start for each in ranges)  # `len` takes no count beyond 64 bits
-        if len(shifts) * prod(choices) * prod(own[n].trips for n in spread) > TUNING.most_tiles:
-            raise too_many_tiles(dim)
         found: list[list[_Moment]] = []
         for choice in product(*ranges):
+            if is_time_up():
+                raise too_many_tiles(dim)
             moments: list[_Moment] = []
             for siblings in product(*(range(own[place].trips) for place in spread)):
                 digits = dict(zip((*times, *spread), (*choice, *(0 for _ in times[outside:]), *siblings), strict=True))
@@ -331,15 +335,12 @@ class Sending:
         """Return the tile before: inside of the digit that moved (if it is the dim's) all others were at their last:
         that of the same siblings where they keep tiles, else that of the first ones, which work in every step."""
         before = dict(digits)
-        shared = {} if self.keeps else dict.fromkeys(digits.keys() - set(times), 0)
+        shared = {} if self.keeps else dict.fromkeys(digits.keys() - set(times), 0)  # any order: a lookup
         if moves:
             before[times[outside - 1]] -= 1
         for place in times[outside:]:
-            before[place] = next(
-                digit
-                for digit in reversed(range(own[place].trips))
-                if len(_indices(own, extent, {**before, **shared, place: digit}))
-            )
+            tried = ({**before, **shared, place: digit} for digit in reversed(range(own[place].trips)))
+            before[place] = next(each[place] for each in tried if len(_indices(own, extent, each)))
         return _indices(own, extent, before)
 
     def idle_sums(self) -> str:
@@ -366,7 +367,7 @@ class Sending:
             indices[dim.name] = self._tiles[key]
         if not all(len(each) for each in indices.values()):
             return np.zeros(0, np.int64)
-        key = tuple(id(indices[dim]) for dim in self.own_dims)
+        key = tuple(id(indices[dim]) for dim in self.own_dims)  # any order: one set
         if key not in self._tiles:
             parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups]
             self._tiles[key] = united(parts)
@@ -485,6 +486,8 @@ class Sending:
                 assert self.weights is not None, "tiles are shifted where addresses are"
                 shifts = (shifts[:, None] + self.weights[dim] * each.shifts).reshape(-1)
         for choice in product(*(each.moments for each in per_dim)):
+            if is_time_up():
+                raise too_many_tiles(self.access.tensor)
             united_by: dict[tuple[Digits, Digits], list[tuple[Ints, Ints, int]]] = {}
             for moments in product(*choice):
                 if not all(len(each.before if leaving else each.now) for each in moments):
@@ -573,8 +576,8 @@ def _groups_of(access: Access) -> list[_Group]:
 
 
 def too_many_tiles(of: str) -> BudgetError:
-    """Return the error of a mapping with too many tiles to list."""
-    what = f"{of} has more than {TUNING.most_tiles:,} tiles to list along one of its axes"
+    """Return the error of a mapping with too many tiles to list, or too large ones, or more than there is time for."""
+    what = f"{of} has more than {TUNING.most_tiles:,} tiles along one of its axes, or more than there is time to list"
     return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from polymap.costmodel.cost import Cost, StepLatency
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -20,6 +21,7 @@ from polymap.ir import (
     Violation,
     Workload,
 )
+from polymap.resources import with_at_least
 
 
 def assemble(
@@ -142,7 +144,8 @@ def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: M
     from polymap.costmodel.step_counts import counted_in_steps  # numpy is loaded where it is needed
     from polymap.costmodel.step_latency import latency_of_steps
 
-    return latency_of_steps(arch, counted_in_steps(workload, arch, mapping, counts))
+    with with_at_least(TUNING.least_steps_s):
+        return latency_of_steps(arch, counted_in_steps(workload, arch, mapping, counts))
 
 
 def bottleneck(arch: Architecture, counts: Counts) -> str:

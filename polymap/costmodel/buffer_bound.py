@@ -176,12 +176,12 @@ def _exponent_choices(model: WorkloadModel) -> Iterator[Exponents]:
                 yield Exponents(chosen, tuple(max(Fraction(0), each) for each in missing))
 
 
-def _varying_tensors(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
+def _varying_tensors(model: WorkloadModel) -> dict[tuple[frozenset[int], ...], None]:
     """Return, per dim, the tensors that vary along it when it is eliminated (step 2), for several orders of
     elimination."""
     in_windows = sorted({dim for tensor in model.tensors for window in tensor.windows for dim, _ in window.terms})
     rest = [dim for dim in range(len(model.dims)) if dim not in in_windows]
-    found: set[tuple[frozenset[int], ...]] = set()
+    found: dict[tuple[frozenset[int], ...], None] = {}
     for order in islice(permutations(in_windows), TUNING.most_orders):
         varying: dict[int, frozenset[int]] = {}
         used: set[tuple[int, int]] = set()
@@ -195,7 +195,7 @@ def _varying_tensors(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
                         used.add((number, place))
                         tensors.add(number)
             varying[dim] = frozenset(tensors)
-        found.add(tuple(varying[dim] for dim in range(len(model.dims))))
+        found[tuple(varying[dim] for dim in range(len(model.dims)))] = None
     return found
 
 

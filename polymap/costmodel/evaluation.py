@@ -38,8 +38,9 @@ def evaluate(
 def evaluate_in_cpu_time(workload: Workload, arch: Architecture, mapping: Mapping, seconds: float) -> Cost:
     """Return what `evaluate` does where counts and legality take no more than so many seconds of CPU time each."""
     check_mapping(workload, arch, mapping)
-    counts, method = counted(workload, arch, mapping, seconds=seconds)
-    return _cost(workload, arch, mapping, counts, method, seconds)
+    with ending_within(None, seconds):
+        counts, method = counted(workload, arch, mapping, seconds=seconds)
+        return _cost(workload, arch, mapping, counts, method, seconds)
 
 
 def cost_of_counts(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> Cost:

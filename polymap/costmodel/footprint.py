@@ -261,7 +261,7 @@ def _elements(
             if first is None:
                 return 0
             if len(touching) == 1 and len(accesses) == 1 and is_box(first):
-                return _image_size(workload, first.target if first.target.tensor == tensor else accesses.pop(), limits)
+                return _image_size(workload, accesses.pop(), limits)  # any order: it is one
             return _union_size(workload, touching, tensor, limits)
     except BudgetError:
         return None

@@ -256,7 +256,10 @@ def _with_misses(stage: StageCounts, missed: list[_Missed]) -> StageCounts:
     if not own:
         return stage
     loads, stores = (
-        {level: sum(use.beats for uses in kind for use in uses if use.level == level) for level in levels_of(kind)}
+        {
+            level: sum(use.beats for uses in kind for use in uses if use.level == level)
+            for level in sorted(levels_of(kind))
+        }
         for kind in ([each.loads for each in stage.advances], [*(each.stores for each in stage.advances), stage.last])
     )
 

@@ -20,6 +20,8 @@ class Tuning(NamedTuple):
     """Of a condition of a formula, whose corners are listed: 2^8 (not swept)."""
     coherence_s: float = 20.0
     """CPU seconds of the search of stale copies (not swept)."""
+    least_steps_s: float = 0.2
+    """CPU seconds for the steps of a mapping where the limit of a search is reached (benchmarks/gemmini, 1 s)."""
     most_tiles: int = 400_000
     """Of one tensor along axes that share dims, listed for one loop's advance (not swept)."""
     most_elements: int = 20_000_000

@@ -233,7 +233,7 @@ class _Machine:
         if capacity is not None and capacity.denominator > 1:
             raise fields["size"].refuse(f"{name} has {float(capacity)} bits", "A whole number of bits is read.")
         holds, must_hold = self._held(name, fields)
-        word = bits.pop()
+        (word,) = bits
         shared, read, write = self._rates(fields, {action: costs[action][1] for action in costs}, word)
         return MemoryLevel(
             name,
@@ -522,7 +522,7 @@ def _widths(
             raise each.refuse(f"bits_per_value of {text[:60]!r} are not read", f"Known: {', '.join(known)[:200]}.")
         if text in tensors:
             named[text] = bits
-        elif twice := [tensor for tensor in among or () if found.setdefault(tensor, bits) != bits]:
+        elif twice := [tensor for tensor in sorted(among or ()) if found.setdefault(tensor, bits) != bits]:
             raise each.refuse(f"bits_per_value has two widths of {', '.join(sorted(twice))}")
     found |= {**named, **given}
     missing = [tensor for tensor in tensors if tensor not in found]
@@ -543,7 +543,7 @@ def _roles(own: dict[str, Value], accesses: list[tuple[str, list[str]]]) -> dict
             hint = did_you_mean(text[:60], tuple(known))
             raise each.refuse(f"renames.{role} is {text[:60]!r}, no tensor of the einsum", hint)
         if role in ("input", "weight", "output"):
-            found |= dict.fromkeys(tensors, role)
+            found |= dict.fromkeys(sorted(tensors), role)
         elif close := [word for word in ("input", "weight", "output") if word in role.lower()]:
             raise each.refuse(f"renames.{role} is no role", f"Did you mean '{close[0]}'?")
     return found or None

@@ -107,7 +107,7 @@ class Sizes:
 
     def refuse(self) -> None:
         """Raise InputError (PM641) for sizes that contradict the types or that nothing has."""
-        for word in self._given.keys() - self._used:
+        for word in [each for each in self._given if each not in self._used]:
             found = ", ".join(list(dict.fromkeys(self._open))[:20]) or "none"
             hint = f"Dynamic sizes of arguments: {found}; an integer goes by its own name."
             self._mistakes.append(Mistake("PM641", f"no argument of a function has the size {shown(word)}", hint))

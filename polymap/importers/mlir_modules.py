@@ -217,7 +217,7 @@ class _Skips:
             parser.blocks, parser.forward_block_references, self._open = blocks
             parser._parser_state.dialect_stack[:] = stack
             made = self._skip(parser, start, head, error)
-        for name in parser.forward_ssa_references.keys() & self._open.keys():
+        for name in [each for each in parser.forward_ssa_references if each in self._open]:
             values = parser.forward_ssa_references.pop(name).values()
             self.producers |= dict.fromkeys(values, self._open[name])
         return made

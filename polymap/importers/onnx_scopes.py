@@ -219,7 +219,7 @@ class Scope:
     def _infer(self, node: Any) -> None:
         """Note the types that onnx infers for the results of a node from the types and numbers of its inputs."""
         onnx = self._onnx
-        names = {name for name in node.input if name}
+        names = dict.fromkeys(name for name in node.input if name)
         kinds = {name: self._kinds[name] for name in names if name in self._kinds}
         if len(kinds) < len(names):
             return

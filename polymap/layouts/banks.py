@@ -227,7 +227,7 @@ def _tile(workload: Workload, tensor: Tensor, level: MemoryLevel, below: list[Lo
         raise BudgetError(Mistake("PM477", what, "A smaller tile of the same shape has the same conflicts."))
     digits = _digits(own)
     lanes = [loop.node.dim for loop in own if isinstance(loop.node, Spatial)]
-    active, at, lane = np.ones((1, 1), bool), dict.fromkeys(used, _ZERO), dict.fromkeys(lanes, _ZERO)
+    active, at, lane = np.ones((1, 1), bool), dict.fromkeys(sorted(used), _ZERO), dict.fromkeys(lanes, _ZERO)
     for loop, digit in reversed(list(zip(own, digits, strict=True))):  # the last tile of a loop may be smaller
         dim = loop.node.dim
         at[dim] = at[dim] + digit * loop.tile

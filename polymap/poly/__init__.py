@@ -21,6 +21,7 @@ with lazy(__name__):
     from polymap.poly.exact import (
         COUNT_LIMIT as COUNT_LIMIT,
         INT64 as INT64,
+        PYTHON as PYTHON,
         Arithmetic as Arithmetic,
         FloatArray as FloatArray,
         Kind as Kind,

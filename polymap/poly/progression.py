@@ -186,7 +186,7 @@ def _nested_overlap(one: Steps, other: Steps, shift: int) -> int | None:
     if span >= stride:
         return _interval_overlap(one, other, shift)
     total = 0
-    for difference in {-(-(shift - span) // stride), (shift + span) // stride}:
+    for difference in {-(-(shift - span) // stride), (shift + span) // stride}:  # any order: a sum
         if abs(shift - difference * stride) > span:
             continue
         # pairs of outermost digits (a of one, b of other) with a - b = difference

@@ -8,7 +8,9 @@ with lazy(__name__):
     from polymap.resources.clocks import (
         cpu_seconds as cpu_seconds,
         ending_within as ending_within,
+        is_time_up as is_time_up,
         wall_left_s as wall_left_s,
+        with_at_least as with_at_least,
     )
     from polymap.resources.limits import (
         Limits as Limits,

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from math import inf
 
 _ends: ContextVar[float] = ContextVar("_ends", default=inf)  # of time.monotonic
+_cpu_ends: ContextVar[float] = ContextVar("_cpu_ends", default=inf)  # of `cpu_seconds`
 
 
 def cpu_seconds() -> float:
@@ -23,14 +24,31 @@ def cpu_seconds() -> float:
 
 
 @contextmanager
-def ending_within(wall_s: float | None) -> Generator[None, None, None]:
+def ending_within(wall_s: float | None, cpu_s: float = inf) -> Generator[None, None, None]:
     """Let every question that is asked inside end `wall_s` seconds from now, whatever its own limit (None: change
-    nothing): a limit that a user set is wall time."""
+    nothing): a limit that a user set is wall time. cpu_s: CPU time, after which `is_time_up` says so, too."""
     before = _ends.set(_ends.get() if wall_s is None else min(_ends.get(), time.monotonic() + wall_s))
+    of_cpu = _cpu_ends.set(min(_cpu_ends.get(), cpu_seconds() + cpu_s))
     try:
         yield
     finally:
         _ends.reset(before)
+        _cpu_ends.reset(of_cpu)
+
+
+@contextmanager
+def with_at_least(cpu_s: float) -> Generator[None, None, None]:
+    """Give what is asked inside so much CPU time, whatever is left of that of the question around it."""
+    before = _cpu_ends.set(max(_cpu_ends.get(), cpu_seconds() + cpu_s))
+    try:
+        yield
+    finally:
+        _cpu_ends.reset(before)
+
+
+def is_time_up() -> bool:
+    """Return whether the wall or CPU time of a question around this one is used up (`ending_within`)."""
+    return cpu_seconds() > _cpu_ends.get() or wall_left_s() < 0
 
 
 def wall_left_s() -> float:

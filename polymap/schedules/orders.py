@@ -160,7 +160,7 @@ def evaluation_points(
     coefficients = np.ones((1,) + (1,) * len(longest), dtype=np.int64)
     for axis, own in zip(region_axes, most, strict=True):
         coefficients = _outer(coefficients, _elementary(rule, own, longest[axis]), axis, prime)
-    for axis in set(range(len(longest))) - set(region_axes):
+    for axis in sorted(set(range(len(longest))) - set(region_axes)):
         no_blocks = np.array([[1] + [0] * longest[axis]], dtype=np.int64)
         coefficients = _outer(coefficients, no_blocks, axis, prime)
     weights, coefficients = weights[kept], coefficients[kept]

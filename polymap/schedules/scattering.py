@@ -227,7 +227,8 @@ def _check(workload: Workload, places: Mapping[str, tuple[TimeDim, ...]]) -> Non
             text = f"The schedule says nothing of statement {statement.name!r}"
             mistakes.append(Mistake("PM430", text, "Every statement needs a time tuple."))
             continue
-        for unknown in {name for each in places[statement.name] for name in each.time.dims} - set(statement.dims):
+        named = dict.fromkeys(name for each in places[statement.name] for name in each.time.dims)
+        for unknown in [name for name in named if name not in statement.dims]:
             text = f"A time of {statement.name!r} uses {unknown!r}, which is no loop around it"
             mistakes.append(Mistake("PM430", text, did_you_mean(unknown, statement.dims)))
     if mistakes:

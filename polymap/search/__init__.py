@@ -43,6 +43,7 @@ with lazy(__name__):
     )
     from polymap.search.provers import (
         begin_as_written as begin_as_written,
+        begin_large_products as begin_large_products,
         begin_padded_nests as begin_padded_nests,
         bound_products as bound_products,
         bound_structures as bound_structures,

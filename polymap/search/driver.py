@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import TypeVar, cast
 
 from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
-from polymap.resources import Limits, Processes, SearchCaches, Stop
+from polymap.resources import Limits, Processes, SearchCaches, Stop, ending_within
 from polymap.schedules import SpaceSize, TileRule, few_legal, space_size
 from polymap.search.answer import (
     Question,
@@ -124,7 +125,9 @@ class Search:
     def answer(self, evidence: Evidence) -> SearchResult:
         """Return what provers answer from some evidence on, never worse than the answer before; where it is not final,
         with the way to go on from it."""
-        evidence, worked = self.searched(evidence), self.limits.work.done + (self.before.work if self.before else 0)
+        with ending_within(None, self.limits.left_s()):
+            evidence = self.searched(evidence)
+        worked = self.limits.work.done + (self.before.work if self.before else 0)
         found = replace(self.result(evidence), work=worked, settings=self.settings)
         found = found if self.before is None else not_worse(self.before, found)
         if found.status not in ("FEASIBLE", "TIMEOUT"):
@@ -184,6 +187,12 @@ class Search:
         own = workload or self.workload
         cost = cost or evaluate(own, self.arch, mapping)
         return Incumbent(objective_values(own, self.arch, self.objective, cost), mapping, cost, own)
+
+    def counted(self, mapping: Mapping) -> tuple[Incumbent, ...]:
+        """Return a mapping with its exact values; () where it takes too much to count."""
+        with suppress(BudgetError):
+            return (self.incumbent(mapping),)
+        return ()
 
     def legal_cost(self, workload: Workload, mapping: Mapping, share: float = 0.25) -> Cost | None:
         """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
@@ -293,8 +302,8 @@ class Search:
 
     def written(self) -> tuple[Incumbent, ...]:
         """Return the program in its own order, if that is legal."""
-        found = self.incumbent(program_order(self.workload, self.arch))
-        return (found,) if self.meets(found.mapping, found.cost) else ()
+        found = self.counted(program_order(self.workload, self.arch))
+        return tuple(each for each in found if self.meets(each.mapping, each.cost))
 
     def _seconds(self) -> float:
         return self.limits.seconds() + (self.before.seconds if self.before else 0)

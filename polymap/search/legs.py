@@ -291,9 +291,9 @@ def simple_accesses(program: Workload) -> dict[str, Access]:
     """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
     found: dict[str, Access] = {}
     for tensor in program.tensors:
-        every = {access for each in program.statements for access in accesses_of(each, tensor.name)}
-        access = next(iter(every))
-        if len(every) == 1 and access.is_plain:
+        every = [access for each in program.statements for access in accesses_of(each, tensor.name)]
+        access = every[0]
+        if len({*every}) == 1 and access.is_plain:
             found[tensor.name] = access
     return found
 

@@ -30,9 +30,12 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
         search.engines.keep(starts)
     if not starts.mappings or len(search.objective.singles) > 1:
         return evidence
-    best = search.incumbent(starts.mappings[0])
+    counted = search.counted(starts.mappings[0])
+    if not counted:
+        return evidence
+    (best,) = counted
     search.report(best.mapping, best.values[0], evidence.floors[0])
-    evidence = evidence.with_incumbents((best,))
+    evidence = evidence.with_incumbents(counted)
     if best.values[0] > evidence.floors[0]:
         return evidence
     space = counted_space(search.space_size(search.limits), Count())

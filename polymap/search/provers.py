@@ -134,12 +134,16 @@ def search_dividing_tiles(search: Search, evidence: Evidence, _stop: Stop) -> Ev
         _report_program_order(search, evidence)
     outcome, evidence = _solved(search, evidence, *_limits_of_dividing(search))
     measure = measure_of(search.objective, search.workload, search.arch)
-    claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
+    counted = [search.counted(leaf.mapping) for _, leaf in outcome.found]
+    costs = [each[0].cost if each else None for each in counted]
+    claims = [
+        (leaf.mapping, measure.unscaled_values(v), cost) for (v, leaf), cost in zip(outcome.found, costs, strict=True)
+    ]
     left = tuple(believed(search.asked, _left(search, evidence, outcome), claims))
-    found = tuple(search.incumbent(leaf.mapping) for _, leaf in outcome.found)
+    found = tuple(each for one in counted for each in one)
     if not found:
         found = search.written()
-        if outcome.left == () and not found:
+        if outcome.left == () and not outcome.found and not found:
             return _without_dividing(search, evidence, outcome)
         left = (evidence.floors,)
     if search.divides and left and search.objective.goal is not Goal.PARETO:
@@ -219,6 +223,8 @@ def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evide
         workload = with_extents(search.workload, dict(zip(dims, longer, strict=True)))
         if longer in {extents, *tried} or workload is None or not is_near or len(tried) >= TUNING.padded_nests:
             continue
+        if evidence.incumbents and search.limits.time_is_up():
+            break
         tried.add(longer)
         asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints())
         found = search.ask(asked, Kind.DIVIDING, TUNING.padded_share, (), Engines())[0].best
@@ -249,7 +255,7 @@ def _offered(search: Search, evidence: Evidence, best: Known | None) -> Evidence
     """Return the evidence with a mapping that an engine knows, if it is better than those that are known."""
     if best is None or (evidence.best is not None and evidence.best[1] <= best[1]):
         return evidence
-    return evidence.with_incumbents((search.incumbent(best[0]),))
+    return evidence.with_incumbents(search.counted(best[0]))
 
 
 def try_what_rules_limit(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -479,6 +485,23 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
     return Outcome((answer.found,), value, Count(), 1, ()), evidence
 
 
+def begin_large_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Search the dividing tiles of a product that has too many of them for tables, which its search does without."""
+    is_one = len(search.objective.singles) == 1 and not beyond_sums(search.arch, search.rules, search.objective)
+    if not is_one or not search.problem.terms:
+        return evidence
+    measure = measure_under(search.objective, search.workload, search.arch, search.rules)
+    outcome, evidence = _best_product(search, evidence, measure, stop)
+    if outcome is None:
+        return evidence
+    ((value, leaf),) = outcome.found
+    evidence = evidence.with_incumbents(search.counted(leaf.mapping))
+    if outcome.left is None or not search.divides:
+        return evidence
+    claims = ((leaf.mapping, measure.unscaled_values(value)),)
+    return search.proven(evidence, claims, counted_space(search.space_size(search.limits), outcome.count))
+
+
 def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iterable[Mapping]) -> Evidence:
     """Return the evidence with the best of a padded product's mappings, where it is better and meets the rules."""
     for mapping in mappings:
@@ -486,7 +509,7 @@ def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iter
         if score is None or score.excess or score.value >= best[1] or not search.meets(mapping, score.cost):
             continue
         best = mapping, score.value
-        evidence = evidence.with_incumbents((search.incumbent(mapping),))
+        evidence = evidence.with_incumbents(search.counted(mapping))
         search.report(*best, evidence.floors[0])
     return evidence
 
@@ -622,4 +645,4 @@ def climb_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
             best = climber.best
             search.report(*best, floor)
     space = counted_space(search.space_size(search.limits), Count(evaluated=climber.scored))
-    return replace(evidence.with_incumbents((search.incumbent(best[0]),)), space=space)
+    return replace(evidence.with_incumbents(search.counted(best[0])), space=space)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import count, islice, pairwise, product
+from itertools import chain, count, islice, pairwise, product
 from math import ceil, floor, prod
 
 from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
@@ -111,11 +111,13 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     answer = answer_of(search, relative, sums, TUNING.free_wires_share)
     if answer is None:
         return [], Fraction(0)
-    answers = [answer, answer.dividing]
-    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step:
-        answers += _with_less_traffic(search, relative)
-    best = dict.fromkeys(one.best for one in answers if one is not None and one.best is not None)
-    found = [pair for mapping in best for pair in _scored(search, mapping)]
+    more = objective.goal is Goal.LATENCY and search.arch.is_timed_by_step
+    answers = chain((answer, answer.dividing), _with_less_traffic(search, relative) if more else ())
+    tried, found = set[Mapping](), list[tuple[Mapping, Fraction]]()
+    for mapping in (one.best for one in answers if one is not None and one.best is not None):
+        if mapping not in tried and not (found and search.limits()):  # each is counted before others are looked for
+            tried.add(mapping)
+            found += _scored(search, mapping)
     least = max(at_least(relative, answer, sums) or Fraction(0), _after_start(search, objective))
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 

@@ -206,7 +206,7 @@ def with_axes_merged(nest: Workload, tensor: str, shape: Sequence[int]) -> Workl
     if len(nest.statements) != 1 or not is_box(nest.statements[0]):
         return None
     (statement,) = nest.statements
-    accesses = {statement.target, *statement.reads}
+    accesses = dict.fromkeys((statement.target, *statement.reads))
     own = [each for each in accesses if each.tensor == tensor]
     axes = _blocks(nest.tensor(tensor).shape, shape)
     if axes is None or len(accesses) != len(nest.tensors) or not _is_plain(own[0]):

@@ -229,7 +229,9 @@ def _workload(
     written = {one.target.tensor for one in statements}
     inputs = [name for name in names if name not in written]
     usual = (
-        dict.fromkeys(names, Role.WEIGHT) | dict.fromkeys(inputs[:1], Role.INPUT) | dict.fromkeys(written, Role.OUTPUT)
+        dict.fromkeys(names, Role.WEIGHT)
+        | dict.fromkeys(inputs[:1], Role.INPUT)
+        | dict.fromkeys(sorted(written), Role.OUTPUT)
     )
     widths, roles = widths_of(names, extras, mistakes), roles_of(names, usual, extras.roles, mistakes)
     initial, temporary = (

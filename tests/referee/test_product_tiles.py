@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from math import inf, prod
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
+from polymap.poly import INT64
 from polymap.search.dividing import best_product_tiles, chain_weights, product_search, product_spread, solve
 from polymap.search.dividing.chain_weights import Weights
 from polymap.search.dividing.product_bounds import PartValues
@@ -34,6 +36,7 @@ from polymap.search.problem import (
     is_confirmed,
     measure_of,
     parse_objective,
+    problem as tables_of_problems,
 )
 from tests.case_machines import with_open_levels, with_wires
 from tests.times import few
@@ -88,6 +91,72 @@ def test_with_wires_the_dividing_answer_over_any_tiles_is_that_over_dividing_one
         claimed, mapping = (measure.unscaled(answer.found[0]),), answer.found[1].mapping
         assert is_confirmed(workload, arch, goal, mapping, claimed), (einsum, sizes, arch)
         assert divided.value == float(claimed[0])
+
+
+def with_long_energies(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return a machine with energies of so many digits that exact costs take more than 64 bits."""
+
+    def long(price: Fraction) -> Fraction:
+        return price * Fraction(rng.randrange(10**9, 10**10), 10**9) + Fraction(rng.randrange(10**9), 10**12)
+
+    nodes = (
+        replace(node, read_pj=long(Fraction(node.read_pj)), write_pj=long(Fraction(node.write_pj)))
+        if isinstance(node, MemoryLevel)
+        else node
+        for node in arch.nodes
+    )
+    return replace(arch, nodes=tuple(nodes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("seed", few(range(30), 3))
+def test_products_whose_costs_are_longer_than_64_bits_are_those_of_the_tables(seed: int, objective: str) -> None:
+    """Bounds are floats there, and the few that may win are counted in Python's integers."""
+    rng, compared = random.Random(f"long products {seed}"), 0
+    while compared < 3:
+        einsum = rng.choice(EINSUMS)
+        sizes = {dim: rng.choice(SIZES) for dim in "bmnk" if dim in einsum}
+        workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+        arch = with_long_energies(rng, random_machine(rng))
+        goal = parse_objective(objective, arch)
+        problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
+        if product_search.kept_as(problem, measure) != np.float64:
+            continue
+        answer = best_product_tiles(problem, measure, lambda: False)
+        if answer is None:
+            continue
+        ticks = partial(next, count())
+        other = solve(problem, measure, lambda ticks=ticks: ticks() > 400, lambda found, bound: None, looks_first=False)
+        if other.left != ():
+            continue
+        compared += 1
+        found, known = answer.found, other.found
+        assert answer.is_proven
+        assert (None if found is None else found[0]) == (known[0][0] if known else None), (einsum, sizes, arch)
+        if found is not None:
+            claimed = (measure.unscaled(found[0]),)
+            assert is_confirmed(workload, arch, goal, found[1].mapping, claimed), (einsum, sizes, arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(6), 3))
+def test_products_of_too_many_tiles_for_tables_have_the_answer_of_the_tables(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(f"products without tables {seed}")
+    einsum = rng.choice(EINSUMS)
+    sizes = {dim: rng.choice(SIZES[4:]) for dim in "bmnk" if dim in einsum}
+    workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+    arch = random_machine(rng)
+    expected = pm.explore(workload, arch, tiles="divide")
+    monkeypatch.setattr(tables_of_problems, "TUNING", replace(tables_of_problems.TUNING, most_axes=0))
+    assert analyse(workload, arch).reason == "there are too many choices of tiles for one table"
+    found = pm.explore(workload, arch, tiles="divide", time_limit_s=5)
+    if expected.status == "OPTIMAL":
+        assert (found.status, found.value) == ("OPTIMAL", expected.value), (einsum, sizes, arch)
+    else:
+        assert found.value is None, (einsum, sizes, arch)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -260,12 +329,13 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
         problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
         is_one = product_search.is_product(problem, measure)
         kinds = kinds_of_structures(problem, lambda: False, apart=True) if is_one else None
-        plans = None if kinds is None else _Plans(Weights(problem, measure.components, kinds.spread), measure)
-        if plans is None or not plans.count or plans.has_credits():
+        if kinds is None:
             continue
-        fitting = np.argwhere(
-            plans.bounds(np.arange(len(plans.weights.spread.classes))) < product_search._NEVER
-        ).tolist()
+        kept = product_search.kept_as(problem, measure)
+        plans = _Plans(Weights(problem, measure.components, kinds.spread, kept), measure)
+        if not plans.count or plans.has_credits():
+            continue
+        fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < plans.never).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):
             place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
             found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
@@ -313,7 +383,11 @@ def test_no_structure_costs_less_than_its_kind() -> None:
         workload, arch, objective = question(rng, SIZES[:9])
         problem, measure = analyse(workload, arch), measure_of(parse_objective(objective, arch), workload, arch)
         apart = any(component.wires for component in measure.components)
-        if apart or not product_search.is_product(problem, measure):
+        if (
+            apart
+            or not product_search.is_product(problem, measure)
+            or product_search.kept_as(problem, measure) != INT64
+        ):
             continue
         kinds = kinds_of_structures(problem, lambda: False, apart=False)
         every = kinds_of_structures(problem, lambda: False, apart=True)
@@ -329,7 +403,7 @@ def test_no_structure_costs_less_than_its_kind() -> None:
 MISTAKES = {
     "merged fan-outs": lambda: (product_spread, "_merged", lambda classes: classes[-1]),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
-    "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, _: np.unique(kind, return_index=True)[1]),
+    "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, *_: np.unique(kind, return_index=True)[1]),
 }
 
 

@@ -76,7 +76,7 @@ def element_types(workload: Workload) -> dict[str, ElementType]:
     trial_bits = _trial_bits(workload)
     types = {each.name: _type_of_tensor(workload, each, trial_bits) for each in workload.tensors}
     declared = dict(types)
-    for name in written_tensors(workload):
+    for name in sorted(written_tensors(workload)):
         if not types[name].sum_type:
             types[name] = _type_of_sums(workload, name, declared)
     for each in workload.statements:
@@ -178,7 +178,7 @@ def _bound(workload: Workload, statement: Statement) -> int:
         additions *= 1 if dim in own else extents[dim]
     overlaps = 1
     if any(len(index.dims) > 1 for index in statement.target.index):
-        for dim in own:
+        for dim in own:  # any order: a product
             overlaps *= extents[dim]
     return product * additions * overlaps
 

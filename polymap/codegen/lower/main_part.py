@@ -28,7 +28,7 @@ def includes(layout: Layout) -> str:
 def extremes(layout: Layout) -> str:
     """Return the macros for maxima and minima that the program needs."""
     accumulated = {each.target.tensor for each in layout.nest.workload.statements if each.operator in _EXTREMES}
-    kinds = (layout.types[name] for name in accumulated)
+    kinds = {layout.types[name] for name in accumulated}
     return EXTREMES + (FLOAT_EXTREMES if any(kind.is_float and kind.sum_type for kind in kinds) else "")
 
 

@@ -93,7 +93,8 @@ def row_form(workload: Workload) -> RowForm | None:
         return None
     callers, local = program_forms(workload)
     forms = {each.tensor: each for each in (*callers, *local)}
-    made = RowForm(workload, kinds.pop() or "", (), (), _joined([each for each in steps if each]), callers, forms, {})
+    (kind,) = kinds
+    made = RowForm(workload, kind or "", (), (), _joined([each for each in steps if each]), callers, forms, {})
     return _with_groups(made, shared)
 
 
@@ -135,7 +136,7 @@ def _shared_dims(workload: Workload) -> tuple[str, ...]:
 
 def _stays_in_its_row(workload: Workload, shared: Sequence[str]) -> bool:
     """Return whether all accesses of a tensor that is written have the shared dims on the same axes."""
-    for name in written_tensors(workload):
+    for name in sorted(written_tensors(workload)):
         patterns = {
             tuple(index.dims[0] if index.dims[0] in shared else "" for index in access.index)
             for each in workload.statements

@@ -97,9 +97,8 @@ def _leading_dims(touching: list[Statement], tensor: Tensor) -> list[str]:
     accesses = [access for each in touching for access in accesses_of(each, tensor.name)]
     found: list[str] = []
     for axis in range(len(tensor.shape)):
-        indices = {access.index[axis] for access in accesses}
-        index = next(iter(indices))
-        if len(indices) > 1 or index.constant or len(index.terms) != 1 or index.terms[0][0] != 1:
+        index, *others = dict.fromkeys(access.index[axis] for access in accesses)
+        if others or index.constant or len(index.terms) != 1 or index.terms[0][0] != 1:
             break
         if not isinstance(index.terms[0][1], str) or index.terms[0][1] in found:
             break

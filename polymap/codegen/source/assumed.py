@@ -57,7 +57,7 @@ def _only_defines(each: Assumption, group: Group) -> bool:
 def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place: RegionText) -> int | None:
     """Return the number that a name expands to, if nothing else depends on the assumption."""
     text = program.prepared.file
-    ranges = [(group.branches[0], group.branches[-1]) for group in groups]
+    ranges = [(group.branches[0], group.branches[-1]) for group in groups]  # any order: each is asked
     own = [change.line for change in text.changes if change.name == each.name and change.line <= place.last]
     macro = text.macros_at(place.first).get(each.name)
     if macro is None or macro.parameters is not None or not all(_only_defines(each, group) for group in groups):

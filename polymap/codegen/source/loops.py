@@ -253,7 +253,7 @@ class _Loops:
 
         They are written in the loop, and what it writes is only read in the same iteration.
         """
-        references = [each for name in inside for each in self.statements[name].references]
+        references = [each for name in sorted(inside) for each in self.statements[name].references]
         written = {each.array for each in references if each.writes} & self.region.inside
         return tuple(
             name

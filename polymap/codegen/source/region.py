@@ -240,7 +240,7 @@ class _Reader:
         operators = {each.operator for each in pieces}
         tensor = pieces[0].target.tensor
         known = self.nest.variables.by_tensor[tensor]
-        update = _UPDATES.get(operators.pop(), "") if len(operators) == 1 else ""
+        update = _UPDATES.get(pieces[0].operator, "") if len(operators) == 1 else ""
         is_integer = known.element_type in INTEGERS and known.name not in self.nest.variables.undeclared
         return update if update in ("+", "*") or is_integer else ""
 

@@ -130,7 +130,7 @@ def _without_shifts(region: Region, times: Times) -> dict[str, dict[int, str]]:
     """Return statement -> place in its time -> what is counted there, shifts left out that a whole nest has."""
     counted = {each.name: dict(_counted(times[each.name], each)) for each in region.statements}
     for nest in new_nests(region, times):
-        for place in {place for name in nest for place in counted[name]}:
+        for place in sorted({place for name in nest for place in counted[name]}):
             found = {name: _SHIFTED.fullmatch(counted[name][place]) for name in nest if place in counted[name]}
             shifts = {None if match is None else match[1] for match in found.values()}
             if len(shifts) == 1 and None not in shifts:

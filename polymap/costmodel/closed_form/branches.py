@@ -286,7 +286,7 @@ class BranchCounter(Generic[Amount]):
             for number, each in self._runs_of_child(chain, own, inside):
                 for level, bits in self.visit(child, each, times * number).items():
                     most[level] = self.numbers.most(most.get(level, 0), bits)
-        return {level: held.get(level, 0) + most.get(level, 0) for level in {*held, *most}}
+        return {level: held.get(level, 0) + most.get(level, 0) for level in {**held, **most}}
 
     def _spread(self, chain: Nodes, leaves: tuple[Statement, ...], run: Run[Amount]) -> tuple[Spatial, ...]:
         """Return the spatial loops of a chain. Refuse those that leave some statement out, or with a temporal loop over
@@ -559,7 +559,7 @@ def _shared_access(arch: Architecture, chain: Nodes, name: str, users: list[Stat
         raise OutOfReach(name)
     if writers and not set(_loops_above(chain, name)) <= set(main.dims):
         raise OutOfReach(name)  # nothing is held in iterations in which nobody works
-    access = Access(name, *indices)
+    access = Access(name, *indices)  # any order: it is one
     stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
     above = {fanout.name for level in stored for fanout in arch.fanouts_above(level)}
     spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial) and node.fanout in above}

@@ -32,7 +32,7 @@ def largest_sum(terms: list[SumTerm]) -> int:
             raise BudgetError(Mistake("PM494", what, "Fewer loops with partial tiles or fewer conditions would help."))
         best = _pareto_vectors(
             tuple(one * other for one, other in zip(vector, factor, strict=True))
-            for vector in best
+            for vector in best  # any order: a set is made of them
             for factor in factors
         )
     return max((sum(vector) for vector in best), default=0)
@@ -157,7 +157,7 @@ def _extend(
 def _pareto_vectors(vectors: Iterable[Vector]) -> set[Vector]:
     """Return the vectors without dominated ones. Of many, each is compared with the largest only: some may stay."""
     kept: list[Vector] = []
-    for vector in sorted(set(vectors), key=sum, reverse=True):
+    for vector in sorted(set(vectors), key=lambda each: (sum(each), each), reverse=True):  # any order: no ties
         if not any(
             all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept[: TUNING.compared_vectors]
         ):

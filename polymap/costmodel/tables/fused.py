@@ -277,7 +277,7 @@ def batch_of_branches(workload: Workload, arch: Architecture, tree: Mapping, *, 
 def _orders_by_loops(workload: Workload) -> bool:
     """Return whether dependences depend on which loops have several iterations alone: what is written is touched alike
     by all, one dim an axis."""
-    for tensor in {each.target.tensor for each in workload.statements}:
+    for tensor in dict.fromkeys(each.target.tensor for each in workload.statements):
         accesses = {access for each in workload.statements for access in accesses_of(each, tensor)}
         if len(accesses) > 1 or any(access.dims_alone < set(access.dims) for access in accesses):
             return False

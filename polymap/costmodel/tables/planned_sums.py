@@ -279,7 +279,7 @@ def _nested(left: list[Term]) -> Nested:
     while left:
         common: dict[int, int] = {}
         for _, numbers in left:
-            for number in set(numbers):
+            for number in set(numbers):  # any order: it counts
                 common[number] = common.get(number, 0) + 1
         number = max(common, key=lambda each: (common[each], -each))
         inside = [(coefficient, _without(numbers, number)) for coefficient, numbers in left if number in numbers]

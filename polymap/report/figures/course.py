@@ -57,7 +57,8 @@ def fate_figure(result: SearchResult) -> FateFigure:
     """Return the figure of a search over dividing tiles (OptionError where its structures were not listed)."""
     space = expected_kind(result, SearchResult, "the result").space
     if space.listed is None:
-        hint = 'A search with tiles="divide" lists them: pm.explore(..., tiles="divide"), or result.dividing.'
+        hint = 'tiles="divide" lists them (result.dividing), but of products that are proven without a list: those on '
+        hint += "unlike fan-outs between two levels, and of very many tiles."
         raise OptionError(Mistake("PM575", "the structures of this search were not listed", hint))
     left = space.listed - space.evaluated - space.pruned - (space.infeasible or 0)
     fates = [(_INSIDE, space.evaluated), (_BOUND, space.pruned)]

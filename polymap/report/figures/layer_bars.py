@@ -110,7 +110,7 @@ def dataflow_matrix(comparisons: Sequence[Comparison]) -> LayerMatrix:
     if len(kinds) != 1:
         what = f"{plural(len(comparisons), 'comparison')} of {plural(len(kinds), 'kind')} of machines and dataflows"
         raise OptionError(Mistake("PM120", what, "Expected comparisons on one machine of the same dataflows."))
-    objective, machine, families = kinds.pop()
+    ((objective, machine, families),) = kinds
     layers = distinct_names([each.workload.name for each in comparisons])
     named = zip(layers, comparisons, strict=True)
     cells = tuple(tuple(LayerBar(name, one.value, 1, one.status) for one in each.members) for name, each in named)

@@ -65,9 +65,10 @@ def dependence_graph(workload: Workload) -> DependenceGraph:
         key = names.index(each.source), names.index(each.sink), each.kind.value, each.tensor
         found.setdefault(key, set()).update(distance for distance in each.distances if distance)
     edges = tuple(
-        StatementEdge(names[source], names[sink], kind, tensor, tuple(sorted(found[key], key=_order)))
+        StatementEdge(names[source], names[sink], kind, tensor, tuple(distances))
         for key in sorted(found)
         for source, sink, kind, tensor in (key,)
+        for distances in (sorted(found[key], key=_order),)  # any order: no ties
     )
     texts = tuple((each.name, statement_text(each)) for each in workload.statements)
     return DependenceGraph(workload.name, texts, edges)

@@ -80,7 +80,7 @@ def _ends_near(extent: int, low: int, high: int, factor: float) -> Iterable[int]
     near = min(high, max(low, floor(factor + 1e-6)))
     shares = -(-extent // near)
     last = extent if shares == 1 else (extent - 1) // (shares - 1)
-    for end in {-(-extent // shares) - 1, last}:
+    for end in sorted({-(-extent // shares) - 1, last}):
         if low <= end < high:
             yield end
 

@@ -54,7 +54,7 @@ def least_components(problem: Problem, measure: Measure, boxes: Boxes) -> Compon
     loads = {
         (term.index, alone): TensorLoads(counts, term, alone=alone)
         for term in problem.terms
-        for alone in {component.busiest for component in measure.components}
+        for alone in {component.busiest for component in measure.components}  # any order: a lookup
     }
     parts: list[IntArray] = []
     for component in measure.components:

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.poly import INT64, FloatArray, Numbers
 from polymap.resources import OutOfTime, Stop
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.product_spread import Spread
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
+
+_NEAR = 1 << 62  # of differences that 64 bits hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,12 +36,15 @@ class ChainWeights:
 
 
 class Weights:
-    """The weights of all structures. whole: the temporal extent of each dim; cycles: of the compute units."""
+    """The weights of all structures. whole: the temporal extent of each dim; cycles: of the compute units. kept: as
+    int64 (modulo 2^64), as Python's integers, or as floats, which are rounded."""
 
-    def __init__(self, problem: Problem, components: Sequence[Component], spread: Spread) -> None:
-        self.problem, self.components, self.spread = problem, tuple(components), spread
-        columns = np.ascontiguousarray(spread.classes.transpose(1, 2, 0))
-        self._ones = np.ones(len(spread.classes), dtype=np.int64)
+    def __init__(
+        self, problem: Problem, components: Sequence[Component], spread: Spread, kept: np.dtype[Any] = INT64
+    ) -> None:
+        self.problem, self.components, self.spread, self.kept = problem, tuple(components), spread, kept
+        columns = np.ascontiguousarray(spread.classes.transpose(1, 2, 0)).astype(kept, copy=False)
+        self._ones = np.ones(len(spread.classes), dtype=kept)
         rows = tuple(tuple(own) for own in columns)
         self.factors: SpatialFactors[IntArray] = SpatialFactors(problem, rows, self._ones)
         last = problem.level_count
@@ -69,7 +76,7 @@ class Weights:
 
     def _chain(self, term: TensorTerm, chain: tuple[HolderEdge, ...]) -> ChainWeights:
         levels, nodes = (0, *(edge.level for edge in chain)), list[IntArray]()
-        total = self._end(term, levels[-1]) + np.array([[zero_start(term, own)] for own in self.components])
+        total = self._end(term, levels[-1]) + np.array([[zero_start(term, own)] for own in self.components], self.kept)
         for edge in chain:
             own, credit = self._node(term, edge)
             nodes.append(own)
@@ -116,9 +123,15 @@ class Weights:
 
 
 def best_of_kinds(
-    problem: Problem, components: Sequence[Component], spread: Spread, kind: IntArray, stop: Stop
+    problem: Problem,
+    components: Sequence[Component],
+    spread: Spread,
+    kind: IntArray,
+    stop: Stop,
+    rounded: np.dtype[Any] = INT64,
 ) -> IntArray:
     """Return the numbers of some structures, the best one of each kind among them whatever the tiles. Raises OutOfTime.
+    rounded: how numbers are kept where all of their digits are not needed.
 
     Structures of a kind spread the dims alike between the same levels: they have equal tiles, which take equal room.
     One of which no weight is larger than another's costs no more: the other is left out. Nearly always one is left.
@@ -130,21 +143,25 @@ def best_of_kinds(
         last = kind[order[min(TUNING.weighed_together, len(order)) - 1]]
         count = int(np.searchsorted(kind[order], last, side="right"))
         some, order = order[:count], order[count:]
-        rows = Weights(problem, components, replace(spread, classes=spread.classes[some])).rows()
-        kept.append(some[_uncovered(kind[some], rows)])
+        own = replace(spread, classes=spread.classes[some])
+        rows, about = (Weights(problem, components, own, numbers).rows() for numbers in (INT64, rounded))
+        kept.append(some[_uncovered(kind[some], rows, about)])
     return np.sort(np.concatenate(kept))
 
 
-def _uncovered(kind: IntArray, rows: IntArray) -> IntArray:
-    """Return the numbers of columns of `rows`, of each kind those that no other one covers; of equal ones one."""
-    left = np.lexsort((np.sum(rows, axis=0, dtype=np.float64), kind))
+def _uncovered(kind: IntArray, rows: IntArray, about: Numbers) -> IntArray:
+    """Return the numbers of columns of `rows`, of each kind those that no other one covers; of equal ones one. Rows are
+    known modulo 2^64, and about: where they differ by little, the former says by how much."""
+    left = np.lexsort((np.sum(about, axis=0, dtype=np.float64), kind))
     kept: list[IntArray] = []
     while len(left):
         is_first = np.diff(kind[left], prepend=-1) > 0
         least, place = left[is_first], np.cumsum(is_first) - 1
         kept.append(least)
         is_covered: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
-        for row in rows:
-            is_covered &= row[least][place] <= row[left]
+        for row, near in zip(rows, about, strict=True):
+            rough: FloatArray = np.asarray(near[left] - near[least][place], dtype=np.float64)
+            exact: IntArray = row[left] - row[least][place]
+            is_covered &= np.where(abs(rough) < _NEAR, exact >= 0, rough >= 0)
         left = left[~is_covered]
     return np.concatenate(kept) if kept else left

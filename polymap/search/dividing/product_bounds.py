@@ -27,9 +27,10 @@ _ERROR = 1e-9  # of any sum below, relative to its terms: far above what float64
 @dataclass(frozen=True, slots=True)
 class PartValues:
     """An objective as a function of the cost's parts, one per component, and of the compute cycles. It rises with each
-    part."""
+    part. losses: of each component, what floats lose of a part at most."""
 
     measure: Measure
+    losses: tuple[float, ...] = ()
 
     def is_estimated(self, cycles: int) -> bool:
         """Return whether there are bounds of values."""
@@ -37,7 +38,9 @@ class PartValues:
 
     def least(self, parts: IntArray, cycles: IntArray) -> Bounds:
         """Return lower bounds of the values of parts [component, ..., structure]: exact where the objective is
-        linear."""
+        linear and parts are whole."""
+        if parts.dtype == np.float64:
+            parts = parts - np.array(self.losses).reshape(-1, *(1 for _ in parts.shape[1:]))
         if self.measure.is_linear:
             return parts[0] + self.measure.fixed_energy
         found = lower_values(self.measure, [part.astype(np.float64) for part in parts], cycles)
@@ -123,7 +126,7 @@ class Side:
     extent: Floats
 
 
-def least_excess(sides: list[Side]) -> NDArray[np.int64]:
+def least_excess(sides: list[Side]) -> Floats:
     """Return at least what visits beyond the first cost, rounded down. Each side lacks another dim."""
     once = sum((side.weight for side in sides), start=np.zeros(sides[0].weight.shape))
     least = np.full(once.shape, np.inf)
@@ -131,7 +134,7 @@ def least_excess(sides: list[Side]) -> NDArray[np.int64]:
         cost = outer.weight + _least(others, outer.usable / np.maximum(outer.bits, 1))
         least = np.minimum(least, np.where(outer.bits > 0, cost, np.inf))
     excess = np.where(np.isfinite(least), least, once) * (1 - _ERROR) - once
-    return np.floor(np.maximum(excess, 0)).astype(np.int64)
+    return np.floor(np.maximum(excess, 0))
 
 
 def _outermost(sides: list[Side]) -> Iterator[tuple[Side, list[Side]]]:

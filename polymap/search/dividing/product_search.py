@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, inf, prod
+from typing import Any
 
 import numpy as np
 
-from polymap.poly import Kind
+from polymap.poly import INT64, PYTHON, Kind, Numbers, split
 from polymap.resources import OutOfTime, Stop, Work
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights, best_of_kinds
@@ -20,7 +21,7 @@ from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, Plan, or
 from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import AtLeast, Factor, Held, IntArray, Measure, Problem, Span
+from polymap.search.problem import AtLeast, Factor, Held, IntArray, Measure, Problem, Span, most_costed
 
 _NEVER = 1 << 62
 
@@ -41,13 +42,13 @@ class Answer:
 
 def best_product_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work | None = None) -> Answer | None:
     """Return the best mapping over tiles that divide, the best that is found where time is up; None where the problem
-    is none that this search covers, or nothing is found in time. work: counts and limits steps, one per order of nodes
-    in a structure, and those of bounding all of them."""
+    is none that this search covers (one visit that costs more than 64 bits hold, too), or nothing is found in time.
+    work: counts and limits steps, one per order of nodes in a structure, and those of bounding all of them."""
     if not is_product(problem, measure):
         return None
     try:
         return _best_tiles(problem, measure, stop, work or Work())
-    except OutOfTime:
+    except (OutOfTime, OverflowError):
         return None
 
 
@@ -61,9 +62,9 @@ def _best_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work) -> A
         return None
     if kinds.are_structures and len({one.below for one in problem.classes}) < len(problem.classes):
         kind = kinds_of(problem, spread.classes, problem.dims)
-        kept = best_of_kinds(problem, measure.components, spread, kind, stop)
+        kept = best_of_kinds(problem, measure.components, spread, kind, stop, kept_as(problem, measure))
         spread = replace(spread, classes=spread.classes[kept])
-    weights = Weights(spread.problem, measure.components, spread)
+    weights = Weights(spread.problem, measure.components, spread, kept_as(problem, measure))
     plans = _Plans(weights, measure)
     steps = 1 + len(weights.steps) // TUNING.structures_a_step
     if plans.count * len(weights.steps) > TUNING.most_bounds or (work.left is not None and steps >= work.left):
@@ -92,18 +93,20 @@ def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeig
     problem is none that this search covers."""
     if problem.classes or problem.rules or not measure.is_linear or not is_product(problem, measure):
         return None
+    if kept_as(problem, measure) != INT64:
+        return None
     one = Spread(problem, np.ones((1, 0, len(problem.dims)), dtype=np.int64))
     weights = Weights(problem, measure.components, one)
     return tuple(weights.chains(term) for term in problem.terms)
 
 
 def is_product(problem: Problem, measure: Measure) -> bool:
-    """Return whether the problem is a product, of single elements, too, with an objective of sums, in numbers of 64
-    bits."""
+    """Return whether the problem is a product, of single elements, too, with an objective of sums."""
     lacking = [[d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms]
     single = [own[0] for own in lacking if len(own) == 1]
     return (
-        bool(problem.dims)
+        bool(problem.dims and problem.terms)
+        and all(split(extent)[1] for extent in problem.extents)
         and all(len(own) in (0, 1, len(problem.dims)) for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
@@ -111,9 +114,16 @@ def is_product(problem: Problem, measure: Measure) -> bool:
         and not measure.limits
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
-        and all(arithmetic_of(problem, component).kind is Kind.NARROW for component in measure.components)
+        and prod(problem.extents) < TUNING.most_instances
         and sum(len(term.may_hold) for term in problem.terms if term.dims) <= TUNING.most_nodes
     )
+
+
+def kept_as(problem: Problem, measure: Measure) -> np.dtype[Any]:
+    """Return how weights are kept: exact if they and their sums fit 64 bits, else as floats, from which bounds follow;
+    what may win is counted again in Python's integers."""
+    kinds = {arithmetic_of(problem, component).kind for component in measure.components}
+    return INT64 if kinds == {Kind.NARROW} else np.dtype(np.float64)
 
 
 def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
@@ -157,7 +167,10 @@ class _Plans:
 
     def __init__(self, weights: Weights, measure: Measure) -> None:
         problem = self.problem = weights.problem
-        self.weights, self.values = weights, PartValues(measure)
+        asked = problem.workload, problem.arch
+        losses = (most_costed(*asked, one) + abs(measure.fixed_energy) for one in measure.components)
+        self.weights, self.values = weights, PartValues(measure, tuple(TUNING.lost * each for each in losses))
+        self.never: Number = _NEVER if weights.kept == INT64 and measure.is_linear else inf  # where nothing fits
         self.chains = [weights.chains(term) for term in problem.terms]
         self.shape = tuple(len(own) for own in self.chains)
         self.count = prod(self.shape)
@@ -167,15 +180,16 @@ class _Plans:
         self.lacks = tuple(None if not own else own[0] if len(own) == 1 else SCALAR for own in lacking)
         self._none = np.zeros_like(weights.steps)
         self._whole = whole_nodes(problem) or frozenset()
+        self._of_one: dict[int, _Plans] = {}
 
     def bounds(self, some: IntArray) -> Bounds:
-        """Return lower bounds of the value [plan, structure] of some structures where every node is filled once, _NEVER
-        where the smallest tiles do not fit."""
+        """Return lower bounds of the value [plan, structure] of some structures where every node is filled once;
+        `never` where the smallest tiles do not fit."""
         parts = self._summed([[chain.total[:, some] for chain in own] for own in self.chains])
         bounds = self.values.least(parts, self.weights.cycles[some])
         for level, usable in self.usable.items():
             own = [[_at(chain, chain.bits, level, self._none)[some] for chain in own] for own in self.chains]
-            bounds = np.where(self._summed(own) <= usable, bounds, _NEVER)
+            bounds = np.where(self._summed(own) <= usable, bounds, self.never)
         return bounds
 
     def raised(self, plans: IntArray, some: IntArray) -> Bounds:
@@ -212,18 +226,19 @@ class _Plans:
             parts.append(least + np.add.reduceat(once * extents // most - once, sheet.firsts, axis=0))
         return self.values.least(np.stack(parts), self.weights.cycles[structures]).min(axis=0)
 
-    def _excess(self, chosen: tuple[IntArray, ...], some: IntArray, part: int) -> IntArray:
+    def _excess(self, chosen: tuple[IntArray, ...], some: IntArray, part: int) -> Numbers:
         """Return at least what limited room costs beyond one visit per node, [plan, structure]: the larger of what
         follows from the outermost of all nodes, and of what each level's own costs together."""
         lacking = [tensor for tensor, lacks in enumerate(self.lacks) if lacks not in (None, SCALAR)]
-        excess: IntArray = np.zeros((len(chosen[0]), len(some)), dtype=np.int64)
+        kept = self.weights.kept
+        excess: Numbers = np.zeros((len(chosen[0]), len(some)), dtype=kept)
         for level in self.usable:
             sides = [self._side_at(level, tensor, chosen[tensor], some, part) for tensor in lacking]
             if len(own := [side for side in sides if side is not None]) > 1:
-                excess += least_excess(own)
+                excess += least_excess(own).astype(kept)
         if len(lacking) < 2:
             return excess
-        return np.maximum(excess, least_excess([self._side(t, chosen[t], some, part) for t in lacking]))
+        return np.maximum(excess, least_excess([self._side(t, chosen[t], some, part) for t in lacking]).astype(kept))
 
     def _side_at(self, level: int, tensor: int, chosen: IntArray, some: IntArray, part: int) -> Side | None:
         """Return a tensor's node at a level, per plan and structure (None: no plan has one)."""
@@ -258,7 +273,9 @@ class _Plans:
         return total
 
     def place(self, plan: int, structure: int) -> Place:
-        """Return a plan in a structure."""
+        """Return a plan in a structure, exact."""
+        if self.weights.kept == np.float64:
+            return self._exact(structure).place(plan, 0)
         chains, usable = self.of(plan), self.usable
         free = dict(usable)
         for chain in chains:
@@ -275,6 +292,15 @@ class _Plans:
             usable,
             free,
         )
+
+    def _exact(self, structure: int) -> _Plans:
+        """Return the plans in one structure, in Python's integers."""
+        if structure not in self._of_one:
+            spread = self.weights.spread
+            one = replace(spread, classes=spread.classes[structure : structure + 1])
+            weights = Weights(self.problem, self.weights.components, one, PYTHON)
+            self._of_one = {structure: _Plans(weights, self.values.measure)}
+        return self._of_one[structure]
 
     def orders(self, plan: int) -> tuple[Order, ...]:
         """Return the orders of a plan's nodes."""
@@ -310,7 +336,7 @@ def _search(asked: _Question) -> tuple[_Best, Number | None]:
             return best, 0 if best.order else None
         some = np.arange(first, min(every, first + most))
         bounds[:, some] = plans.bounds(some)
-    if bounds.min() >= _NEVER:
+    if bounds.min() >= plans.never:
         return best, inf
     queue, first, size = np.argsort(bounds.min(axis=0), kind="stable"), 0, TUNING.first_raised
     while first < len(queue):
@@ -318,7 +344,7 @@ def _search(asked: _Question) -> tuple[_Best, Number | None]:
         _raise_bounds(plans, bounds, block, block, best)
         if asked.stop() or not _take_least(asked, bounds, block, block, best):
             return best, min(bounds.min().item(), best.value)
-    plan, structure = np.nonzero((bounds < _NEVER) & plans.values.may_win(bounds, best.value))
+    plan, structure = np.nonzero((bounds < plans.never) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
     queue, first, size = np.argsort(left, kind="stable"), 0, TUNING.first_raised
     while first < len(queue):
@@ -347,7 +373,7 @@ def _promising(asked: _Question) -> IntArray:
 def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best) -> None:
     """Raise the bounds of some structures, in these columns, by what limited room costs, where they may win."""
     some = bounds[:, columns]
-    may_win = (some < _NEVER) & plans.values.may_win(some, best.value)
+    may_win = (some < plans.never) & plans.values.may_win(some, best.value)
     own, of = np.flatnonzero(may_win.any(axis=1)), np.flatnonzero(may_win.any(axis=0))
     if len(own):
         at = np.ix_(own, columns[of])
@@ -364,10 +390,10 @@ def _take_least(
     place = int(np.argmin(bounds[:, columns].min(axis=0)))
     own = bounds[:, columns[place]]
     plan = np.argsort(own, kind="stable")[:most]
-    plan = plan[(own[plan] < _NEVER) & asked.plans.values.may_win(own[plan], best.value)]
+    plan = plan[(own[plan] < asked.plans.never) & asked.plans.values.may_win(own[plan], best.value)]
     if not _has_searched(asked, plan, np.full(len(plan), structures[place]), own[plan], best):
         return False
-    bounds[plan, columns[place]] = _NEVER
+    bounds[plan, columns[place]] = asked.plans.never
     return True
 
 
@@ -412,11 +438,11 @@ def _has_searched_members(
     numbers, place = np.unique(kind, return_inverse=True)
     spread, of = kinds.members(numbers)
     weights = asked.plans.weights
-    kept = best_of_kinds(kinds.problem, weights.components, spread, of, asked.stop)
+    kept = best_of_kinds(kinds.problem, weights.components, spread, of, asked.stop, weights.kept)
     of, spread = of[kept], replace(spread, classes=spread.classes[kept])
     if not len(of):
         return True
-    plans = _Plans(Weights(kinds.problem, weights.components, spread), asked.plans.values.measure)
+    plans = _Plans(Weights(kinds.problem, weights.components, spread, weights.kept), asked.plans.values.measure)
     first, last = np.searchsorted(of, place), np.searchsorted(of, place, side="right")
     count = last - first
     plan, left = np.repeat(plan, count), np.repeat(left, count)

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.poly import Numbers, count_type
 from polymap.search.dividing.product_bounds import Number, PartValues
 from polymap.search.dividing.product_plans import Order
 from polymap.search.dividing.product_tuning import TUNING
@@ -164,15 +165,16 @@ def _is_trimmed_by(room: _Room, left: _Choices) -> bool:
 def _best_of_all(question: _Question, choices: _Choices, caps: list[Number], limit: Number) -> BestTiles | None:
     """Return the best of all choices, looked at side by side."""
     grid = np.ix_(*(np.array(own, dtype=np.int64) for own in choices)) if choices else ()
-    parts: list[NDArray[np.int64]] = []
+    parts: list[Numbers] = []
+    kept = count_type(2 * sum(map(abs, [*question.fixed, *(each for own in question.visits for each in own)])))
     ok: NDArray[np.bool_] = np.ones(tuple(map(len, choices)), dtype=np.bool_)
     for number, (fixed, cap) in enumerate(zip(question.fixed, caps, strict=True)):
-        total: NDArray[np.int64] = np.full(ok.shape, fixed, dtype=np.int64)
+        total: Numbers = np.full(ok.shape, fixed, dtype=kept)
         for visits, axis in zip(question.visits, grid, strict=True):
             if visits[number]:
-                total += visits[number] // axis
+                total += np.array(visits[number], dtype=kept) // axis
         parts.append(total)
-        ok &= total <= cap
+        ok &= np.asarray(total <= cap, dtype=np.bool_)
     for room in question.rooms:
         taken: NDArray[np.int64] | int = 0
         for bits, cuts in room.nodes:

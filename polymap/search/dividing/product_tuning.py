@@ -32,6 +32,10 @@ class Tuning:
     """Pairs of ways to spread the dims over different fan-outs (memory)."""
     weighed_together: int = 1 << 15
     """Structures (memory)."""
+    most_instances: int = 1 << 52
+    """Of statements: counts below it are exact in floats."""
+    lost: float = 2.0**-42
+    """What floats lose, of the most that anything costs: far above what 256 operations do."""
     most_choices: int = 1 << 14
     """Of tiles that are looked at together."""
 

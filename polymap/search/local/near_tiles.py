@@ -84,7 +84,7 @@ def _multiples(extent: int, size: int, trips: Row) -> Row:
 def _sizes_near(extent: int, outer: int, tile: int, inner: int) -> list[int]:
     """Return tiles to try for one: neighbours, doubles, equal shares of those outside, multiples of the one inside."""
     found = {tile - 1, tile + 1, 2 * tile, -(-tile // 2), outer, inner, 3 * tile, -(-tile // 3)}
-    for whole in {outer, extent}:
+    for whole in (outer, extent):
         trips = -(-whole // tile)
         found |= {-(-whole // n) for n in (trips - 2, trips - 1, trips, trips + 1, trips + 2) if n >= 1}
     if inner:

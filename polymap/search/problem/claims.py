@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.ir import Architecture, BudgetError, Mapping, Workload
 from polymap.search.problem.goals import Objective
 from polymap.search.problem.measure import objective_values
 
@@ -25,5 +26,6 @@ def is_confirmed(
     differ, the bounds of that search prove nothing, and the next prover is asked. cost: of the mapping by `evaluate`,
     if known.
     """
-    cost = cost or evaluate(workload, arch, mapping)
-    return cost.legal and objective_values(workload, arch, objective, cost) == claimed
+    with suppress(BudgetError):
+        cost = cost or evaluate(workload, arch, mapping)
+    return cost is not None and cost.legal and objective_values(workload, arch, objective, cost) == claimed

@@ -96,7 +96,7 @@ def _put_inside(below: dict[int, set[int]], last: list[int], among: list[int]) -
     """Record that each of `last`, in order, is inside all earlier ones and all others of `among`."""
     ranked = [d for d in last if d in among]
     for place, d in enumerate(ranked):
-        for other in set(among) - set(ranked[place:]):
+        for other in sorted(set(among) - set(ranked[place:])):
             below[other].add(d)
 
 

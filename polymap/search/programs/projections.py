@@ -86,18 +86,18 @@ def _groups(sets: Sets, chosen: dict[int, Fraction]) -> tuple[tuple[int, int, Fr
     return tuple((*key, power) for key, power in found.items())
 
 
-def _varying(sets: Sets) -> set[tuple[frozenset[int], ...]]:
+def _varying(sets: Sets) -> dict[tuple[frozenset[int], ...], None]:
     """Return, for orders in which dims may be taken away, the references that still vary along each dim."""
     shared = sorted({dim for one in sets.projections for axis in one.axes if len(axis) > 1 for dim in axis})
     rest = [dim for dim in range(len(sets.extents)) if dim not in shared]
-    found: set[tuple[frozenset[int], ...]] = set()
+    found: dict[tuple[frozenset[int], ...], None] = {}
     for order in islice(permutations(shared), TUNING.most_orders):
         left = [list(one.axes) for one in sets.projections]
         varying: dict[int, frozenset[int]] = {}
         for dim in (*order, *rest):
             varying[dim] = frozenset(n for n, axes in enumerate(left) if any(dim in axis for axis in axes))
             left = [[axis for axis in axes if dim not in axis] for axes in left]
-        found.add(tuple(varying[dim] for dim in range(len(sets.extents))))
+        found[tuple(varying[dim] for dim in range(len(sets.extents)))] = None
     return found
 
 

@@ -152,7 +152,7 @@ class _Walker:
         arrays = {each.name for each in every if isinstance(each, Declare) and each.shape}
         self.data = frozenset(assigned | arrays) - self.names
         self.types = {each.name: each.element_type for each in every if isinstance(each, Declare)}
-        body, values = self._body(program.body, {name: _unset(name) for name in self.names})
+        body, values = self._body(program.body, {name: _unset(name) for name in sorted(self.names)})
         lives = {each.name for each in program.outside}
         if program.wrapped:
             lives |= {each.name for each in program.body if isinstance(each, Declare)}
@@ -225,7 +225,7 @@ class _Walker:
                 whole = value if operator == "=" else Binary(operator[0], Name(name, line), value, line)
                 return (), {**values, name: self._value(name, whole, values)}
             case Declare() | Assign():
-                own = {name: self._inside(Name(name, each.line), values) for name in self._used(each, values)}
+                own = {name: self._inside(Name(name, each.line), values) for name in sorted(self._used(each, values))}
                 return (with_expressions(each, own),), values
             case Block(inner):
                 inside, values = self._body(inner, values)
@@ -284,7 +284,7 @@ class _Walker:
 
     def _entries(self, loop: For, names: frozenset[str], values: Values) -> dict[str, Linear]:
         """Return the values of variables where an iteration begins."""
-        marks = {name: term(Name(f"{name}@", loop.line)) for name in names}
+        marks = {name: term(Name(f"{name}@", loop.line)) for name in sorted(names)}
         _, exits = self._body(loop.body, {**values, **marks})
         found: dict[str, Linear] = {}
         while len(found) < len(names):
@@ -340,7 +340,7 @@ class _Walker:
         """Return the values of variables behind a loop; unset where they are not known."""
         after = self._after(loop, loop.condition)
         found: dict[str, Linear] = {}
-        for name in names:
+        for name in sorted(names):
             try:
                 step = self._linear(loop.step, {})
                 last = linear(exits[name].expression(loop.line), {loop.variable: after - step}, self.data.__contains__)

@@ -56,13 +56,14 @@ def assumptions(text: Expanded, interest: Interest, file: str) -> tuple[Assumpti
     Raises InputError (PM152) where something of it depends on a condition that the text alone does not decide.
     """
     found = _with_those_behind({*text.always, *_decisive(text, interest)})
-    undecided = min((group for group in found if group.undecided), key=lambda group: group.line, default=None)
+    in_order = sorted(found, key=lambda group: group.line)  # any order: no ties
+    undecided = next((each for each in in_order if each.undecided), None)
     if undecided is not None:
         raise undecided_error(undecided, file)
     names = {(name, value) for group in found for name, value in group.assumed.items()}
     return tuple(
         Assumption(name, value, frozenset(group for group in found if name in group.assumed))
-        for name, value in sorted(names, key=lambda pair: pair[0])
+        for name, value in sorted(names, key=str)  # any order: no ties
     )
 
 
@@ -95,10 +96,10 @@ def _reached(interest: Interest) -> tuple[frozenset[str], list[Part]]:
     """Return the names of what is read, and the parts that share a name with it, directly or by others."""
     holders: dict[str, list[Part]] = {}
     for part in interest.parts:
-        for word in part.words:
+        for word in part.words:  # any order: a lookup
             holders.setdefault(word, []).append(part)
     words, found = set[str](), dict[int, Part]()
-    waiting = [word for part in interest.sure for word in part.words]
+    waiting = [word for part in interest.sure for word in sorted(part.words)]
     while waiting:
         word = waiting.pop()
         if word not in words:
@@ -139,7 +140,7 @@ def _lines(ranges: Iterable[tuple[int, int]]) -> frozenset[int]:
 
 
 def _with_those_behind(groups: set[Group]) -> set[Group]:
-    found, waiting = set[Group](), list(groups)
+    found, waiting = set[Group](), list(groups)  # any order: all of them
     while waiting:
         group = waiting.pop()
         if group not in found:

@@ -216,7 +216,7 @@ class _Walker:
         return all(each.branch is _Branch.READ for each in self.stack), doubted
 
     def _holds_more(self, groups: frozenset[Group]) -> None:
-        for group in groups:
+        for group in groups:  # any order: each is told
             group.only_changes = False
 
     def _flush(self) -> None:
@@ -323,7 +323,7 @@ class _Walker:
             if not is_word(name):
                 raise refuse("'#undef' is not followed by one name", "Write it as #undef N.")
         self.changes.append(Change(directive.line, name, macro, read))
-        for group in doubted:
+        for group in doubted:  # any order: each is told
             group.changes.add(name)
         before = self.doubts.pop(name, frozenset())
         if doubted:
@@ -461,7 +461,7 @@ class _Question:
         """Note the groups that decide what a name means; return whether all are decided."""
         found = self.walker.doubts.get(name, frozenset())
         self.group.behind |= found
-        undecided = next((each.undecided for each in sorted(found, key=lambda each: each.line) if each.undecided), "")
+        undecided = min(((each.line, each.undecided) for each in found if each.undecided), default=(0, ""))[1]
         self.reason = self.reason or undecided
         return not undecided
 

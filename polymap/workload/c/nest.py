@@ -472,7 +472,7 @@ class Nest:
     def _assignment(self, text: Assign, place: _Place) -> None:
         """Read an assignment, in as many pieces as its conditions of loop counters take it apart into."""
         each = assign_with(text, place.aliases)
-        if isinstance(each.target, Name) and each.target.name in {**place.integers, **dict.fromkeys(self._counters)}:
+        if isinstance(each.target, Name) and each.target.name in self._counters.union(place.integers):
             self.found += 1
             what = f"'{each.target.name}' is a loop variable or a constant, and is assigned to"
             raise Refused("PM267", each.line, what, "Only a loop's own step changes its variable.")

@@ -189,7 +189,7 @@ class _Reader:
         own = {text_at(each, "name") for each in parameters}
         used, inside = (_names(items, kind) for kind in (c_ast.ID, c_ast.Decl))
         found = {name: each for each in tables if (name := text_at(each, "name")) in used and name not in own}
-        for name in found.keys() & inside:
+        for name in [each for each in found if each in inside]:
             what = f"'{name}' is declared twice, once as a table of constants"
             self.complaints.add("PM265", self.expressions.line(found[name]), what, "Rename one.")
         return list(found.values())

@@ -169,7 +169,8 @@ _LOOPS = ("for", "while")
 def _is_left_out(text: Expanded, words: Sequence[str]) -> Group | None:
     """Return the first group that is not decided and holds one of the words."""
     for line in text.uncertain:
-        group = next((each for each in line.groups if each.undecided), None)
+        in_order = sorted(line.groups, key=lambda one: one.line)  # any order: no ties
+        group = next((each for each in in_order if each.undecided), None)
         if group is not None and not set(words).isdisjoint(_WORD.findall(line.text)):
             return group
     return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,9 +14,11 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel.machine_fit import downhill, rank_correlation
+from polymap.explore import search
 from polymap.ir import ArchError, OptionError
 from polymap.report.explanation import explain
 from polymap.search.enumeration.score import scale_of
+from polymap.search.program_search import program_order
 
 FIELDS = {
     "step_cycles": Fraction(20),
@@ -120,6 +124,24 @@ def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
     nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
     with pytest.raises(pm.errors.BudgetError, match="PM472 rows are not counted: .* shares a dim with others"):
         pm.evaluate(diagonal, arch, pm.Mapping(nodes))
+
+
+@pytest.mark.parametrize("sizes", [(999_983, 524_287, 10**6), (10**9, 720_720, 10**6)], ids=str)
+@pytest.mark.parametrize("tiles", ["any", "divide"])
+def test_huge_sizes_end_with_their_limit_and_a_bound_and_take_little_memory(sizes: tuple[int, ...], tiles: str) -> None:
+    start = time.process_time()
+    found = search(pm.matmul(*sizes), "gemmini_like", "latency", tiles, time_limit_s=0.5, clock=time.process_time)
+    assert time.process_time() - start < 2
+    assert (found.status, found.best) == ("TIMEOUT", None)  # no tree that was tried has steps that are few to list
+    assert found.bound is not None
+    assert found.bound >= math.prod(sizes) // 256  # the machine's multiply-accumulates in a cycle
+
+
+def test_steps_of_huge_tiles_are_refused_before_they_are_listed() -> None:
+    product = pm.matmul(10**9, 8, 8)
+    machine = pm.load_arch("gemmini_like")
+    with pytest.raises(pm.errors.BudgetError, match="PM472 .* has more than 400,000 tiles"):
+        pm.evaluate(product, machine, program_order(product, machine))
 
 
 def test_loads_and_stores_take_turns_on_one_bus() -> None:
