@@ -43,6 +43,7 @@ UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/re
 TESTS: dict[str, tuple[str, ...]] = {
     "polymap/checker": (
         UNIT + "checker", REFEREE + "test_checker.py", REFEREE + "test_certificate_fields.py",
+        REFEREE + "test_wired_certificates.py",
         REFEREE + "test_forgeries.py",
     ),
     "polymap/costmodel": (
