@@ -171,7 +171,7 @@ def test_a_tensor_that_accesses_with_dims_of_their_own_touch_is_counted_as_it_st
         differs = found is not None and found != count_by_simulation(*case)
         wrong += differs and not dependence_violations(case[0], case[2])
     assert wrong == 0
-    assert counted > 5
+    assert counted > 2
 
 
 def windowed_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:

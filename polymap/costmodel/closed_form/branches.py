@@ -556,7 +556,7 @@ class SharedTensor:
 def _shared_access(
     counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any]
 ) -> Access:
-    """Return the access of the statements that use a tensor with nodes above a branch, of one of them where each touches
+    """Return the access of the statements that use a tensor with nodes above a branch, of one where each touches
     all of it in the only run. Refuse unlike ones."""
     arch, workload = counter.arch, counter.workload
     loops = [node.dim for node in chain if isinstance(node, Temporal)]
