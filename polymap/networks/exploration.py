@@ -258,13 +258,12 @@ def explore_network(
         asked = [(layer, _asked(layer, arch, objective, options, executor, journal)) for layer in net.layers]
         answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
     together: list[GroupAnswer] = []
-    for groups in equal:
-        layer = _program_of(groups)
+    for groups, layer in ((groups, _program_of(groups)) for groups in equal):
         found = note(layer_answer(layer, _asked(layer, arch, objective, options, None, None)(), arch, goal))
         together.append(group_answer(groups, found, answers, goal))
-    found_groups = chosen_groups(together, answers, goal)
-    passing = passing_of(list(zip(equal, found_groups, strict=True)), plan.apart, arch)
-    return NetworkAnswer(net, arch, objective, tuple(answers), found_groups, passing, fuse)
+    chosen = chosen_groups(together, answers, goal)
+    passing = passing_of(list(zip(equal, chosen, strict=True)), plan.apart, arch)
+    return NetworkAnswer(net, arch, objective, tuple(answers), chosen, passing, fuse)
 
 
 def _check_layers(net: Network) -> None:

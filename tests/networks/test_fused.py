@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,7 +303,8 @@ def test_products_of_fused_networks_are_of_their_sums(name: str, objective: str,
     assert answer.exact == min(fused.energy_pj_exact * fused.latency_cycles**power, energy * cycles**power)
     assert 0 < answer.exact_bound <= answer.exact
     assert answer.status == ("OPTIMAL" if answer.exact == answer.exact_bound else "FEASIBLE")
-    again = network_answer_from_document(parse_json(json.dumps(answer_document(answer)), "answer"), "answer")
+    document: Any = parse_json(json.dumps(answer_document(answer)), "answer")
+    again = network_answer_from_document(document, "answer")
     assert (again.exact, again.exact_bound, again.groups[0].is_together) == (
         answer.exact,
         answer.exact_bound,
