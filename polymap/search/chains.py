@@ -102,9 +102,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     workload = with_loops_joined(search.workload)
     for number, goal in enumerate(goals):
         own_end = _next_share(search.limits.share(), end, len(goals) - number)
-        for nodes in Chains(search, workload, goal, divides=search.divides).best_trees(own_end):
-            own = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
-            evidence = evidence.with_incumbents(kept_on_chip(search, own).incumbents)
+        nodes = Chains(search, workload, goal, divides=search.divides).best_tree(own_end)
+        evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
     return kept_on_chip(search, evidence)
 
 
@@ -152,41 +151,35 @@ class Chains:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
 
-    def best_trees(self, end_share: float) -> tuple[Nodes, ...]:
-        """Return the segments that cost least together, one after the other, where what passes between them stays on
-        chip, and where it does not; () where some statement has no tree. Where segments would cost less if they saved
-        all that they may, the one that may save most is looked at, until none would. end_share: of the limit, up to
-        which it is searched."""
-        count, limits = len(self._workload.statements), self._search.limits
-        found = {(at, at + 1): self.part(self._workload.statements[at : at + 1], end_share) for at in range(count)}
+    def best_tree(self, end_share: float) -> Nodes | None:
+        """Return the segments that cost least together, one after the other; None where some statement has no tree.
+        Where segments would cost less if they saved all that they may, the one that may save most is looked at, until
+        none would. end_share: of the limit, up to which it is searched."""
+        statements, limits = self._workload.statements, self._search.limits
+        found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
         parts = {ends: part for ends, part in found.items() if part is not None}
-        if len(parts) < count:
-            return ()
+        if len(parts) < len(statements):
+            return None
         values = {ends: part.value for ends, part in parts.items()}
-        apart = {ends: sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) for ends in self._segments()}
         least = {
-            ends: max(alone - self._trees.saved(self._program(ends)), self._at_least(ends))
-            for ends, alone in apart.items()
+            ends: max(sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved, self._at_least(ends))
+            for ends, saved in self._saved()
         }
-        less = {ends: self._trees.passed_on_chip(self._program(ends)) for ends in (*parts, *least)}
         while True:
             values = {ends: part.value for ends, part in parts.items()}
-            costs = {ends: cost - less[ends] for ends, cost in (least | values).items()}
-            unknown = [ends for ends in _least_way(0, count, costs) if ends in least]
-            ends = max(unknown, key=lambda each: apart[each] - least[each], default=None)
+            way = _least_way(0, len(statements), least | values)
+            saved = {
+                ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
+            }
+            ends = max(saved, key=lambda each: saved[each], default=None)
             if ends is None or limits.until(end_share)():
                 break
             in_turn = min(len(least), TUNING.segments_in_turn)
             del least[ends]
             part = self._fused(ends, values, _next_share(limits.share(), end_share, in_turn))
             parts |= {} if part is None else {ends: part}
-        known = {ends: cost - less[ends] for ends, cost in values.items()}
-        ways = dict.fromkeys(_least_way(0, count, costs) for costs in (known, values))
-        trees = [tuple(parts[ends].nodes[0] for ends in way) for way in ways]
-        return tuple(nodes[0] if len(nodes) == 1 else (Branch(nodes),) for nodes in trees)
-
-    def _program(self, ends: Ends) -> Workload:
-        return part_of(self._workload, self._workload.statements[slice(*ends)])
+        nodes = tuple(parts[ends].nodes[0] for ends in _least_way(0, len(statements), values))
+        return nodes[0] if len(nodes) == 1 else (Branch(nodes),)
 
     def _at_least(self, ends: Ends) -> Fraction:
         """Return what is known that a segment costs at least, 0 where nothing is."""
@@ -194,13 +187,14 @@ class Chains:
         names = [each.name for each in self._workload.statements[slice(*ends)]]
         return Fraction(0) if refunds is None else refunds.least_of(names) or Fraction(0)
 
-    def _segments(self) -> Iterator[Ends]:
-        """Yield the segments of several statements that may share loops."""
-        count = len(self._workload.statements)
+    def _saved(self) -> Iterator[tuple[Ends, Fraction]]:
+        """Yield the segments of several statements that may share loops, and what they save at most."""
+        statements = self._workload.statements
         for length in range(2, TUNING.most_in_a_segment + 1):
-            for begin in range(count - length + 1):
-                if Segment.of(self._program((begin, begin + length))) is not None:
-                    yield begin, begin + length
+            for begin in range(len(statements) - length + 1):
+                program = part_of(self._workload, statements[begin : begin + length])
+                if Segment.of(program) is not None:
+                    yield (begin, begin + length), self._trees.saved(program)
 
     def _fused(self, ends: Ends, values: dict[Ends, Fraction], end_share: float) -> Part | None:
         """Return the best nodes found for a segment of several statements. values: of the segments known."""

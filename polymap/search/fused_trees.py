@@ -22,14 +22,7 @@ from polymap.ir import (
     statements_below,
 )
 from polymap.resources import Stop
-from polymap.search.around import (
-    Around,
-    levels_above_fanouts,
-    read_off,
-    runs_over_fanouts,
-    with_one_more,
-    without_nodes,
-)
+from polymap.search.around import Around, read_off, runs_over_fanouts, with_one_more, without_nodes
 from polymap.search.driver import Search
 from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
 from polymap.search.options import TUNING
@@ -271,25 +264,6 @@ class FusedTrees:
         for (read, written), times in passed.items():
             inside = (self.moved(level, written, read) for level in range(1, len(self._search.arch.levels)))
             total += times * (self.moved(0, read, written) + max(inside, default=Fraction(0)))
-        return total
-
-    def passed_on_chip(self, program: Workload) -> Fraction:
-        """Return what a part of the program costs less where what it passes on, or gets, stays whole in the best level
-        with room for it."""
-        total = Fraction(0)
-        for tensor in program.tensors:
-            users, own = (
-                [one for one in work.statements if accesses_of(one, tensor.name)] for work in (self._workload, program)
-            )
-            if len(users) == len(own) or not any(one.target.tensor == tensor.name for one in users):
-                continue
-            bits = prod(tensor.shape) * tensor.bits
-            writes = sum(one.target.tensor == tensor.name for one in own)
-            read, written = (len(own) - writes) * bits, writes * bits * self._workload.tensor(tensor.name).temporary
-            levels = levels_above_fanouts(self._search.arch, program, (tensor.name,))
-            rooms = ((number, self._search.arch.levels[number].usable_bits) for number in levels)
-            inside = [self.moved(number, read, written) for number, room in rooms if room is None or bits <= room]
-            total += max(Fraction(0), self.moved(0, read, written) - min(inside)) if inside else 0
         return total
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
