@@ -17,6 +17,7 @@ with lazy(__name__):
     from polymap.costmodel.buffer_bound import (
         BufferCurve as BufferCurve,
         CurvePoint as CurvePoint,
+        integer_root as integer_root,
         least_traffic_bits as least_traffic_bits,
         memory_bits as memory_bits,
     )

@@ -218,10 +218,10 @@ def _largest_set(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponen
             power *= (room * s / (size * total)) ** int(s * root)
     for t, extent in zip(exponents.dims, model.extents, strict=True):
         power *= extent ** int(t * root)
-    return _root(ceil(power), root) + 1
+    return integer_root(ceil(power), root) + 1
 
 
-def _root(value: int, degree: int) -> int:
+def integer_root(value: int, degree: int) -> int:
     """Return the largest integer r with r ** degree <= value."""
     low, high = 0, 1 << (value.bit_length() // degree + 1)
     while low < high:

@@ -141,5 +141,8 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
 
 
 def share_of(answer: NetworkAnswer, each: LayerAnswer) -> float | None:
-    """Return a layer's part of the sum of all, each alone; None without one."""
-    return float(each.total / answer.unfused) if answer.unfused and each.total is not None else None
+    """Return a layer's part of the sum of all values, each alone; None without one."""
+    if answer.unfused is None or each.total is None:
+        return None
+    every = sum((one.total or Fraction(0) for one in answer.layers), Fraction(0))
+    return float(each.total / every) if every else None

@@ -4,9 +4,9 @@ neighbouring layers as one program, where that costs less."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +25,16 @@ from polymap.inputs import (
 )
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, Shown, WorkloadError, did_you_mean
 from polymap.networks.coverage import missing_text
-from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
+from polymap.networks.fusion import (
+    GroupAnswer,
+    Passing,
+    Sums,
+    Total,
+    check_additive,
+    equal_groups,
+    passing_of,
+    with_better_together,
+)
 from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
@@ -109,7 +118,7 @@ class NetworkAnswer(Paged):
         if self.network.lacks_products:
             return "UNMAPPED"
         states = {each.result.status for each in self.layers}
-        if self.groups and states <= {"OPTIMAL", "FEASIBLE"}:
+        if self.fuse and states <= {"OPTIMAL", "FEASIBLE"}:
             return "OPTIMAL" if self.exact == self.exact_bound else "FEASIBLE"
         return next((state for state in ("INFEASIBLE", "TIMEOUT", "FEASIBLE") if state in states), "OPTIMAL")
 
@@ -145,24 +154,35 @@ class NetworkAnswer(Paged):
 
     @property
     def unfused(self) -> Fraction | MaybeNone:
-        """The sum of the layers' values, each alone; None as of `exact`."""
-        totals = [each.total for each in self.layers]
-        return None if None in totals or self.network.lacks_products else sum(totals, Fraction(0))
+        """The value of the layers, each alone; None as of `exact`."""
+        return self._value_with(())
 
     @property
     def exact(self) -> Fraction | MaybeNone:
-        """The sum of the layers' values, less what groups save; None where a layer has no mapping, and where nothing
-        that multiplies has."""
-        if self.unfused is None:
+        """The value of the layers, and of groups where they cost less; None where a layer has no mapping, and where
+        nothing that multiplies has."""
+        return self._value_with(tuple(each for each in self.groups if each.is_together))
+
+    @property
+    def _total(self) -> Total:
+        return Total.of(parse_single(self.objective, self.arch), fuse=self.fuse)
+
+    def _value_with(self, groups: tuple[GroupAnswer, ...]) -> Fraction | MaybeNone:
+        """Return the value with some groups as programs."""
+        alone = _sums(_of_nodes(self.layers), self._total)
+        if alone is None or self.network.lacks_products:
             return None
-        return self.unfused - sum((each.saved * each.times for each in self.groups), Fraction(0))
+        more = [sum((each.more[at] * each.times for each in groups), Fraction(0)) for at in range(2)]
+        return self._total.powers.product(alone[0] + more[0], alone[1] + more[1])
 
     @property
     def exact_bound(self) -> Fraction:
         """What no choice of mappings goes below, of each group as one program (among the trees of `space`, where it
         names some) or of its layers apart."""
-        alone = sum((each.exact_bound * each.layer.multiplicity for each in self.layers), Fraction(0))
-        return alone - sum(((each.apart_bound - each.least) * each.times for each in self.groups), Fraction(0))
+        root, total = self._total.root, self._total
+        alone = sum((root(each.exact_bound) * each.layer.multiplicity for each in self.layers), Fraction(0))
+        less = sum(((root(each.apart_bound) - root(each.least)) * each.times for each in self.groups), Fraction(0))
+        return (alone - less) ** total.degree
 
     @property
     def saving(self) -> float | MaybeNone:
@@ -214,8 +234,8 @@ def explore_network(
     on_layer: called with (layers answered, layers, the last answer). Values do not depend on the executor. Nothing is
     searched where nodes have no workload and no mapped one multiplies (status "UNMAPPED").
     fuse: also ask neighbours, of which one's result is an operand of the next, as programs in which that may stay on
-    chip (here, each in a time limit of its own), for energy, latency or traffic. Layers apart count where they cost no
-    more.
+    chip (here, each in a time limit of its own), for what sums over layers give: not for capacity. Layers apart count
+    where they cost no more.
     store: a file that keeps every layer's answer when it is known, as that of a sweep; asked again, what it knows is
     not searched (programs of fused neighbours are).
     Raises OptionError for an objective that is not one number, WorkloadError for a network without layers, OutputError
@@ -236,13 +256,13 @@ def explore_network(
     with opened_store(store) as journal:
         asked = [(layer, _asked(layer, arch, objective, options, executor, journal)) for layer in net.layers]
         answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
-    together: list[tuple[list[Group], GroupAnswer]] = []
-    for groups in equal:
-        layer = _program_of(groups)
+    together: list[GroupAnswer] = []
+    for groups, layer in ((groups, _program_of(groups)) for groups in equal):
         found = note(layer_answer(layer, _asked(layer, arch, objective, options, None, None)(), arch, goal))
-        together.append((groups, group_answer(groups, found, answers)))
-    found_groups, passing = tuple(answer for _, answer in together), passing_of(together, plan.apart, arch)
-    return NetworkAnswer(net, arch, objective, tuple(answers), found_groups, passing, fuse)
+        together.append(group_answer(groups, found, answers, goal))
+    chosen = chosen_groups(together, answers, goal)
+    passing = passing_of(list(zip(equal, chosen, strict=True)), plan.apart, arch)
+    return NetworkAnswer(net, arch, objective, tuple(answers), chosen, passing, fuse)
 
 
 def _check_layers(net: Network) -> None:
@@ -277,14 +297,43 @@ def layer_answer(layer: NetworkLayer, result: SearchResult, arch: Architecture, 
     return LayerAnswer(layer, result, exact, bound)
 
 
-def group_answer(groups: list[Group], found: LayerAnswer, layers: Sequence[LayerAnswer]) -> GroupAnswer:
+def group_answer(
+    groups: list[Group], found: LayerAnswer, layers: Sequence[LayerAnswer], goal: Objective
+) -> GroupAnswer:
     """Return the answer about equal groups beside those about their layers."""
-    own = [layers[nest.layer] for nest in groups[0].nests]
-    values = [each.exact for each in own]
-    apart = None if None in values else sum(values, Fraction(0))
-    bound = sum((each.exact_bound for each in own), Fraction(0))
+    own, total = [layers[nest.layer] for nest in groups[0].nests], Total.of(goal, fuse=True)
+    alone, fused = _sums(((each, 1) for each in own), total), _sums(((found, 1),), total)
+    apart = None if alone is None else total.powers.product(*alone)
+    bound = sum((total.root(each.exact_bound) for each in own), Fraction(0)) ** total.degree
     names = tuple(group.names for group in groups)
-    return GroupAnswer(names, found.result, found.exact, found.exact_bound, apart, bound)
+    answer = GroupAnswer(names, found.result, found.exact, found.exact_bound, apart, bound)
+    if alone is None or fused is None:
+        return answer
+    return replace(answer, more=(fused[0] - alone[0], fused[1] - alone[1]))
+
+
+def chosen_groups(
+    groups: Sequence[GroupAnswer], layers: Sequence[LayerAnswer], goal: Objective
+) -> tuple[GroupAnswer, ...]:
+    """Return the groups, those as programs that cost less than their layers apart."""
+    total = Total.of(goal, fuse=True)
+    alone = _sums(_of_nodes(layers), total)
+    return tuple(groups) if alone is None else with_better_together(groups, alone, total)
+
+
+def _sums(answers: Iterable[tuple[LayerAnswer, int]], total: Total) -> Sums | None:
+    """Return what so many nodes of layers, each alone, add to the sums of a total; None where one has no mapping."""
+    energy = cycles = Fraction(0)
+    for each, times in answers:
+        if each.exact is None or each.result.cost is None:
+            return None
+        first, second = total.sums(each.exact, each.result.cost)
+        energy, cycles = energy + first * times, cycles + second * times
+    return energy, cycles
+
+
+def _of_nodes(layers: Sequence[LayerAnswer]) -> Iterator[tuple[LayerAnswer, int]]:
+    return ((each, each.layer.multiplicity) for each in layers)
 
 
 def network_of(value: object) -> Network:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from polymap.costmodel import Cost, integer_root
 from polymap.formatting import listing, plural, size
 from polymap.inputs import shown
 from polymap.ir import (
@@ -25,9 +26,45 @@ from polymap.ir import (
 )
 from polymap.networks.groups import Apart, Group, Plan
 from polymap.search import SearchResult
-from polymap.search.problem import Goal, Objective
+from polymap.search.problem import Goal, Objective, Powers
 
 _ADDITIVE = (Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC)
+_SCALE = 1 << 20  # of the denominators of roots
+
+Sums = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How a network's value comes of those of its parts, which run one after the other: the product of two sums to
+    these powers. is_product: of energies and of latencies, where layers are fused for a product of these; else of the
+    values, and of nothing to the power of 0."""
+
+    powers: Powers
+    is_product: bool
+
+    @staticmethod
+    def of(goal: Objective, *, fuse: bool) -> Total:
+        """Return the total of an objective. fuse: whether layers are asked together, too."""
+        powers = goal.goal.powers
+        is_product = fuse and powers is not None and powers.energy > 0 < powers.cycles
+        return Total(powers if is_product and powers else Powers(1, 0), is_product)
+
+    def sums(self, exact: Fraction, cost: Cost) -> Sums:
+        """Return what a part of the network adds to the two sums."""
+        return (cost.energy_pj_exact, Fraction(cost.latency_cycles)) if self.is_product else (exact, Fraction(0))
+
+    def root(self, bound: Fraction) -> Fraction:
+        """Return at most the root of the total's degree. By Hölder's inequality the sum of the parts' roots is at most
+        that of their total: (E1 + E2)^a (L1 + L2)^b >= (r1 + r2)^(a + b) where each E^a L^b >= r^(a + b)."""
+        if self.degree == 1:
+            return bound
+        return Fraction(integer_root(bound.numerator * _SCALE**self.degree // bound.denominator, self.degree), _SCALE)
+
+    @property
+    def degree(self) -> int:
+        """How many of the two sums are factors."""
+        return self.powers.energy + self.powers.cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +102,9 @@ class GroupAnswer(Shown):
     """The answer about neighbouring nodes as one program, beside that about each alone.
 
     groups: all equal ones, each by the names of its nests; `result` is about the first. exact, exact_bound: of one of
-    them as a program; apart, apart_bound: the sums of its layers' values and bounds, each alone.
+    them as a program; apart, apart_bound: of its layers, each alone, one after the other. more: what the program adds
+    to the network's sums more than its layers apart (Total). is_together: whether the program counts for the network;
+    else its layers do.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -74,6 +113,8 @@ class GroupAnswer(Shown):
     exact_bound: Fraction
     apart: Fraction | MaybeNone
     apart_bound: Fraction
+    more: Sums = (Fraction(0), Fraction(0))
+    is_together: bool = False
 
     @property
     def title(self) -> str:
@@ -84,11 +125,6 @@ class GroupAnswer(Shown):
     def times(self) -> int:
         """How many equal groups there are."""
         return len(self.groups)
-
-    @property
-    def is_together(self) -> bool:
-        """Whether the program costs less than its layers apart; else the layers apart are the answer."""
-        return self.exact is not None and self.apart is not None and self.exact < self.apart
 
     @property
     def saved(self) -> Fraction:
@@ -102,10 +138,28 @@ class GroupAnswer(Shown):
 
 
 def check_additive(goal: Objective, *, asked: bool) -> None:
-    """Raise OptionError where layers are asked together for what does not add up over layers."""
-    if asked and goal.goal not in _ADDITIVE:
-        what = f"layers are fused for {shown(goal.text)}, whose sum over layers is not that of the network"
-        raise OptionError(Mistake("PM578", what, "Ask for energy, latency or traffic:LEVEL, or leave out fuse."))
+    """Raise OptionError where layers are asked together for what does not follow from sums over layers."""
+    if asked and goal.goal.powers is None and any(each.goal not in _ADDITIVE for each in _parts_of(goal)):
+        what = f"layers are fused for {shown(goal.text)}, which no sum over layers gives"
+        hint = "Ask for energy, latency, their products, traffic:LEVEL or a weighted sum of what adds up."
+        raise OptionError(Mistake("PM578", what, f"{hint} Or leave out fuse."))
+
+
+def _parts_of(goal: Objective) -> tuple[Objective, ...]:
+    return tuple(part for _, part in goal.parts) or (goal,)
+
+
+def with_better_together(groups: Sequence[GroupAnswer], alone: Sums, total: Total) -> tuple[GroupAnswer, ...]:
+    """Return the groups, those as programs that cost less than their layers apart, and leave less of the network.
+    alone: the network's sums with all layers apart."""
+    found = list[GroupAnswer]()
+    for each in groups:
+        then = (alone[0] + each.more[0] * each.times, alone[1] + each.more[1] * each.times)
+        is_less = each.exact is not None and each.apart is not None and each.exact < each.apart
+        is_less = is_less and total.powers.product(*then) < total.powers.product(*alone)
+        alone = then if is_less else alone
+        found.append(replace(each, is_together=is_less))
+    return tuple(found)
 
 
 def equal_groups(plan: Plan) -> list[list[Group]]:

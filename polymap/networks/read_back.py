@@ -11,7 +11,7 @@ from polymap.costmodel import BufferCurve, CurvePoint
 from polymap.inputs import is_list, mapping_from_document
 from polymap.ir import Architecture, Workload
 from polymap.networks.buffer_sweep import with_capacity
-from polymap.networks.exploration import LayerAnswer, NetworkAnswer, group_answer, layer_answer
+from polymap.networks.exploration import LayerAnswer, NetworkAnswer, chosen_groups, group_answer, layer_answer
 from polymap.networks.fusion import GroupAnswer, Passing
 from polymap.networks.groups import plan_of
 from polymap.networks.model import Feed, Network, NetworkLayer, Unmapped, View
@@ -37,7 +37,7 @@ def network_answer_from_document(document: Document, where: str) -> NetworkAnswe
     answers = tuple(layer_answer(*each, arch, goal) for each in zip(layers, results, strict=True))
     net = _network(document, layers)
     parts = enumerate(document["groups"])
-    groups = tuple(_group(each, net, answers, f"{where}: groups[{n}]") for n, each in parts)
+    groups = chosen_groups([_group(each, net, answers, f"{where}: groups[{n}]") for n, each in parts], answers, goal)
     passing = tuple(_passing(each) for each in document["passing"])
     return NetworkAnswer(net, arch, goal.text, answers, groups, passing, bool(document["fuse"]))
 
@@ -64,7 +64,7 @@ def _group(document: Document, net: Network, layers: Sequence[LayerAnswer], wher
     groups = [group for group in plan_of(net).groups if group.names in names]
     layer = NetworkLayer(result.workload.name, result.workload, len(groups), is_product=False)
     goal = parse_single(result.objective, result.arch)
-    return group_answer(groups, layer_answer(layer, result, result.arch, goal), layers)
+    return group_answer(groups, layer_answer(layer, result, result.arch, goal), layers, goal)
 
 
 def _passing(document: Document) -> Passing:

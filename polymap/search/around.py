@@ -194,6 +194,16 @@ def _stored(program: Workload, levels: list[MemoryLevel], names: list[str]) -> N
     return tuple(Storage(level.name, found[level.name]) for level in levels if level.name in found)
 
 
+def levels_above_fanouts(arch: Architecture, program: Workload, kept: tuple[str, ...]) -> list[int]:
+    """Return the levels that may hold what passes between statements for all siblings: those of one instance."""
+    tensors = [program.tensor(name) for name in kept]
+    return [
+        number
+        for number, level in enumerate(arch.levels)
+        if number and not arch.fanouts_above(level.name) and all(level.may_hold(each) for each in tensors)
+    ]
+
+
 def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: frozenset[str]) -> Iterator[Nodes]:
     """Yield the trees with one more node above the branch, for which there is room: one of some tensors in a level and
     above some of the loops, in place of its nodes in that level in the legs."""

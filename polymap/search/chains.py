@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice, permutations, product
 from math import prod
 
@@ -31,6 +32,7 @@ from polymap.ir import (
     part_of,
 )
 from polymap.resources import Stop
+from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
@@ -39,6 +41,7 @@ from polymap.search.nest_after_nest import begin_nest_after_nest, kept_on_chip, 
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, divisors, parse_single
 from polymap.search.programs import with_loops_joined
+from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
 
@@ -48,8 +51,9 @@ class State:
     """Loops around a segment, and what stands in a level around some of them.
 
     loops: (dim, tile), outermost first. kept: what passes between the statements, below all loops. held: (tensor,
-    number of loops above its node). bits: that the level holds. read, written: bits at the outermost level, if every
-    leg moves each tensor once: no tree of the state moves fewer.
+    number of loops above its node). backed: (tensor, level) whole in a level further out, as it passes often. bits:
+    that the level holds. read, written: bits at the outermost level, if every leg moves each tensor once: no tree of
+    the state moves fewer. again: (level, bits read, bits written) there.
     """
 
     loops: tuple[tuple[str, int], ...]
@@ -59,19 +63,21 @@ class State:
     bits: int
     read: int
     written: int
-
-    @property
-    def moved(self) -> int:
-        return self.read + self.written
+    backed: tuple[tuple[str, int], ...] = ()
+    again: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def kind(self) -> tuple[object, ...]:
         """What states have in common that differ in their tiles."""
-        return tuple(dim for dim, _ in self.loops), self.level, self.held
+        return tuple(dim for dim, _ in self.loops), self.level, self.held, self.backed
 
     def nodes(self, arch: Architecture) -> Nodes:
         """Return what stands above the legs."""
-        found, level = list[MappingNode](), arch.levels[self.level].name
+        found: list[MappingNode] = [
+            Storage(arch.levels[number].name, tuple(name for name, level in self.backed if level == number))
+            for number in sorted({level for _, level in self.backed})
+        ]
+        level = arch.levels[self.level].name
         for number in range(len(self.loops) + 1):
             here = tuple(name for name, place in self.held if place == number)
             here += self.kept if number == len(self.loops) else ()
@@ -154,20 +160,32 @@ class Chains:
         parts = {ends: part for ends, part in found.items() if part is not None}
         if len(parts) < len(statements):
             return None
-        saved = dict(self._saved())
+        values = {ends: part.value for ends, part in parts.items()}
+        least = {
+            ends: max(sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved, self._at_least(ends))
+            for ends, saved in self._saved()
+        }
         while True:
             values = {ends: part.value for ends, part in parts.items()}
-            apart = {ends: sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) for ends in saved}
-            way = _least_way(0, len(statements), {ends: apart[ends] - saved[ends] for ends in saved} | values)
-            ends = max((each for each in way if each in saved), key=lambda each: saved[each], default=None)
+            way = _least_way(0, len(statements), least | values)
+            saved = {
+                ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
+            }
+            ends = max(saved, key=lambda each: saved[each], default=None)
             if ends is None or limits.until(end_share)():
                 break
-            in_turn = min(len(saved), TUNING.segments_in_turn)
-            del saved[ends]
+            in_turn = min(len(least), TUNING.segments_in_turn)
+            del least[ends]
             part = self._fused(ends, values, _next_share(limits.share(), end_share, in_turn))
             parts |= {} if part is None else {ends: part}
         nodes = tuple(parts[ends].nodes[0] for ends in _least_way(0, len(statements), values))
         return nodes[0] if len(nodes) == 1 else (Branch(nodes),)
+
+    def _at_least(self, ends: Ends) -> Fraction:
+        """Return what is known that a segment costs at least, 0 where nothing is."""
+        refunds = self._search.engines.get(Refunds, self._trees.objective.text)
+        names = [each.name for each in self._workload.statements[slice(*ends)]]
+        return Fraction(0) if refunds is None else refunds.least_of(names) or Fraction(0)
 
     def _saved(self) -> Iterator[tuple[Ends, Fraction]]:
         """Yield the segments of several statements that may share loops, and what they save at most."""
@@ -181,58 +199,68 @@ class Chains:
     def _fused(self, ends: Ends, values: dict[Ends, Fraction], end_share: float) -> Part | None:
         """Return the best nodes found for a segment of several statements. values: of the segments known."""
         statements = self._workload.statements[slice(*ends)]
-        part = self.part(statements, end_share)
+        program, is_over = part_of(self._workload, statements), self._search.limits.until(end_share)
+        parts = self._parts(program, end_share)
         apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
-        if part is None or part.value >= apart * TUNING.promising:
-            return part
-        program = part_of(self._workload, statements)
-        return self._trees.with_branches_inside(program, part, self._search.limits.until(end_share))
+        promising = [part for part in parts if part.value < apart * TUNING.promising]
+        parts += [self._trees.with_branches_inside(program, part, is_over) for part in promising]
+        return min(parts, key=lambda part: part.value, default=None)
 
     def part(self, statements: tuple[Statement, ...], end_share: float) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for. end_share:
         of the limit, up to which it is searched."""
-        limits, program = self._search.limits, part_of(self._workload, statements)
+        program = part_of(self._workload, statements)
         if len(statements) == 1:
             return self._trees.alone(program, *statements)
-        segment = Segment.of(program)
+        return next(iter(self._parts(program, end_share)), None)
+
+    def _parts(self, program: Workload, end_share: float) -> list[Part]:
+        """Return the best nodes found for a segment of several statements, then the best of states whose kept tensors
+        stand in other levels, if these cost little more."""
+        limits, segment = self._search.limits, Segment.of(program)
         if segment is None:
-            return None
+            return []
         is_over = limits.until(end_share)
         half = limits.until(_next_share(limits.share(), end_share, 2))
-        spread = self._trees.spread(program, segment.interface, half)
-        best = self._trees.read_off(program, segment.interface, half)
-        best = best if spread is None or (best is not None and best.value <= spread.value) else spread
-        best = self._best_of_states(segment, best, is_over)
-        if best is None:
-            return None
-        return self._trees.with_more_held(program, best, is_over)
+        found = [self._trees.spread(program, segment.interface, half)]
+        found.append(self._trees.read_off(program, segment.interface, half))
+        best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)
+        parts = sorted(self._best_of_states(segment, best, is_over), key=lambda part: part.value)
+        if not parts:
+            return []
+        most = parts[0].value * TUNING.promising
+        return [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
 
-    def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> Part | None:
-        """Return the better of a part and the best of the states, kind by kind; some kinds in a row without a gain end
-        it."""
+    def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> list[Part]:
+        """Return a part, and the best of the states by the level that keeps what passes, kind by kind; some kinds in a
+        row without a gain end it."""
         tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.interface.shared}
         kinds = dict[tuple[object, ...], list[State]]()
         for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
             kinds.setdefault(state.kind, []).append(state)
         tries = iter(range(TUNING.most_states_tried))
-        groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
-        ranked = [(self._at_least(segment, each[0]), -each[0].bits, at) for at, each in enumerate(groups)]
+        groups = [sorted(each, key=partial(self._rank, segment)) for each in kinds.values()]
+        ranked = [(*self._rank(segment, each[0]), at) for at, each in enumerate(groups)]
         alike = Counter[Fraction]()  # kinds without a gain, by what their first states cost at least
-        in_vain = 0
+        found, in_vain = dict[int, Part]() if best is None else {0: best}, 0
         for least, _, at in sorted(ranked):
-            before = best
-            if best is not None and in_vain == TUNING.kinds_in_vain:
+            if found and in_vain == TUNING.kinds_in_vain:
                 break
-            if alike[least] < TUNING.kinds_alike:
-                best = self._best_of(segment, groups[at], best, lambda: is_over() or next(tries, None) is None)
-                alike[least] += best is before
-                in_vain = in_vain + 1 if best is before else 0
-        return best
+            if alike[least] == TUNING.kinds_alike:
+                continue
+            best = min(found.values(), key=lambda part: part.value, default=None)
+            part = self._best_of(segment, groups[at], best, lambda: is_over() or next(tries, None) is None)
+            level, gains = groups[at][0].level, part is not None and (best is None or part.value < best.value)
+            if part is not None and (level not in found or part.value < found[level].value):
+                found[level] = part
+            alike[least] += not gains
+            in_vain = 0 if gains else in_vain + 1
+        return list(found.values())
 
     def _best_of(self, segment: Segment, states: list[State], best: Part | None, stop: Stop) -> Part | None:
-        """Return the better of a part and the best of some states, which differ in their tiles; the first few without
-        a gain end it."""
-        least: Fraction | None = None
+        """Return the best of some states, which differ in their tiles; the first few without a gain end it. best: of
+        the others."""
+        least: Part | None = None
         failed = 0
         for state in states:
             if failed == TUNING.states_without_gain or (best is not None and self._moves_too_much(state, best)):
@@ -240,18 +268,18 @@ class Chains:
             if stop():
                 break
             found = self._trees.below(segment.program, state.nodes(self._search.arch))
-            if found is None or (least is not None and found.value >= least):
+            if found is None or (least is not None and found.value >= least.value):
                 failed += 1
-                continue
-            least, failed = found.value, 0
-            if best is None or least < best.value:
-                best = found
-        return best
+            else:
+                least, failed = found, 0
+        return least
 
-    def _at_least(self, segment: Segment, state: State) -> Fraction:
-        """Return what a state moves at the outermost level and passes on in its own cost."""
+    def _rank(self, segment: Segment, state: State) -> tuple[Fraction, int]:
+        """Return what a state moves at the outermost levels and passes on in its own cost; then that of more bits goes
+        first."""
         passed = sum((self._trees.passed(segment.program, name, state.level) for name in state.kept), Fraction(0))
-        return passed + self._trees.moved(0, state.read, state.written)
+        places = (*state.again, (0, state.read, state.written))
+        return passed + sum((self._trees.moved(*each) for each in places), Fraction(0)), -state.bits
 
     def _moves_too_much(self, state: State, best: Part) -> bool:
         outside = self._trees.outside(state.read, state.written)
@@ -296,11 +324,12 @@ class Segment:
                 for order in permutations(self.interface.shared, many):
                     for chosen in product(*(tiles[name] for name in order)):
                         loops = tuple(zip(order, chosen, strict=True))
-                        yield from self._states_by_what_is_held(loops, level, arch.levels[level])
+                        yield from self._states_by_what_is_held(loops, level, arch)
 
     def _states_by_what_is_held(
-        self, loops: tuple[tuple[str, int], ...], number: int, level: MemoryLevel
+        self, loops: tuple[tuple[str, int], ...], number: int, arch: Architecture
     ) -> Iterator[State]:
+        level = arch.levels[number]
         room = level.usable_bits
         inside = self.whole | dict(loops)
         base = sum(self.bits[name] * elements_of(access, inside) for name, access in self.kept.items())
@@ -311,7 +340,29 @@ class Segment:
             if room is None or taken <= room:
                 held = tuple((each.tensor, each.place) for each in chosen if each.place is not None)
                 read, written = sum(each.read for each in chosen), sum(each.written for each in chosen)
-                yield State(loops, number, tuple(self.kept), held, taken, read, written)
+                state = State(loops, number, tuple(self.kept), held, taken, read, written)
+                yield self._backed(state, chosen, arch)
+
+    def _backed(self, state: State, chosen: tuple[Choice, ...], arch: Architecture) -> State:
+        """Return a state with tensors that pass often whole in the last level outside its own with room for them."""
+        rooms = {at: level.usable_bits for at, level in enumerate(arch.levels) if 0 < at < state.level}
+        for each in chosen:
+            size = self.bits[each.tensor] * elements_of(self.others[each.tensor], self.whole)
+            once = (0, size) if each.tensor in self.written else (size, 0)
+            for number in reversed(rooms) if each.read + each.written > size else ():
+                room = rooms[number]
+                if not arch.levels[number].may_hold(self.program.tensor(each.tensor)) or (room or size) < size:
+                    continue
+                rooms[number] = None if room is None else room - size
+                state = replace(
+                    state,
+                    read=state.read - each.read + once[0],
+                    written=state.written - each.written + once[1],
+                    backed=(*state.backed, (each.tensor, number)),
+                    again=(*state.again, (number, each.read + once[1], each.written + once[0])),
+                )
+                break
+        return state
 
     def _choices(self, name: str, loops: tuple[tuple[str, int], ...], level: MemoryLevel) -> list[Choice]:
         """Return what may be done with a tensor: nothing, or hold it above a loop over a dim that it lacks."""
@@ -361,13 +412,3 @@ def tiles_tried(extent: int, *, divides: bool) -> list[int]:
     if len(found) <= most:
         return found
     return sorted({found[round(number * (len(found) - 1) / (most - 1))] for number in range(most)})
-
-
-def levels_above_fanouts(arch: Architecture, program: Workload, kept: tuple[str, ...]) -> list[int]:
-    """Return the levels that may hold what passes between statements for all siblings: those of one instance."""
-    tensors = [program.tensor(name) for name in kept]
-    return [
-        number
-        for number, level in enumerate(arch.levels)
-        if number and not arch.fanouts_above(level.name) and all(level.may_hold(each) for each in tensors)
-    ]

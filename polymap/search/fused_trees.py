@@ -66,7 +66,7 @@ class FusedTrees:
     divides: whether tiles divide."""
 
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
-        self._search, self._workload, self._objective, self._divides = search, workload, objective, divides
+        self._search, self._workload, self.objective, self._divides = search, workload, objective, divides
 
     def alone(self, program: Workload, statement: Statement) -> Part | None:
         """Return a statement in its own best mapping."""
@@ -237,13 +237,13 @@ class FusedTrees:
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
         share = TUNING.leg_share_of_large if takes_long_to_climb(self._search) else TUNING.leg_share
-        return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, share)
+        return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
         if cost is None:
             return None
-        value = objective_values(program, self._search.arch, self._objective, cost)[0]
+        value = objective_values(program, self._search.arch, self.objective, cost)[0]
         tensors = {each.name: each for each in program.tensors}
         rows = [row for row in cost.traffic if row.level == self._search.arch.levels[0].name]
         read, written = (sum(getattr(row, what) * tensors[row.tensor].bits for row in rows) for what in _MOVES)
@@ -268,7 +268,7 @@ class FusedTrees:
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost; of latency, if nothing else took time."""
-        level, objective = self._search.arch.levels[number], self._objective
+        level, objective = self._search.arch.levels[number], self.objective
         if objective.goal is Goal.TRAFFIC:
             return Fraction(read + written if objective.level == level.name else 0)
         if objective.goal is Goal.ENERGY:
@@ -285,7 +285,7 @@ class FusedTrees:
 
     def outside(self, read: int, written: int) -> Fraction:
         """Return what bits read and written at the outermost level cost, as far as the objective adds it up."""
-        objective, outermost = self._objective, self._search.arch.levels[0]
+        objective, outermost = self.objective, self._search.arch.levels[0]
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(read + written)
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)

@@ -37,7 +37,7 @@ case with the least sum is split until no sum is below the best tree, or nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -46,7 +46,7 @@ from math import prod
 
 from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
-from polymap.search.chains import levels_above_fanouts
+from polymap.search.around import levels_above_fanouts
 from polymap.search.dividing import Count, solve
 from polymap.search.driver import Search, counted_space
 from polymap.search.evidence import Evidence
@@ -126,6 +126,7 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
         return None
     once = read_once(search.workload)
     refunds = Refunds(search, objective, stop, once, partial(_alone, search, objective, once))
+    search.engines.keep(refunds, objective.text)
     choices = {each.name: list(_stays(search, each)) for each in passed}
     found: tuple[Fraction, Stays] | None = None
     try:
@@ -287,14 +288,32 @@ class Refunds:
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
 
-    def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
-        """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
-        for both of its users; None where some statement has no mapping. Of parts of known stays the sum is no more than
-        theirs."""
+    def least_of(self, names: Collection[str]) -> Fraction | None:
+        """Return what is known that some statements cost at least as a program of their own, which gets from others and
+        leaves for them what passes through the outermost level; None where nothing is."""
+        workload, choices = self.search.workload, dict[str, list[Stay]]()
+        for tensor in passed_tensors(workload) or ():
+            users = _users(workload, tensor.name)
+            if not set(users).isdisjoint(names):
+                choices[tensor.name] = list(_stays(self.search, tensor)) if set(users) <= set(names) else [Stay(0)]
+        try:
+            found = self.least(choices, names)
+        except OutOfTime:
+            return None
+        return None if found is None else found[0]
+
+    def least(
+        self, choices: Mapping[str, Sequence[Stay]], names: Collection[str] | None = None
+    ) -> tuple[Fraction, Stays] | None:
+        """Return the least sum over the statements (names: over these), and the stays that it is of: of each tensor one
+        of these, the same for both of its users; None where some statement has no mapping. Of parts of known stays the
+        sum is no more than theirs."""
         self._told.clear()
         users = {name: self.charged_users(name) for name in choices}
         totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
         for statement in self.search.workload.statements:
+            if names is not None and statement.name not in names:
+                continue
             own = [name for name in choices if statement.name in users[name]]
             found: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {}
             for known, (total, chosen) in totals.items():

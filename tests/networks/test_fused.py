@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +17,15 @@ import polymap as pm
 from polymap.cli.command_line import main
 from polymap.importers.calls import Call
 from polymap.importers.operators import parts_of
+from polymap.inputs import parse_json
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 from polymap.networks.documents import answer_document
+from polymap.networks.fusion import Total
 from polymap.networks.groups import Group, plan_of
+from polymap.networks.read_back import network_answer_from_document
 from polymap.networks.tuning import TUNING
 from polymap.report import answer_text
+from polymap.search.problem import Powers
 from polymap.workload.joining import with_axes_merged, without_idle_dims
 
 Steps = list[tuple[str, tuple[Part, ...], str]]  # name, loop nests, the operand that the node before it writes
@@ -271,10 +277,57 @@ def test_long_chains_are_parted_where_least_passes() -> None:
     assert cut == ("p4", "p5", "a program has at most 6 loop nests, and is parted where the fewest bits pass")
 
 
-@pytest.mark.parametrize("objective", ["edp", "edap"])
-def test_only_what_adds_up_is_fused(objective: str) -> None:
-    with pytest.raises(pm.errors.OptionError, match="PM5"):
+@pytest.mark.parametrize(
+    ("objective", "code"), [("capacity:GLB", "PM578"), ("weighted:1*edp+2*energy", "PM5"), ("edap", "PM501")]
+)
+def test_only_what_follows_from_sums_is_fused(objective: str, code: str) -> None:
+    with pytest.raises(pm.errors.OptionError, match=code):
         pm.explore_network(chain("separable", SEPARABLE), "flat3", objective, fuse=True)
+
+
+@pytest.mark.parametrize(("objective", "power"), [("edp", 1), ("ed2p", 2)])
+@pytest.mark.parametrize("name", ["feed-forward", "separable"])
+def test_products_of_fused_networks_are_of_their_sums(name: str, objective: str, power: int) -> None:
+    """Energy and latency of the whole are those that the simulator counts of its parts, one after the other."""
+    net = chain(name, NETWORKS[name])
+    answer = pm.explore_network(net, "flat3", objective, tiles="divide", time_limit_s=2, fuse=True)
+    (group,) = answer.groups
+    alone = [pm.simulate(each.layer.workload, answer.arch, each.result.best) for each in answer.layers]
+    times = [each.layer.multiplicity for each in answer.layers]
+    energy, cycles = (
+        sum(getattr(each, what) * n for each, n in zip(alone, times, strict=True))
+        for what in ("energy_pj_exact", "latency_cycles")
+    )
+    assert answer.unfused == group.apart == energy * cycles**power
+    fused = pm.simulate(group.result.workload, answer.arch, group.result.best)
+    assert answer.exact == min(fused.energy_pj_exact * fused.latency_cycles**power, energy * cycles**power)
+    assert 0 < answer.exact_bound <= answer.exact
+    assert answer.status == ("OPTIMAL" if answer.exact == answer.exact_bound else "FEASIBLE")
+    document: Any = parse_json(json.dumps(answer_document(answer)), "answer")
+    again = network_answer_from_document(document, "answer")
+    assert (again.exact, again.exact_bound, again.groups[0].is_together) == (
+        answer.exact,
+        answer.exact_bound,
+        group.is_together,
+    )
+    roots = [Fraction(float(each.exact_bound) ** (1 / (1 + power))) for each in answer.layers]
+    apart = float(sum(root * n for root, n in zip(roots, times, strict=True))) ** (1 + power)
+    assert float(group.apart_bound) == pytest.approx(apart, rel=1e-5)
+
+
+def test_a_product_of_sums_is_no_less_than_the_bounds_of_its_parts_say() -> None:
+    """All choices of two parts with known energies and latencies, beside what the roots of their least products say."""
+    rng = random.Random(5)
+    for powers in (Powers(1, 1), Powers(1, 2), Powers(2, 1)):
+        total = Total(powers, is_product=True)
+        for _ in range(200):
+            parts = [[(rng.randint(1, 10**9), rng.randint(1, 10**4)) for _ in range(3)] for _ in range(2)]
+            bounds = [Fraction(min(powers.product(Fraction(e), Fraction(c)) for e, c in part)) for part in parts]
+            least = min(powers.product(Fraction(a + c), Fraction(b + d)) for a, b in parts[0] for c, d in parts[1])
+            told = sum(total.root(each) for each in bounds) ** total.degree
+            assert told <= least
+            alike = sum([total.root(bounds[0])] * 3) ** total.degree
+            assert alike == pytest.approx(float(bounds[0] * 3**total.degree), rel=1e-5)
 
 
 def test_traffic_and_latency_are_never_worse_together() -> None:

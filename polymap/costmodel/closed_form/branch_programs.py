@@ -39,7 +39,7 @@ def check_program(workload: Workload, order: tuple[str, ...], apart: tuple[froze
         indices = {access.index for each in users for access in accesses_of(each, tensor.name)}
         readers = [each for each in users if each.target.tensor != tensor.name]
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
-        is_read = len(indices) == 1 or (is_passed and any(_reads_all(workload, each, tensor) for each in readers))
+        is_read = len(indices) == 1 or (is_passed and any(touches_all(workload, each, tensor) for each in readers))
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
             tensor.initial and len(users) > 1 and tensor.name not in set_before(workload)
@@ -59,8 +59,8 @@ def apart_at_the_root(mapping: Mapping) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(statements_below(child)) for child in branch.children)
 
 
-def _reads_all(workload: Workload, statement: Statement, tensor: Tensor) -> bool:
-    """Return whether a statement over a box is known to read all of a tensor: every axis through dims of its own, of
+def touches_all(workload: Workload, statement: Statement, tensor: Tensor) -> bool:
+    """Return whether a statement over a box is known to touch all of a tensor: every axis through dims of its own, of
     which each steps no further than those before it reach."""
     extents = workload.extents()
     for access in accesses_of(statement, tensor.name):

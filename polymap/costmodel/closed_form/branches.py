@@ -16,7 +16,13 @@ from math import prod
 from typing import Any, Generic, NamedTuple, Protocol
 
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Row, Wire
-from polymap.costmodel.closed_form.branch_programs import OutOfReach, apart_at_the_root, check_program, set_before
+from polymap.costmodel.closed_form.branch_programs import (
+    OutOfReach,
+    apart_at_the_root,
+    check_program,
+    set_before,
+    touches_all,
+)
 from polymap.ir import (
     Access,
     Architecture,
@@ -521,7 +527,7 @@ class SharedTensor:
         loops = [node.dim for node in chain if isinstance(node, Temporal)]
         main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
         writers = [each for each in users if each.target.tensor == name]
-        access = _shared_access(counter.arch, chain, name, users, run)
+        access = _shared_access(counter, chain, name, users, run)
         stays = of_writer = counter_stays(counter, chain, main, access, run, times)
         touched: Any = 0
         if writers:
@@ -547,14 +553,22 @@ class SharedTensor:
         return Moved(fills, drains, tile, fills)
 
 
-def _shared_access(arch: Architecture, chain: Nodes, name: str, users: list[Statement], run: Run[Any]) -> Access:
-    """Return the access of the statements that use a tensor with nodes above a branch. Refuse unlike ones."""
+def _shared_access(
+    counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any]
+) -> Access:
+    """Return the access of the statements that use a tensor with nodes above a branch, of one where each touches
+    all of it in the only run. Refuse unlike ones."""
+    arch, workload = counter.arch, counter.workload
     loops = [node.dim for node in chain if isinstance(node, Temporal)]
     main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
     writers = [each for each in users if each.target.tensor == name]
     indices = {access.index for each in users for access in accesses_of(each, name)}
     covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
     alike = len({frozenset(loops) & frozenset(each.dims) for each in writers}) < 2
+    is_only = not any(isinstance(node, Temporal | Spatial) for node in chain) and not run.spread
+    is_only = is_only and all(run.extents[dim] is extent for dim, extent in workload.extents().items())
+    if is_only and all(touches_all(workload, each, workload.tensor(name)) for each in users):
+        return accesses_of(main, name)[0]
     if len(indices) > 1 or not covered or not alike:
         raise OutOfReach(name)
     if writers and not set(_loops_above(chain, name)) <= set(main.dims):
@@ -574,6 +588,22 @@ def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) ->
         raise OutOfReach("a child of which a part runs in some iterations alone")
     if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
         raise OutOfReach("runs that add to some of the same elements")
+    unlike = (
+        _moves_unlike(accesses_of(each, name), mine) for each in own for name in {one.tensor for one in each.reads}
+    )
+    if any(unlike):
+        raise OutOfReach("accesses to one tensor that overlap otherwise from run to run")
+
+
+def _moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
+    """Return whether accesses to one tensor may move differently as dims advance."""
+    forms = [form for each in accesses for form in each.index]
+    if len(accesses) < 2 or not any(name in form.dims for name in dims for form in forms):
+        return False
+    if not all(form.is_linear for form in forms):
+        return True
+    steps = {tuple(form.coefficients().get(name, 0) for form in each.index for name in dims) for each in accesses}
+    return len(steps) > 1
 
 
 def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:

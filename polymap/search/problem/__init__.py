@@ -23,6 +23,7 @@ with lazy(__name__):
         SINGLE_FORMS as SINGLE_FORMS,
         Goal as Goal,
         Objective as Objective,
+        Powers as Powers,
         dependence as dependence,
         in_sums as in_sums,
         objective_unit as objective_unit,

@@ -93,7 +93,7 @@ def test_states_fit_and_say_what_moves() -> None:
     (held,) = [state for state in states if state.loops == (("n", 3),) and len(state.held) == 2]
     assert held.held == (("A", 0), ("E", 0))
     assert held.bits == 8 * (8 * 3 + 8 * 4 + 8 * 4)
-    assert held.moved == 8 * (8 * 4 + 4 * 6 + 6 * 4 + 8 * 4)  # A, B, D and E once
+    assert held.read + held.written == 8 * (8 * 4 + 4 * 6 + 6 * 4 + 8 * 4)  # A, B, D and E once
 
 
 def convolution_relu_product(c: int, p: int, k: int) -> Workload:
