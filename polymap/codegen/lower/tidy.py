@@ -26,6 +26,7 @@ from polymap.codegen.lower.ast import (
     Run,
     Scope,
     Stmt,
+    Verbatim,
     folded,
 )
 
@@ -59,7 +60,7 @@ def inlined(block: Block) -> Block:
     return _inline(block, {})
 
 
-def _inline(block: Block, known: dict[str, Expr]) -> Block:
+def _inline(block: Block, known: dict[str, Name | Int]) -> Block:
     known = dict(known)
     kept: list[Stmt] = []
     for statement in block:
@@ -73,7 +74,7 @@ def _inline(block: Block, known: dict[str, Expr]) -> Block:
     return tuple(kept)
 
 
-def _substitute(statement: Stmt, known: dict[str, Expr]) -> Stmt:
+def _substitute(statement: Stmt, known: dict[str, Name | Int]) -> Stmt:
     def swap(value: Expr) -> Expr:
         return _replace_names(value, known)
 
@@ -92,12 +93,18 @@ def _substitute(statement: Stmt, known: dict[str, Expr]) -> Stmt:
             return Run(called, tuple(swap(argument) for argument in arguments))
         case Scope(body):
             return Scope(_inline(body, known))
+        case Verbatim(lines):
+            texts = {
+                name: f"({value.text if isinstance(value, Name) else value.value})" for name, value in known.items()
+            }
+            changed = (_IDENTIFIER.sub(lambda found: texts.get(found[0], found[0]), line) for line in lines)
+            return Verbatim(tuple(changed))
         case Count() | Remark() | Local():
             return statement
     assert_never(statement)
 
 
-def _replace_names(value: Expr, known: dict[str, Expr]) -> Expr:
+def _replace_names(value: Expr, known: dict[str, Name | Int]) -> Expr:
     match value:
         case Int():
             return value
@@ -146,6 +153,8 @@ def _statement_names(statement: Stmt) -> frozenset[str]:
             return frozenset(name for argument in arguments for name in _names(argument))
         case Count(counter):
             return frozenset(_IDENTIFIER.findall(counter))
+        case Verbatim(lines):
+            return frozenset(name for line in lines for name in _IDENTIFIER.findall(line))
         case Scope(body):
             return names_in(body)
         case Remark() | Local():
