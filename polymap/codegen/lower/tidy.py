@@ -94,9 +94,8 @@ def _substitute(statement: Stmt, known: dict[str, Name | Int]) -> Stmt:
         case Scope(body):
             return Scope(_inline(body, known))
         case Verbatim(lines):
-            texts = {
-                name: f"({value.text if isinstance(value, Name) else value.value})" for name, value in known.items()
-            }
+            values = {name: value.text if isinstance(value, Name) else value.value for name, value in known.items()}
+            texts = {name: f"({value})" for name, value in values.items()}
             changed = (_IDENTIFIER.sub(lambda found: texts.get(found[0], found[0]), line) for line in lines)
             return Verbatim(tuple(changed))
         case Count() | Remark() | Local():
