@@ -187,13 +187,13 @@ def far_reduction(workload: Workload, facts: CpuFacts, tile: RegisterTile, memor
     lie; "" for none."""
     (statement,) = workload.statements
     extents = workload.extents()
-    own = {dim for index in statement.target.index for dim in index.dims}
+    own = {dim: 1 for index in statement.target.index for dim in index.dims}
     near = [dim for dim, size in extents.items() if dim not in own and size > TUNING.rows_together]
-    sizes = {**dict.fromkeys(own, 1), **dict(tile.sizes)}
+    sizes = {**own, **dict(tile.sizes)}
     for access in statement.reads:
         tensor, dims = workload.tensor(access.tensor), {dim for index in access.index for dim in index.dims}
         steps = memory.get(access.tensor, {})
-        passes = prod(ceil(extents[dim] / sizes[dim]) for dim in own - dims)
+        passes = prod(ceil(extents[dim] / sizes[dim]) for dim in own if dim not in dims)
         is_large = prod(tensor.shape) * tensor.bits > 8 * facts.second_cache_bytes
         is_row = steps.get(tile.vector) == tensor.bits // 8 and len(near) == 1 and near[0] in dims
         if is_row and is_large and passes <= TUNING.few_passes and steps.get(near[0], 0) >= facts.way_bytes:

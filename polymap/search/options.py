@@ -107,7 +107,7 @@ class Tuning:
     """Of the time limit, for a list of structures: to sort and group them takes up to four times as long."""
     padding_share: float = 0.1
     """Of the time limit, for mappings of a product that is padded to extents with many divisors."""
-    structures_padded: int = 6
+    structures_padded: int = 24
     """Structures of least bounds to whose sibling counts extents are rounded up (benchmarks/any_size.py),"""
     most_padded: float = 1.1
     """where the nest gets at most this much larger,"""

@@ -104,8 +104,8 @@ class _Text:
         self._statements = {f"S{number}": each for number, each in enumerate(scop.statements)}
         self._parameters = {f"p{place}": name for place, name in enumerate(scop.parameters)}
         self._times = times
-        words = (word for each in scop.statements for word in {*_WORD.findall(each.body)} - {*each.iterators})
-        self._taken = {*scop.parameters, *words}
+        words = {word for each in scop.statements for word in _WORD.findall(each.body) if word not in each.iterators}
+        self._taken = words.union(scop.parameters)
 
     def lines(self, nodes: tuple[Node, ...], counters: Mapping[str, str]) -> list[str]:
         """Return the lines of nodes. counters: c0, c1, ... of the loops around -> their names."""
@@ -138,13 +138,13 @@ class _Text:
     def _name(self, loop: Loop, counters: Mapping[str, str]) -> str:
         """Return the name of a loop: of the one iterator that it is in all statements inside, if that is free."""
         inside = [(self._statements[each].iterators, self._times[each]) for each in _names(loop.body)]
-        called = {
+        called = [
             next((name for at, name in enumerate(names) if is_output(times, at, loop.place)), "")
             for names, times in inside
-        }
+        ]
         taken = {*self._taken, *counters.values(), ""}
-        if len(called) == 1 and not called & taken:
-            return called.pop()
+        if called[0] not in taken and all(name == called[0] for name in called):
+            return called[0]
         fresh = (f"c{number}" for number in range(len(taken) + 1))
         return next(each for each in fresh if each not in taken)
 

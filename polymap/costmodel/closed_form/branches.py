@@ -588,10 +588,8 @@ def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) ->
         raise OutOfReach("a child of which a part runs in some iterations alone")
     if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
         raise OutOfReach("runs that add to some of the same elements")
-    unlike = (
-        _moves_unlike(accesses_of(each, name), mine) for each in own for name in {one.tensor for one in each.reads}
-    )
-    if any(unlike):
+    read = [(each, name) for each in own for name in sorted({one.tensor for one in each.reads})]
+    if any(_moves_unlike(accesses_of(each, name), mine) for each, name in read):
         raise OutOfReach("accesses to one tensor that overlap otherwise from run to run")
 
 
