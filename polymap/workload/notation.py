@@ -132,6 +132,15 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
             case _:
                 raise ValueError(f"{text.strip()!r} divides by no positive integer")
 
+    def floored(node: ast.expr) -> Affine:
+        match node:
+            case ast.BinOp(left, ast.Div(), right):
+                return _floored(value(left), divisor_of(right))
+            case ast.BinOp(ast.Constant(0), ast.Sub(), ast.BinOp(left, ast.Div(), right)):  # -i/8
+                return _floored(value(left) * -1, divisor_of(right))
+            case _:
+                raise _unread(text)
+
     def value(node: ast.expr) -> Affine:
         match node:
             case ast.Constant(int(number)):
@@ -140,10 +149,8 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
                 return dim(dims[name[1:]])
             case ast.Name(name):
                 raise ValueError(f"{name[1:]!r} in {text.strip()!r} is no loop of the statement")
-            case ast.Call(ast.Name("_floor"), [ast.BinOp(left, ast.Div(), right)]):
-                return _floored(value(left), divisor_of(right))
-            case ast.Call(ast.Name("_floor"), [ast.BinOp(ast.Constant(0), ast.Sub(), ast.BinOp(left, ast.Div(), right))]):
-                return _floored(value(left) * -1, divisor_of(right))  # -i/8
+            case ast.Call(ast.Name("_floor"), [argument]):
+                return floored(argument)
             case ast.BinOp(left, ast.Mod(), right):
                 whole, divisor = value(left), divisor_of(right)
                 return whole - _floored(whole, divisor) * divisor
