@@ -152,8 +152,7 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
             case ast.Call(ast.Name("_floor"), [argument]):
                 return floored(argument)
             case ast.BinOp(left, ast.Mod(), right):
-                whole, divisor = value(left), divisor_of(right)
-                return whole - _floored(whole, divisor) * divisor
+                return _remainder(value(left), divisor_of(right))
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as operator, right):
                 one, other = value(left), value(right)
                 if not isinstance(operator, ast.Mult):
@@ -190,6 +189,13 @@ def _as_python(text: str, dims: Mapping[str, str]) -> str:
         number = str(int(each)) if each.isdigit() else each
         code.append(f"_{each}" if is_word else number)
     return " ".join(code)
+
+
+def _remainder(value: Affine, divisor: int) -> Affine:
+    """Return the value modulo the divisor. Raises ValueError for a long one, as it is there twice."""
+    if len(str(value)) > TUNING.most_affine_text:
+        raise _unread(str(value))
+    return value - _floored(value, divisor) * divisor
 
 
 def _floored(value: Affine, divisor: int) -> Affine:

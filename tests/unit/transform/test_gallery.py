@@ -259,6 +259,7 @@ def test_steps_that_mean_nothing_here_are_refused_in_words() -> None:
         ("S0[y,x] -> [y x]", "multiplies loops"),
         ("S0[y,x] -> [y;]", "cannot be read"),
         ("S0[y,x] -> [floor(y + 3/8)]", "cannot be read"),
+        ("S0[y,x] -> [y" + " mod 9" * 60 + "]", "cannot be read"),
         ("S0[y,x] -> [y]", "says nothing of statement 'S1'"),
     ),
 )
