@@ -11,7 +11,18 @@ from fractions import Fraction
 from typing import Any, assert_never, cast
 
 from polymap.arch.tuning import TUNING
-from polymap.inputs import Fields, answers_in_words, as_whole, expected_kind, is_list, is_table, kinds_found, shown
+from polymap.inputs import (
+    Fields,
+    answers_in_words,
+    as_fraction,
+    as_whole,
+    expected_kind,
+    is_list,
+    is_ratio,
+    is_table,
+    kinds_found,
+    shown,
+)
 from polymap.ir import (
     ROLE_WORDS,
     ArchError,
@@ -254,7 +265,8 @@ def _capacity_bits(fields: Fields) -> int | None:
 
 def _bandwidth(fields: Fields, name: str) -> Fraction | None:
     """Return a bandwidth in bits per cycle: a number, or an amount of memory with its unit."""
-    if isinstance(fields.table.get(name), str):
+    found = fields.table.get(name)
+    if isinstance(found, str) and not is_ratio(found):
         bits = fields.bits(name, None)
         return None if bits is None else Fraction(bits)
     return fields.number(name, None, positive=True, null=True)
@@ -332,5 +344,9 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _number(value: Fraction) -> int | float:
-    return value.numerator if value.denominator == 1 else float(value)
+def _number(value: Fraction) -> int | float | str:
+    """Return a number of a document that is read as this one: a fraction as text where no decimal that floats print
+    is."""
+    if value.denominator == 1:
+        return value.numerator
+    return float(value) if as_fraction(float(value)) == value else str(value)

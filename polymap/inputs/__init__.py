@@ -33,6 +33,7 @@ with lazy(__name__):
         is_list as is_list,
         is_long_integer as is_long_integer,
         is_name as is_name,
+        is_ratio as is_ratio,
         is_table as is_table,
         kinds_found as kinds_found,
         parse_integer as parse_integer,

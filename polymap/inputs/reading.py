@@ -36,6 +36,7 @@ from polymap.ir import (
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_RATIO = re.compile(r"[0-9]+/[1-9][0-9]*", re.ASCII)
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 Default = TypeVar("Default")
@@ -81,6 +82,11 @@ def parse_integer(text: str) -> int | None:
 def is_long_integer(text: str) -> bool:
     """Return whether an ASCII text denotes a positive integer that is too long to be read."""
     return len(text) > LIMITS.digits and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
+
+
+def is_ratio(value: object) -> TypeGuard[str]:
+    """Return whether a value is the text of a fraction, such as "1/3"."""
+    return isinstance(value, str) and len(value) <= LIMITS.digits and _RATIO.fullmatch(value) is not None
 
 
 def as_bits(value: object) -> int | None:
@@ -269,11 +275,12 @@ class Fields:
         return value
 
     def number(self, name: str, default: Default, *, positive: bool = False, null: bool = False) -> Fraction | Default:
-        """Return a finite number >= 0 (> 0 if `positive`), exactly as written in decimal."""
+        """Return a finite number >= 0 (> 0 if `positive`), exactly as written in decimal, or as a fraction ("1/3")."""
         if self._absent(name, null=null):
             return default
         wanted = f"Expected a finite number {'> 0' if positive else '>= 0'}."
-        value = as_fraction(self.table[name])
+        found = self.table[name]
+        value = Fraction(found) if is_ratio(found) else as_fraction(found)
         if value is None:
             self.refuse("PM112", name, wanted)
             return default

@@ -132,6 +132,15 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
             case _:
                 raise ValueError(f"{text.strip()!r} divides by no positive integer")
 
+    def floored(node: ast.expr) -> Affine:
+        match node:
+            case ast.BinOp(left, ast.Div(), right):
+                return _floored(value(left), divisor_of(right))
+            case ast.BinOp(ast.Constant(0), ast.Sub(), ast.BinOp(left, ast.Div(), right)):  # -i/8
+                return _floored(value(left) * -1, divisor_of(right))
+            case _:
+                raise _unread(text)
+
     def value(node: ast.expr) -> Affine:
         match node:
             case ast.Constant(int(number)):
@@ -140,11 +149,10 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
                 return dim(dims[name[1:]])
             case ast.Name(name):
                 raise ValueError(f"{name[1:]!r} in {text.strip()!r} is no loop of the statement")
-            case ast.Call(ast.Name("_floor"), [ast.BinOp(left, ast.BitOr(), right)]):
-                return _floored(value(left), divisor_of(right))
+            case ast.Call(ast.Name("_floor"), [argument]):
+                return floored(argument)
             case ast.BinOp(left, ast.Mod(), right):
-                whole, divisor = value(left), divisor_of(right)
-                return whole - _floored(whole, divisor) * divisor
+                return _remainder(value(left), divisor_of(right))
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as operator, right):
                 one, other = value(left), value(right)
                 if not isinstance(operator, ast.Mult):
@@ -166,7 +174,7 @@ def _unread(text: str) -> ValueError:
 
 
 def _as_python(text: str, dims: Mapping[str, str]) -> str:
-    """Return a sum with `|` for /, which divides whole sums, and names that are no words of Python."""
+    """Return a sum whose names are no words of Python, as text for its parser."""
     tokens: list[str] = _QUASI_AFFINE_TOKEN.findall(text)
     if len(text) > TUNING.most_affine_text or "".join(tokens) != "".join(text.split()):
         raise _unread(text)
@@ -179,8 +187,15 @@ def _as_python(text: str, dims: Mapping[str, str]) -> str:
         elif before not in _NO_FACTORS and (is_word or each == "(") and (before, each) != ("floor", "("):
             code.append("*")
         number = str(int(each)) if each.isdigit() else each
-        code.append(f"_{each}" if is_word else "|" if each == "/" else number)
+        code.append(f"_{each}" if is_word else number)
     return " ".join(code)
+
+
+def _remainder(value: Affine, divisor: int) -> Affine:
+    """Return the value modulo the divisor. Raises ValueError for a long one, as it is there twice."""
+    if len(str(value)) > TUNING.most_affine_text:
+        raise _unread(str(value))
+    return value - _floored(value, divisor) * divisor
 
 
 def _floored(value: Affine, divisor: int) -> Affine:

@@ -19,8 +19,6 @@ class Tuning(NamedTuple):
     """Of a statement in its program's order."""
     most_affine_text: int = 4_000
     """Characters of an expression with floors."""
-    most_floors: int = 20
-    """Inside each other."""
     largest_value: int = 2**60
     """Of such an expression: what isl computes with is not much larger."""
 

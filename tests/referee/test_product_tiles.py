@@ -108,6 +108,15 @@ def with_long_energies(rng: random.Random, arch: Architecture) -> Architecture:
     return replace(arch, nodes=tuple(nodes))
 
 
+def test_costs_so_long_that_floats_lose_what_64_bits_hold_are_left_to_the_tables() -> None:
+    workload = pm.matmul(m=2**17, n=2**17, k=2**16)
+    for digits, is_searched in ((9, True), (18, False)):
+        level = MemoryLevel("DRAM", read_pj=1 + Fraction(1, 10**digits))
+        arch = Architecture("long", (level, MemoryLevel("L1", 10**6), pm.ComputeUnit("MAC")))
+        problem, measure = analyse(workload, arch), measure_of(parse_objective("energy", arch), workload, arch)
+        assert product_search.is_product(problem, measure) == is_searched, digits
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 @pytest.mark.parametrize("seed", few(range(30), 3))

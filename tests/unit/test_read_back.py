@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,18 @@ RELU = pm.program(["T[m,n] += A[m,k] * B[k,n]", "C[m,n] = max(T[m,n], 0)"], m=4,
 BUFFER = pm.io.arch_from_document(
     {"nodes": [{"level": "DRAM", "read_pj": 9}, {"level": "L1", "capacity_bits": 512}, {"compute": "MAC"}]}
 )
+THIRDS = pm.Architecture(
+    "thirds",
+    (
+        pm.MemoryLevel("DRAM", read_pj=Fraction(1, 3), bandwidth_bits_per_cycle=Fraction(64, 3)),
+        pm.MemoryLevel("L1", 512, write_pj=Fraction(123456789123456789123, 10**18)),
+        pm.ComputeUnit("MAC", pj=Fraction(1, 7)),
+    ),
+)
 ANSWERS: dict[str, Callable[[], tuple[Any, Callable[[Any], pm.Picture]]]] = {
     "answer": lambda: (pm.explore(GEMM, FLAT, tiles="divide"), pm.plot.mapping),
+    "thirds": lambda: (pm.explore(GEMM, THIRDS, "edp", tiles="divide"), pm.plot.mapping),
+    "network of thirds": lambda: (pm.explore_network(CHAIN, THIRDS, tiles="divide"), pm.plot.layers),
     "front": lambda: (pm.explore(GEMM, FLAT, "pareto:energy,latency", tiles="divide"), pm.plot.front),
     "program": lambda: (pm.explore(RELU, BUFFER, tiles="divide", work_limit=40), pm.plot.mapping),
     "cost": lambda: (pm.explore(GEMM, FLAT, tiles="divide").cost, pm.plot.traffic),

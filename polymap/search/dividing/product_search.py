@@ -21,7 +21,7 @@ from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, Plan, or
 from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import AtLeast, Factor, Held, IntArray, Measure, Problem, Span, most_costed
+from polymap.search.problem import AtLeast, Component, Factor, Held, IntArray, Measure, Problem, Span, most_costed
 
 _NEVER = 1 << 62
 
@@ -115,8 +115,14 @@ def is_product(problem: Problem, measure: Measure) -> bool:
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
         and prod(problem.extents) < TUNING.most_instances
+        and all(_lost(problem, component) < _NEVER / 4 for component in measure.components)
         and sum(len(term.may_hold) for term in problem.terms if term.dims) <= TUNING.most_nodes
     )
+
+
+def _lost(problem: Problem, component: Component) -> float:
+    """Return what floats lose of a component's cost at most; far below 2^62, sums modulo 2^64 tell the rest."""
+    return TUNING.lost * most_costed(problem.workload, problem.arch, component)
 
 
 def kept_as(problem: Problem, measure: Measure) -> np.dtype[Any]:
@@ -167,9 +173,9 @@ class _Plans:
 
     def __init__(self, weights: Weights, measure: Measure) -> None:
         problem = self.problem = weights.problem
-        asked = problem.workload, problem.arch
-        losses = (most_costed(*asked, one) + abs(measure.fixed_energy) for one in measure.components)
-        self.weights, self.values = weights, PartValues(measure, tuple(TUNING.lost * each for each in losses))
+        fixed = TUNING.lost * abs(measure.fixed_energy)
+        losses = tuple(_lost(problem, one) + fixed for one in measure.components)
+        self.weights, self.values = weights, PartValues(measure, losses)
         self.never: Number = _NEVER if weights.kept == INT64 and measure.is_linear else inf  # where nothing fits
         self.chains = [weights.chains(term) for term in problem.terms]
         self.shape = tuple(len(own) for own in self.chains)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from polymap.arch.document import arch_from_document, arch_to_document, arch_warnings
 from polymap.arch.presets import load_arch
 from polymap.ir.errors import ArchError, InputError
-from polymap.ir.machine import ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
 
 DRAM = {"level": "DRAM"}
 MAC = {"compute": "MAC"}
@@ -110,6 +111,15 @@ def test_decimals_are_exact_from_every_door(tmp_path: Path) -> None:
     assert from_json.levels[0].read_pj == Fraction(1, 10)
     assert from_json.levels[0].write_pj == Fraction(1, 1000)
     assert from_json.compute.pj == Fraction(3, 10)
+
+
+def test_numbers_that_no_decimal_says_are_written_as_fractions_and_read_back() -> None:
+    third = Fraction(1, 3)
+    level = MemoryLevel("DRAM", read_pj=third, bandwidth_bits_per_cycle=64 * third, step_cycles=Fraction(1, 10))
+    arch = Architecture("thirds", (level, ComputeUnit("MAC", pj=Fraction(10**30 + 1, 10**30))), start_cycles=third)
+    document = arch_to_document(arch)
+    assert arch_from_document(json.loads(json.dumps(document))) == arch
+    assert document["start_cycles"] == "1/3"
 
 
 def test_all_mistakes_are_told_at_once() -> None:

@@ -98,6 +98,10 @@ LEVELS: list[tuple[dict[str, Any], bool]] = [
     ({"holds": ["@input", "W"]}, True),
     ({"holds": ["@inputs"]}, False),
     ({"bandwidth_bits_per_cycle": None}, True),
+    ({"bandwidth_bits_per_cycle": "64/3", "read_pj": "1/3"}, True),
+    ({"bandwidth_bits_per_cycle": "64/3 B"}, False),
+    ({"read_pj": "1/0"}, False),
+    ({"read_pj": "-1/3"}, False),
 ]
 
 

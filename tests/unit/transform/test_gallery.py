@@ -258,6 +258,8 @@ def test_steps_that_mean_nothing_here_are_refused_in_words() -> None:
         ("S0[y,x] -> [floor(y/0)]", "no positive integer"),
         ("S0[y,x] -> [y x]", "multiplies loops"),
         ("S0[y,x] -> [y;]", "cannot be read"),
+        ("S0[y,x] -> [floor(y + 3/8)]", "cannot be read"),
+        ("S0[y,x] -> [y" + " mod 9" * 60 + "]", "cannot be read"),
         ("S0[y,x] -> [y]", "says nothing of statement 'S1'"),
     ),
 )
