@@ -4,8 +4,8 @@
 
 A row per layer and machine: status, value, bound, gap, CPU seconds; at the end how many are proven and within 1 %.
 LAYER: all of ResNet-50 where none is named. MACHINE: the one below (our own concept, not a product), or a preset, whose
-fan-outs then cost energy per hop. --without: what the search goes without, to see what it is worth: groups (each structure
-is bounded alone), halves (no branches on what a node holds), slices (no search waits for others), probes.
+fan-outs then cost energy per hop. --without: what the search goes without, to see what it is worth: groups (each
+structure is bounded alone), halves (no branches on what a node holds), slices (no search waits for others), probes.
 """
 
 from __future__ import annotations
