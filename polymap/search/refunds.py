@@ -294,8 +294,9 @@ class Refunds:
         workload, choices = self.search.workload, dict[str, list[Stay]]()
         for tensor in passed_tensors(workload) or ():
             users = _users(workload, tensor.name)
-            if not set(users).isdisjoint(names):
-                choices[tensor.name] = list(_stays(self.search, tensor)) if set(users) <= set(names) else [Stay(0)]
+            inside = [each for each in users if each in names]
+            if inside:  # two of them may share it further in, whether others need it or not
+                choices[tensor.name] = list(_stays(self.search, tensor)) if len(inside) > 1 else [Stay(0)]
         try:
             found = self.least(choices, names)
         except OutOfTime:

@@ -64,6 +64,16 @@ def test_attention_through_a_small_buffer_reads_keys_and_values_once_per_block_o
     assert begin_chains(asked, known, never).incumbents[0].values == (8 * 1_114_112,)
 
 
+def test_what_others_need_too_may_still_be_shared_inside_a_segment() -> None:
+    """The scores are written out for the exponentials, and read on chip for the largest of each row."""
+    texts = ["S[m,n] += Q[m,e] * K[n,e]", "M[m] max= S[m,n]", "P[m,n] = exp(S[m,n] - M[m])", "L[m] += P[m,n]"]
+    texts += ["C[m,e] += P[m,n] * V[n,e]", "Z[m,e] = C[m,e] / L[m]"]
+    work = pm.program(texts, m=512, n=512, e=64, temporary=list("SMPLC"), types="float32")
+    found = search(work, buffer(16 * 1024), "traffic:DRAM", "divide", time_limit_s=60, clock=process_time)
+    assert found.value is not None, found
+    assert found.value <= 13 * 2**22
+
+
 def test_three_nests_share_loops_on_an_array() -> None:
     texts = ["T[c,p,q] += I[c,p+r,q+s] * W[c,r,s]", "U[c,p,q] = max(T[c,p,q], 0)", "E[k,p,q] += U[c,p,q] * F[k,c]"]
     sizes = {"c": 96, "p": 28, "q": 28, "r": 3, "s": 3, "k": 24}
