@@ -331,15 +331,32 @@ class Architecture(Shown):
     def area_um2(self) -> Fraction | None:
         """The area of all instances of all nodes; None where none states one, or a level of unlimited capacity states
         one per bit."""
-        copies, areas = 1, list[Fraction | None]()
+        total = Fraction(0)
+        for node, copies in self._instances():
+            own = node.instance_area_um2 if isinstance(node, MemoryLevel) else node.area_um2
+            if own is None:
+                return None
+            total += copies * own
+        return total or None
+
+    @property
+    def on_chip_bits(self) -> int | None:
+        """The capacities of all levels below the outermost, times their copies; None where one is unlimited."""
+        inner = [
+            (node.capacity_bits, copies) for node, copies in self._instances()[1:] if isinstance(node, MemoryLevel)
+        ]
+        total = sum(copies * (bits or 0) for bits, copies in inner)
+        return None if any(bits is None for bits, _ in inner) else total
+
+    def _instances(self) -> list[tuple[MemoryLevel | ComputeUnit, int]]:
+        """Return the levels and the compute unit, outermost first, each with how many of it there are."""
+        copies, found = 1, list[tuple[MemoryLevel | ComputeUnit, int]]()
         for node in self.nodes:
             if isinstance(node, Fanout):
                 copies *= node.size
             else:
-                own = node.instance_area_um2 if isinstance(node, MemoryLevel) else node.area_um2
-                areas.append(None if own is None else copies * own)
-        total = sum((each for each in areas if each is not None), Fraction(0))
-        return None if None in areas else total or None
+                found.append((node, copies))
+        return found
 
     @property
     def is_timed_by_step(self) -> bool:

@@ -18,7 +18,6 @@ from polymap.ir import (
     Brief,
     Mapping,
     MaybeNone,
-    MemoryLevel,
     Mistake,
     OptionError,
     Paged,
@@ -238,20 +237,7 @@ def _sizes(archs: Sequence[Architecture]) -> list[tuple[int | None, Fraction | N
     """Return the on-chip bits of each machine, and its area where all of them state one."""
     areas = [arch.area_um2 for arch in archs]
     stated = [None] * len(areas) if None in areas else areas
-    return list(zip(map(on_chip_bits, archs), stated, strict=True))
-
-
-def on_chip_bits(arch: Architecture) -> int | None:
-    """Return the capacities of all levels below the outermost, times their copies; None where one is unlimited."""
-    copies, total = 1, 0
-    for node in arch.nodes[1:]:
-        if isinstance(node, MemoryLevel):
-            if node.capacity_bits is None:
-                return None
-            total += copies * node.capacity_bits
-        else:
-            copies *= getattr(node, "size", 1)
-    return total
+    return [(arch.on_chip_bits, area) for arch, area in zip(archs, stated, strict=True)]
 
 
 def _several(given: object, what: str) -> list[Any]:

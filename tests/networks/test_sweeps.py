@@ -15,7 +15,7 @@ import polymap as pm
 from polymap.arch import arch_from_document
 from polymap.cli.command_line import main
 from polymap.inputs import mapping_from_document
-from polymap.networks.sweeps import on_chip_bits, sweep_of_document
+from polymap.networks.sweeps import sweep_of_document
 from polymap.workload import workload_from_document
 
 GRID = {"base": "flat3", "grid": {"GLB.capacity_bits": [1024, 8192], "X.size": [2, 4]}}
@@ -34,7 +34,7 @@ def test_every_row_is_what_explore_answers() -> None:
         layer = next(each for each in LAYERS if each.name == row.workload)
         result = pm.explore(layer, arch, tiles="divide")
         assert (row.status, row.value) == (result.status, result.value)
-        assert row.on_chip_bits == on_chip_bits(arch)
+        assert row.on_chip_bits == arch.on_chip_bits
 
 
 def test_a_store_asks_only_what_is_missing(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def _values(table: pm.study.SweepTable) -> list[tuple[object, ...]]:
 
 def test_on_chip_bits_count_every_copy() -> None:
     flat3 = pm.load_arch("flat3")
-    assert on_chip_bits(flat3) == 128 * 1024 * 8 + 256 * 512 * 8
+    assert flat3.on_chip_bits == 128 * 1024 * 8 + 256 * 512 * 8
 
 
 def test_grids_and_stores_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
