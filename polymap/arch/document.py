@@ -110,6 +110,10 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
         if isinstance(node, MemoryLevel) and node.burst_bits is not None:
             what = f"nodes[{index}], the level '{node.name}', has burst_bits, and is not the outermost"
             mistakes.append(Mistake("PM314", what, "Bursts are counted at the outermost level."))
+    for index, node in enumerate(nodes):
+        if isinstance(node, MemoryLevel) and node.instance_area_um2 is None:
+            what = f"nodes[{index}], the level '{node.name}', has area_um2_per_bit, and no capacity"
+            mistakes.append(Mistake("PM316", what, "Give its area as area_um2, or give it a capacity."))
     mistakes.extend(_no_caches(nodes))
     for index, node in enumerate(nodes[:-1]):
         if isinstance(node, ComputeUnit):

@@ -115,6 +115,9 @@ def sweep_text(found: SweepTable, *, rows: bool = False) -> str:
     less = "no machine has less of" if found.is_proven else "of the values found (not all proven) none is less in"
     parts = [f"{net.name}: {missing_text(net)}" for net in found.incomplete]
     parts += [f"{_asked_text(found)}\n{_sources(found)}"]
+    silent = {machine_label(row.machine) for row in found.rows if row.arch is not None and row.arch.area_um2 is None}
+    if any(row.arch is not None and row.arch.area_um2 is not None and row.area_um2 is None for row in found.rows):
+        parts.append(f"ranked by on-chip bits, not by area: {plural(len(silent), 'machine')} without one")
     parts += [f"{less} {'all' if several else 'both'}:\n{_front_text(found)}"]
     if rows or len(found.rows) <= TUNING.most_rows:
         parts.append(_rows_text(found))

@@ -126,6 +126,22 @@ def test_where_machines_state_areas_the_front_is_of_areas(tmp_path: Path) -> Non
     assert pm.load_result(str(tmp_path / "table.json")) == table
 
 
+def test_machines_without_areas_among_others_are_told(table: pm.study.SweepTable) -> None:
+    flat3 = pm.load_arch("flat3")
+    document: dict[str, Any] = pm.io.arch_to_document(flat3)
+    stated = document | {"name": "stated", "nodes": [*document["nodes"][:-1], {"compute": "MAC", "area_um2": 500}]}
+    mixed = pm.sweep(LAYERS[:1], [flat3, stated], "energy", tiles="divide", time_limit_s=20)
+    assert "ranked by on-chip bits, not by area: 1 machine without one" in str(mixed)
+    assert all(total.takes == total.on_chip_bits for total in mixed.totals())
+    assert "not by area" not in str(table)
+
+
+def test_bits_without_end_take_no_area() -> None:
+    nodes = [{"level": "DRAM", "area_um2_per_bit": 1}, {"compute": "MAC"}]
+    with pytest.raises(pm.errors.ArchError, match=r"'DRAM', has area_um2_per_bit, and no capacity"):
+        pm.io.arch_from_document({"nodes": nodes})
+
+
 def named(total: pm.study.MachineTotal) -> str:
     return json.dumps(total.machine, sort_keys=True)
 
