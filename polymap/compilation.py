@@ -53,9 +53,6 @@ class CompiledFunction:
     """A layer as a function: `y = fn(x, w)`, `fn(x, fn.pack_weights(w), out=y)`. Calls hold no state and may overlap.
 
     A region of C takes all arrays that outlive it, in order of declaration, and returns those it writes as a tuple.
-
-    result: the search's answer (None where no mapping with vectors was found); source: the C text; reason: why it has
-    no vectors, or empty.
     """
 
     workload: Workload = field(repr=False)
@@ -95,18 +92,22 @@ class CompiledFunction:
 
     @property
     def result(self) -> SearchResult | None:
+        """The answer of the search; None where no mapping with vectors was found."""
         return None if self.choice is None else self.choice.result
 
     @property
     def source(self) -> str:
+        """The C text."""
         return self.function.text
 
     @property
     def reason(self) -> str:
+        """Why the code has no vectors; empty where it has some."""
         return self.function.reason
 
     @property
     def packed(self) -> str | None:
+        """The operand that `pack_weights` takes; None where there is none."""
         return self.function.packed
 
 
@@ -140,8 +141,8 @@ def compile(
     channel is added; without channels, per index of the last axis), "add" (an array like the output), "relu", and at
     the end a `Requantize`. The arrays that the steps take stand behind the operands: `fn(x, w, bias)`.
 
-    Nothing is run to choose the mapping, in `time_limit_s` of wall time (None: 15 seconds of CPU time, so that a busy
-    machine gets the same code as an idle one).
+    No program is run to choose the mapping. time_limit_s: wall time of the choice (None: 15 seconds of CPU time, so
+    that a busy machine gets the same code as an idle one).
 
     Raises WorkloadError where element types are missing (PM621), OptionError for an unknown layout or number of threads
     (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122), MappingError or

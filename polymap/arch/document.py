@@ -168,7 +168,7 @@ def no_energies(arch: Architecture) -> str:
 def arch_to_document(arch: Architecture) -> dict[str, object]:
     """Return the JSON table of an architecture, defaults left out; `arch_from_document` reads it back.
 
-    Rationals are written as integers or as the nearest float.
+    Numbers that no decimal says are written as texts, such as "1/3".
     """
     arch = expected_kind(arch, Architecture, "the machine", ArchError)
     document: dict[str, object] = {"name": arch.name}

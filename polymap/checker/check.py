@@ -35,9 +35,9 @@ class Reason(NamedTuple):
 class Verdict(NamedTuple):
     """What a certificate proves.
 
-    proven: what the text claims, and nothing of that rests on anybody's word: no mapping with dividing tiles costs
-    less than `value`, or, where there is a `bound`, no mapping of any tile sizes costs less than that, and one costs
-    `value`. unproven: what does, a line each. reason: what is wrong with the text ("": nothing was found). value,
+    proven: whether all that the text claims was derived: no mapping with dividing tiles costs less than `value`, or,
+    where there is a `bound`, no mapping of any tile sizes costs less than that, and one costs `value`. unproven: what
+    rests on the solver's word, a line each. reason: what is wrong with the text ("": nothing was found). value,
     bound: in pJ, cycles, pJ x cycle, pJ x cycle^2 or bits. head: SHA-256 of workload, machine, constraints and
     objective. seconds: of CPU. reasons: of a text that is accepted, one per structure, each as the checker derived it
     (none where there is a `bound`)."""

@@ -64,8 +64,8 @@ class AccelforgeLayer(NamedTuple):
 
 
 class AccelforgeFiles(NamedTuple):
-    """What files say. layers: in the file's order; network: all of them, None without a workload; mapping: of the one
-    layer, None without; warnings: what was read otherwise than it stands there, or left out."""
+    """AccelForge's files, read. layers: in the file's order; network: all of them, None without a workload; mapping: of
+    the one layer, None without; warnings: what was read otherwise than it stands there, or left out."""
 
     arch: Architecture
     layers: tuple[AccelforgeLayer, ...] = ()

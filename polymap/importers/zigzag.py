@@ -23,8 +23,8 @@ class ZigzagLayer(NamedTuple):
 
 
 class ZigzagFiles(NamedTuple):
-    """What files say. layers: in the file's order; network: all of them, None without a workload; warnings: what was
-    read otherwise than it stands there, or left out."""
+    """ZigZag's files, read. layers: in the file's order; network: all of them, None without a workload; warnings: what
+    was read otherwise than it stands there, or left out."""
 
     arch: Architecture
     layers: tuple[ZigzagLayer, ...] = ()

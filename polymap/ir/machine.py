@@ -315,14 +315,17 @@ class Architecture(Shown):
 
     @property
     def levels(self) -> tuple[MemoryLevel, ...]:
+        """The memory levels, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, MemoryLevel))
 
     @property
     def fanouts(self) -> tuple[Fanout, ...]:
+        """The fan-outs, outermost first."""
         return tuple(node for node in self.nodes if isinstance(node, Fanout))
 
     @property
     def compute(self) -> ComputeUnit:
+        """The compute unit, the last node."""
         last = self.nodes[-1]
         assert isinstance(last, ComputeUnit)
         return last

@@ -81,8 +81,8 @@ class TensorConflicts(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BankLayouts(Shown):
-    """Layouts of a tile by their conflicts. free: without any, the smallest first; refuted: the conflicts of each
-    other one, in the accesses in which there are some first."""
+    """Layouts of a tile by their conflicts. free: those without conflicts, the smallest first; refuted: of
+    each other layout the conflicts in the first access that has some."""
 
     tensor: str
     free: tuple[Layout, ...]

@@ -23,9 +23,9 @@ from polymap.networks import Feed, LayerAnswer, Network, NetworkAnswer
 class LayoutChoice(Shown):
     """The layouts of a network's boundaries. status: "OPTIMAL", or "FEASIBLE" with the bound that was reached.
 
-    bursts: of all boundaries, conversions included; bound: what no choice goes below. alone: what it would be if every
-    boundary had one layout of this name, where all have it. left_out: edges of the network that are no boundary, and
-    why. burst_bits: of one burst.
+    bursts: of all boundaries, conversions included; bound: no choice has fewer. alone: (name, bursts if every boundary
+    had the layout of this name), for names that all boundaries know. left_out: edges of the network that are no
+    boundary, and why. burst_bits: of one burst.
     """
 
     status: str
@@ -48,8 +48,8 @@ def choose_layouts(
 
     answer: what `explore_network` returned, on a machine whose outermost level states `burst_bits`. edges: (producer,
     consumer) names of nodes, or (producer, consumer, tensor of the consumer), instead of the network's own; built-in
-    networks have none, and their layers are the nodes. Which operand an edge is, a model's file tells; a pair by hand
-    is the operand that alone has the shape, or, where as many pairs as operands are given, these in their order.
+    networks have none, and their layers are the nodes. A model's file says which operand an edge is. A pair by hand is
+    the only operand of that shape, or, where as many pairs as operands are given, these in their order.
     Candidates: NCHW, NHWC and NCHW with blocks of a burst for tensors of four axes, every order of up to three axes,
     else the last and the second axis as the fastest. An edge is a boundary where the producer is one loop nest and the
     consumer reads a tensor of as many axes, none shorter (padding is part of what is read).

@@ -19,8 +19,8 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question
 class TensorMisses:
     """One tensor at one cache, summed over its instances.
 
-    held_elements: that come to this cache from outside of it, or leave it, where it holds what the mapping says.
-    missed_lines: that are fetched where it holds what was used last; line_elements: of one line.
+    held_elements: elements that enter or leave this cache if it holds exactly what the mapping says. missed_lines:
+    lines fetched if it holds what was used last; line_elements: elements of one line.
     """
 
     level: str
@@ -36,7 +36,7 @@ class TensorMisses:
 
     @property
     def ratio(self) -> Fraction | None:
-        """Elements fetched by those that the mapping has come; None where none should."""
+        """Elements fetched per element that the mapping moves; None where it moves none."""
         return self.missed_elements / self.held_elements if self.held_elements else None
 
 

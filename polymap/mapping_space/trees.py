@@ -16,7 +16,7 @@ __all__ = ["distance", "features", "neighbours", "sample", "score", "size"]
 @answers_in_words
 def size(workload: WorkloadLike, arch: ArchitectureLike, tiles: str = "divide") -> SpaceSize:
     """Return the exact numbers of canonical loop trees, syntactic and legal ones (docs/counting.md, "The mapping
-    space"); None where they are not known, and then why. tiles: "divide" or "any"."""
+    space"); where they are not known, None and the reason. tiles: "divide" or "any"."""
     workload, arch = question_of(workload, arch)
     check_machine(workload, arch)
     Options(tiles=tiles).check()

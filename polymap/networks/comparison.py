@@ -77,8 +77,8 @@ def dataflow(name: str) -> dict[str, object]:
     """Return a table for `constraints=`: the textbook's form of a dataflow. The innermost private level holds the
     operand that stays, and all loops over dims that index it stand outside all others.
 
-    Other mappings may be called so too: `compare` looks for the best of all that are. Raises OptionError for an unknown
-    name, and for row-stationary, which no order of loops says.
+    More mappings than these have the dataflow's name: `compare` looks for the best of all. Raises OptionError for an
+    unknown name, and for row-stationary, which is no order of loops.
     """
     name = expected_text(name, "the dataflow", OptionError)
     full = _SHORT.get(name.upper(), name)
@@ -140,11 +140,11 @@ def compare(
     """Return the best mapping with dividing tiles of each family. The family "optimum" holds all legal mappings within
     capacity; the family of a dataflow those that `polymap.costmodel.dataflow` classifies as it.
 
-    The 50 mappings of least cost are listed first, with the proof that none is missing but for trees that differ in
-    nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded
-    by the last of the list; its best known mapping is the best of a search under the dataflow's table and of samples
-    (drawn until the limit where the family has none), followed downhill. Row-stationary is not a matter of counts
-    alone, so it is bounded by the optimum. Raises OptionError for unknown families, several values or statements.
+    The 50 mappings of least cost are listed first; none is missing but trees with equal counts. The first of them in a
+    family is its best one. A family without one among them costs at least as much as the last of the list; its best
+    known mapping is the best of a search under the dataflow's table and of samples (drawn until the limit where the
+    family has none), improved by local search. Counts alone do not say what is row-stationary, so the bound of this
+    family is the optimum. Raises OptionError for unknown families, several values or statements.
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()

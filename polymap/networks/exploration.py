@@ -233,9 +233,8 @@ def explore_network(
     `submit`, which gets `run_question` and a JSON document per layer (layers that no document says are asked here).
     on_layer: called with (layers answered, layers, the last answer). Values do not depend on the executor. Nothing is
     searched where nodes have no workload and no mapped one multiplies (status "UNMAPPED").
-    fuse: also ask neighbours, of which one's result is an operand of the next, as programs in which that may stay on
-    chip (here, each in a time limit of its own), for what sums over layers give: not for capacity. Layers apart count
-    where they cost no more.
+    fuse: also ask neighbours as one program, in which what one computes for the next may stay on chip (here, each in a
+    time limit of its own; not for capacities, which do not add up). Layers apart count where they cost no more.
     store: a file that keeps every layer's answer when it is known, as that of a sweep; asked again, what it knows is
     not searched (programs of fused neighbours are).
     Raises OptionError for an objective that is not one number, WorkloadError for a network without layers, OutputError

@@ -71,8 +71,8 @@ class Total:
 class Passing:
     """A result that one loop nest leaves for others.
 
-    level: where it stays on its way ("": it goes through the outermost level, `through`). shape: of all of it; tile,
-    tile_bits: what of it stands there at a time. writes: elements that are written to the outermost level all the same.
+    level: where it is held on its way ("": it goes through the outermost level, `through`). shape: of the whole tensor;
+    tile, tile_bits: what is held there at a time. writes: elements that are written to the outermost level besides.
     reason: why it does not stay. times: how many equal groups of the network pass it on.
     """
 

@@ -43,6 +43,7 @@ class MovedElements:
 
     @property
     def saved(self) -> int:
+        """Elements that the best tree moves fewer."""
         return self.unfused - self.fused
 
 
@@ -64,9 +65,8 @@ class Fusion(Shown):
     for, a nest of it, or one that computes the same with its loops renamed, shifted, skewed or tiled and its temporary
     arrays in circular buffers.
 
-    bound: what no tree costs less than; space: of which space that is known (docs/program_space.md), "" for all trees.
-    moved: per level and tensor. forbidden: loops of
-    different nests that cannot be one.
+    bound: no tree of `space` costs less (docs/program_space.md; "": of all trees). moved: per level and tensor.
+    forbidden: loops of different nests that cannot be one.
     """
 
     objective: str

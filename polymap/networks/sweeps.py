@@ -141,8 +141,8 @@ def sweep(
 
     workloads: workloads, networks, or names of either; a network stands for its layers and their multiplicities.
     machines: {"base": "flat3", "grid": {"GLB.capacity_bits": [262144, 524288], "X.size": [8, 16]}}, or machines, names
-    and documents. objective: one, or several that are each asked for themselves. A value is searched only where proofs
-    on other machines do not tell it. front_only: machines that such proofs keep off the front get no values
+    and documents. objective: one, or several that are each asked for themselves. A row is searched only where proofs
+    on other machines do not answer it. front_only: machines that such proofs keep off the front get no values
     (DISMISSED), and of machines equal in all sums and in area (bits) the front has at least one. store: a file that
     keeps each answer when it is known (sqlite, or lines of JSON where it ends in .jsonl); a later run asks only what is
     missing, and what a shorter time limit ended. executor: anything with `submit`, as in `explore_network`.

@@ -25,7 +25,7 @@ __all__ = ["SpaceSize", "TileRule", "few_legal", "legal_count", "space_size", "s
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SpaceSize:
-    """Exact numbers of canonical trees; None where they are not known, and then why."""
+    """Exact numbers of canonical trees; where they are not known, None and the reason."""
 
     syntactic: int | None
     legal: int | None

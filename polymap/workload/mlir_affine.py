@@ -84,7 +84,7 @@ def workload_from_affine(
     associative: bool = True,
 ) -> Workload:
     """Return the loop nest of a function of MLIR's affine dialect: `from_c` of what `affine_to_c` writes, with values
-    of its sizes. Raises as these do; lines of the former's messages are those of the C text."""
+    of its sizes. Raises what these raise; the lines in messages of `from_c` are those of the C text."""
     from polymap.workload.c import from_c
 
     return from_c(affine_to_c(text, file=file), sizes, name=name, file=f"{file} as C", associative=associative)

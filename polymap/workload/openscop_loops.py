@@ -176,7 +176,7 @@ def workload_from_openscop(
 ) -> Workload:
     """Return the loop nest of an OpenScop file: `from_c` of what `openscop_to_c` writes, with values of parameters.
 
-    Raises as these do; lines are then those of the C text.
+    Raises what these raise; the lines in messages are those of the C text.
     """
     from polymap.workload.c import from_c
 
