@@ -3,8 +3,8 @@
     python benchmarks/cache_misses.py [--trees 20]
 
 Random mappings of the native form (benchmarks/predicted.py) of a small product and a small convolution, on a processor
-with small caches: what `pm.layouts.cache_misses` finds in a walk of all accesses, by what the mapping has come to each
-cache.
+with small caches: what `pm.layouts.cache_misses` finds in a walk of all accesses, by what the mapping brings into
+each cache.
 Caches are twice as large as what a mapping may hold there; any line may stand anywhere, lines are of one element, then
 of 64 bytes; then also in sets of eight lines. Activations lie as in NHWC.
 """
@@ -45,7 +45,7 @@ def small_processor(arch: Architecture, bits: Dictionary[str, int]) -> Architect
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One tree at one cache: elements that the mapping has come there, and per form those of the lines fetched."""
+    """One tree at one cache: elements that the mapping brings in there, and per form those of the lines fetched."""
 
     held: int
     fetched: dict[str, float]
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def report(trees: int) -> Iterator[str]:
-    """Yield the table: per layer, kind of trees and cache the elements fetched over those that the mapping has come."""
+    """Yield the table: per layer, kind of trees and cache elements fetched over those that the mapping brings in."""
     arch = small_processor(pm.load_arch("cpu_avx512"), SIZES)
     yield "fetched / held elements: least, median, largest over the trees; how many are equal; Spearman's rho"
     for name, layer in CASES.items():

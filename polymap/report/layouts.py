@@ -26,7 +26,7 @@ def bursts_text(counts: BurstCounts) -> str:
 
 
 def misses_text(misses: CacheMisses) -> str:
-    """Return a row per cache and tensor: elements that the mapping has come there, and what is fetched for them."""
+    """Return a row per cache and tensor: elements that the mapping brings in there, and what is fetched for them."""
     head = ("cache", "tensor", "held elements", "lines fetched", "their elements", "ratio")
     rows = [
         (
