@@ -45,8 +45,7 @@ def choose_tiles(
 ) -> TileChoice:
     """Return the best mapping over tiles that divide, what `explore(..., tiles="divide")` finds, without its report.
 
-    It has no size of the space, history, certificate or `resume`, and takes about three milliseconds for a product on
-    three levels. Raises
+    Without size of the space, history or certificate: a product on three levels takes three milliseconds. Raises
     OptionError for unknown objectives, orders and fronts, workloads that the search over structures does not cover
     (several statements, ...), and a limit that is no positive number.
     """

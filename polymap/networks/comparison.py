@@ -140,11 +140,10 @@ def compare(
     """Return the best mapping with dividing tiles of each family. The family "optimum" holds all legal mappings within
     capacity; the family of a dataflow those that `polymap.costmodel.dataflow` classifies as it.
 
-    The 50 mappings of least cost are listed first; none is missing but trees with equal counts. The first of them in a
-    family is its best one. A family without one among them costs at least as much as the last of the list; its best
-    known mapping is the best of a search under the dataflow's table and of samples (drawn until the limit where the
-    family has none), improved by local search. Counts alone do not say what is row-stationary, so the bound of this
-    family is the optimum. Raises OptionError for unknown families, several values or statements.
+    The 50 mappings of least cost are listed first; none is missing but trees with equal counts. The first in a family
+    is its best one. A family without one costs at least as much as the last of the list; its best known mapping comes
+    from a search under the dataflow's table and from samples, improved by local search. Counts alone do not say what
+    is row-stationary: its bound is the optimum. Raises OptionError for unknown families, several values or statements.
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
