@@ -14,10 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise, product
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_target, initial_of, moves_of_target
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
@@ -35,7 +32,14 @@ from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
+from polymap.lazy import late
 from polymap.poly import too_large
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = late("numpy")  # half of what a first `evaluate` would take
 
 
 def busiest_of_levels(
@@ -214,7 +218,7 @@ class Instances:
         return self._shares[key]
 
 
-Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
+Amounts: TypeAlias = "NDArray[Any]"  # int64, or Python integers where these may not reach
 
 
 class Shares(NamedTuple):

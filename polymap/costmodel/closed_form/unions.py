@@ -23,19 +23,23 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.carries import Cuts
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.lazy import late
 from polymap.poly import COUNT_LIMIT, too_large
 
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = late("numpy")  # half of what a first `evaluate` would take
+
+Integers: TypeAlias = "NDArray[np.int64]"
+Booleans: TypeAlias = "NDArray[np.bool_]"
 Axes = tuple[tuple[int, Chain], ...]  # extent and chain per dim of the union
 Interval = tuple[Integers, Integers]  # low, and the first beyond, per row of the dims that it depends on
 Box = tuple[dict[frozenset[int], Interval], ...]  # per axis the intervals whose intersection is its side, by their dims
