@@ -135,6 +135,13 @@ class Frame:
             shapes += self.upright(x, label if room else "")
         return shapes
 
+    def row_name(self, middle: float, name: str) -> list[str]:
+        """Return the name of a row at the left, in several lines where it is long; a word that is too long is cut."""
+        lines = svg.wrapped(name, self.left - 26)
+        first = middle + 4 - 7 * (len(lines) - 1)
+        cut = [svg.fitted(line, self.left - 26) for line in lines]
+        return [svg.text(self.left - 10, first + 14 * n, line, anchor="end") for n, line in enumerate(cut)]
+
     def across(self, name: str) -> str:
         """Return the name of the horizontal axis."""
         middle = (self.left + self.right) / 2
