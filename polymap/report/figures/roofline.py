@@ -170,9 +170,9 @@ def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) ->
         ends = [(x.place(start), y.place(start * rate)), (x.place(peak / rate), y.place(peak))]
         for inside, level in enumerate(equal, 1):  # one roof is drawn in the middle of the others
             shapes.append(svg.polyline(ends, stroke=colours[level], width=2.2 + 3 * (len(equal) - inside)))
-        left, base = ends[0]
-        words = svg.fitted(", ".join(equal), x.end - left - 24, 10.5)
-        labels.append(_free_place(left + 14, min(base + 3, y.start - 10), svg.text_width(words, 10.5), labels))
+        left, base = (0.75 * low + 0.25 * high for low, high in zip(*ends, strict=True))
+        words = svg.fitted(", ".join(equal), x.end - left - 10, 10.5)
+        labels.append(_free_place(left, base + 10, svg.text_width(words, 10.5), labels))
         shapes.append(svg.text(*labels[-1], words, size=10.5, fill=svg.GREY))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
     shapes.append(svg.line(x.place(least), y.place(peak), x.end, y.place(peak), stroke=svg.INK, width=2.2))
