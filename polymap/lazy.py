@@ -86,8 +86,8 @@ class lazy:
         return f"; it is {self._package}.{found[0]}.{name}" if found else ""
 
 
-class late:
-    """A module of others that is loaded when a name of it is first used."""
+class _Late:
+    """A module that is imported when a name of it is first used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -97,3 +97,9 @@ class late:
 
         value = vars(self)[name] = getattr(import_module(self._name), name)
         return value
+
+
+if TYPE_CHECKING:
+    import numpy as numpy
+else:
+    numpy = _Late("numpy")  # half of what the first answer of a process would take
