@@ -84,3 +84,22 @@ class lazy:
         inner = [one for one, module in self._home.items() if module == self._package]
         found = [one for one in inner if name in getattr(self._get(one), "__all__", ())]
         return f"; it is {self._package}.{found[0]}.{name}" if found else ""
+
+
+class _Late:
+    """A module that is imported when a name of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> object:
+        from importlib import import_module
+
+        value = vars(self)[name] = getattr(import_module(self._name), name)
+        return value
+
+
+if TYPE_CHECKING:
+    import numpy as numpy
+else:
+    numpy = _Late("numpy")  # half of what the first answer of a process would take

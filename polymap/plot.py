@@ -118,13 +118,14 @@ def __getattr__(name: str) -> Never:
 
 
 @answers_in_words
-def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Picture:
+def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 1000) -> Picture:
     """Return the loop nest of a mapping, what each level holds where, and what is filled and drained there.
 
-    Statements below a branch stand side by side as far as `width_px` goes. Of a mapping alone: no sizes, no traffic.
+    Statements below a branch stand side by side as far as `width_px` goes; without room for a column per tensor, what
+    is held stands beside each level. Of a mapping alone: no sizes, no traffic.
     """
     if isinstance(result, Mapping):
-        return bare_svg(result)
+        return bare_svg(result, width_px=width_px)
     found = subject_of(result)
     return mapping_svg(found.workload, found.arch, found.mapping, found.cost, width_px=width_px)
 

@@ -600,7 +600,8 @@ class _Reader:
         value = self.given.get(option, (choices[0],))[-1]
         if value in choices:
             return value
-        self._refuse(option, value, did_you_mean(value, choices))
+        other = " --schedule FILE takes any other." * (option == "--order")
+        self._refuse(option, value, did_you_mean(value, choices) + other)
         return choices[0]
 
     def integer(self, option: str, default: Default, *, least: int, most: int) -> int | Default:

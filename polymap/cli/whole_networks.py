@@ -138,6 +138,8 @@ def _write(options: Options, answer: NetworkAnswer) -> None:
     elif options.json != "-":
         documents.append(Document("-", answer_text(answer)))
     write_documents(documents)
+    if options.output is not None:
+        say(f"polymap: wrote {options.output}")
 
 
 def run_sweep(options: Options) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -87,18 +88,20 @@ def _wrong_kinds(
     for name, value in signature.bind(*args, **words).arguments.items():
         parameter = signature.parameters[name]
         known: dict[str, object] = getattr(function, "__globals__", {})
-        kinds = [_class_of(part.strip(), known) for part in str(parameter.annotation).split("|")]
+        told = str(parameter.annotation)
+        while "[" in told:
+            told = re.sub(r"\[[^\[\]]*\]", "", told)
+        kinds = [_class_of(part.strip(), known) for part in told.split("|")]
         classes = tuple(kind for kind in kinds if kind is not None)
         is_one = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         is_text = isinstance(value, str) and str not in classes  # a sequence, too
         if is_one and len(classes) == len(kinds) and (is_text or not isinstance(value, classes)):
-            told = [_KINDS.get(each.__name__, f"a value of type {each.__name__}") for each in classes]
-            yield Mistake("PM120", f"{name} is {shown(value)}", f"Expected {listing(told, 'or')}.")
+            right = [_KINDS.get(each.__name__, f"a value of type {each.__name__}") for each in classes]
+            yield Mistake("PM120", f"{name} is {shown(value)}", f"Expected {listing(right, 'or')}.")
 
 
 def _class_of(annotation: str, known: Mapping[str, object]) -> type | None:
     """Return the class that an annotation names, None for other annotations."""
-    name = annotation.partition("[")[0]
     plain = {"str": str, "int": int, "bool": bool, "None": type(None)}
-    found = plain.get(name, known.get(name))
+    found = plain.get(annotation, known.get(annotation))
     return found if isinstance(found, type) else None

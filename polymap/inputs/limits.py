@@ -10,6 +10,8 @@ class Limits(NamedTuple):
 
     file_bytes: int = 16 * 1024 * 1024
     """Of one file."""
+    answer_bytes: int = 256 * 1024 * 1024
+    """Of one answer that was saved: a sweep of 100,000 rows."""
     depth: int = 100
     """Lists and tables inside each other, and branches of a loop tree."""
     tree_nodes: int = 10_000

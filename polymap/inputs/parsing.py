@@ -49,13 +49,13 @@ _TOML_HEADER = re.compile(r"\s*\[\[?\s*([\w.\"'-]+)\s*\]")
 _TOML_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
 
 
-def parse_json(text: str, where: str) -> object:
+def parse_json(text: str, where: str, most_bytes: int = LIMITS.file_bytes) -> object:
     """Return the value of a JSON text; `where` names it in messages. Numbers with a point or exponent become Fraction.
 
     Raises InputError: too deep, bad syntax (with its cause, line and column), and, all at once with field and line,
     duplicate keys, NaN, Infinity, numbers that are too long.
     """
-    _check_depth(_JSON_TOKEN, text, where)
+    _check_depth(_JSON_TOKEN, text, where, most_bytes)
     wrong = False  # something is that Python's parser takes; where it is, `_json_problems` finds out
 
     def number(digits: str) -> int | Fraction:  # NaN and Infinity too
@@ -218,10 +218,10 @@ def _toml_mistake(text: str, message: str, where: str) -> Mistake:
     return Mistake("PM106", f"{where} is not TOML: a key stands twice (line {at + 1})", "Keep one of them.")
 
 
-def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
-    """Raise InputError if the text exceeds 16 MiB or its brackets (outside strings) nest more than 100 deep."""
-    if len(text) > LIMITS.file_bytes:
-        raise InputError(Mistake("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
+def _check_depth(token: re.Pattern[str], text: str, where: str, most_bytes: int = LIMITS.file_bytes) -> None:
+    """Raise InputError if the text is longer or its brackets (outside strings) nest more than 100 deep."""
+    if len(text) > most_bytes:
+        raise InputError(Mistake("PM102", f"{where} is larger than {most_bytes >> 20} MiB", "Inputs are smaller."))
     depth = dots = 0  # dots: those of a chain of dotted keys
     for match in token.finditer(text):
         first = match.group()[0]

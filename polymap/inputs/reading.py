@@ -44,20 +44,20 @@ Value = TypeVar("Value")
 Kind = TypeVar("Kind")
 
 
-def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file of at most 16 MiB, without its byte order mark.
+def read_text(path: str | Path, most_bytes: int = LIMITS.file_bytes) -> str:
+    """Return the text of a UTF-8 file of at most `most_bytes`, without its byte order mark.
 
     Raises InputError where the file cannot be read, is too large or is not UTF-8.
     """
     name = shown(str(path), longest=400)
     try:
         with Path(path).open("rb") as file:
-            data = file.read(LIMITS.file_bytes + 1)
+            data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise InputError(Mistake("PM101", f"cannot read {name}: {reason}")) from None
-    if len(data) > LIMITS.file_bytes:
-        raise InputError(Mistake("PM102", f"{name} is larger than 16 MiB", "Input files are smaller."))
+    if len(data) > most_bytes:
+        raise InputError(Mistake("PM102", f"{name} is larger than {most_bytes >> 20} MiB", "Input files are smaller."))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

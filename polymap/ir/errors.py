@@ -112,6 +112,7 @@ def closest(word: str, known: Sequence[str]) -> str | None:
     """Return the known word that is most like this one; None where none is."""
     same = [each for each in known if _letters(each) == _letters(word)]
     close = sorted(same, key=lambda each: each.lower() != word.lower())  # one of the other case alone is closest
+    close = close or [each for each in known if word.lower().endswith(f"_{each}")]  # compute_pj is pj with its owner
     return next(iter(close or get_close_matches(word, known, n=1, cutoff=0.6)), None)
 
 

@@ -135,6 +135,9 @@ def bank_layouts(
     for rows as they are, padded by up to a word of every bank, and with every swizzle that exchanges banks.
     Raises as `bank_conflicts`.
     """
+    if any(type(each) is not tuple for each in accesses):
+        hint = "Expected a list of (workload, mapping)."
+        raise OptionError(Mistake("PM120", f"the accesses are {shown(accesses)}", hint))
     tiles = [
         tile
         for workload, mapping in accesses

@@ -8,7 +8,7 @@ from typing import Any
 
 from polymap.arch import arch_from_document
 from polymap.costmodel import Cost
-from polymap.inputs import answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
+from polymap.inputs import LIMITS, answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
 from polymap.ir import InputError, Mistake, PolymapError
 from polymap.networks.comparison import Comparison, Member
 from polymap.networks.read_back import (
@@ -26,7 +26,8 @@ from polymap.workload import workload_from_document
 def load_result(path: str | Path) -> Any:
     """Return the answer that its `save(path)` or a command's `--json` wrote: a SearchResult (`explore`), NetworkAnswer
     (`explore` of a network), SweepTable (`sweep`), Comparison (`compare`), Cost (`evaluate`), Sensitivity or
-    BufferCurve; it equals the original.
+    BufferCurve; it equals the original. What other commands wrote (`check`, `codegen`, `transform`, `verify`, `list`)
+    is a table.
 
     It has no history, cannot be resumed and has no certificate. Raises
     InputError, with every mistake, for a file that is no such answer, has another format version, or contradicts
@@ -35,7 +36,7 @@ def load_result(path: str | Path) -> Any:
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
     refuse_yaml(path, "result")
     where = shown(path.name)
-    document = parse_json(read_text(path), where)
+    document = parse_json(read_text(path, LIMITS.answer_bytes), where, LIMITS.answer_bytes)
     if not is_table(document) or "schema" not in document:
         hint = "Expected what an answer's save() or `polymap explore --json FILE` wrote."
         raise InputError(Mistake("PM611", f"{where} is no result: it names no schema", hint))
@@ -85,6 +86,10 @@ def _comparison(document: Table[str, Any], where: str) -> Comparison:
     return Comparison(workload, arch, goal.text, tuple(members), optimum, proven, options)
 
 
+def _table(document: Table[str, Any], _: str) -> object:
+    return plain_numbers(document)
+
+
 _COST_HEAD = ("schema", "version", "workload", "arch", "units", "mapping")
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "polymap.result/1": result_from_document,
@@ -94,4 +99,4 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "polymap.cost/1": _cost,
     "polymap.sensitivity/1": sensitivity_from_document,
     "polymap.curve/1": curve_from_document,
-}
+} | {f"polymap.{kind}/1": _table for kind in ("check", "program", "transform", "verdict", "list")}

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from polymap.explore import search
 from polymap.formatting import size
-from polymap.inputs import answers_in_words
+from polymap.inputs import answers_in_words, expected_kind
 from polymap.ir import Shown
 from polymap.networks.buffer_sweep import sizes_of, with_capacity
 from polymap.networks.told import whole_bound
@@ -69,8 +69,9 @@ def knee_of(points: Sequence[CapacityPoint]) -> int | None:
     A size is near where its value is within 1.05 times the bound of the largest, and far where its bound is above 1.05
     times the value of the largest, or nothing fits it; between the two nothing is said.
     """
-    last = points[-1]
-    if last.energy_pj is None:
+    points = [expected_kind(each, CapacityPoint, "a point") for each in points]
+    last = points[-1] if points else None
+    if last is None or last.energy_pj is None:
         return None
     for point in points:
         if point.energy_pj is not None and Fraction(point.energy_pj) <= _NEAR * Fraction(last.energy_bound):

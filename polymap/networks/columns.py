@@ -200,8 +200,7 @@ class Column:
     def _learn(self, number: int, mapping: Mapping, told: object) -> Fraction:
         """Return the exact value of a mapping on the machine of a class, and remember it for others."""
         arch, machine_class = self._first[number], self.order.classes[number]
-        cost = told_cost(self.workload, arch, self.objective, mapping, told)
-        value = self._value(arch, cost)
+        cost, value = told_cost(self.workload, arch, self.objective, mapping, told)
         need = _need(self.workload, arch, mapping, cost)
         if not any(each.mapping == mapping for each in self._found):
             self._found.append(_Found(mapping, machine_class.fixed, need, {machine_class.prices: value}))
@@ -211,8 +210,7 @@ class Column:
         """Return the exact value of a mapping of the rewritten workload that an answer names."""
         arch, plain = self._first[number], parse_json(json.dumps(answer), "the answer")
         workload = result_from_document(plain).workload or self.workload
-        cost = told_cost(workload, arch, self.objective, mapping, answer["value"])
-        return objective_values(workload, arch, parse_single(self.objective, arch), cost)[0]
+        return told_cost(workload, arch, self.objective, mapping, answer["value"])[1]
 
     def _value(self, arch: Architecture, cost: Cost) -> Fraction:
         return objective_values(self.workload, arch, parse_single(self.objective, arch), cost)[0]

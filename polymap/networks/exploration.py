@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ from polymap.search import (
     result_document,
     result_from_document,
 )
-from polymap.search.problem import Objective, objective_values, parse_single, unit_of
+from polymap.search.problem import Objective, objective_values, parse_single
 
 Document = dict[str, Any]
 
@@ -84,12 +84,17 @@ class LayerAnswer(Shown):
         return f"{self.layer.name} ({plural(self.layer.multiplicity, 'node')})"
 
     @property
+    def value(self) -> int | float | MaybeNone:
+        """The value of one node; None without a mapping."""
+        return self.result.value
+
+    @property
     def total(self) -> Fraction | MaybeNone:
         """The value of all nodes of this layer; None without a mapping."""
         return None if self.exact is None else self.exact * self.layer.multiplicity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NetworkAnswer(Paged):
     """What a network costs: the sum over its layers of multiplicity times least value.
 
@@ -105,7 +110,7 @@ class NetworkAnswer(Paged):
     """
 
     network: Network
-    arch: Architecture = field(repr=False)
+    arch: Architecture
     objective: str
     layers: tuple[LayerAnswer, ...]
     groups: tuple[GroupAnswer, ...] = ()
@@ -147,10 +152,6 @@ class NetworkAnswer(Paged):
         if self.status == "UNMAPPED":
             return f"UNMAPPED: nothing that multiplies is mapped, so there is no answer: {missing}"
         return f"{self.proof} over {missing}" if missing else self.status
-
-    def __repr__(self) -> str:
-        value = "no value" if self.value is None else f"{self.objective} {self.value:,}{unit_of(self.objective)}"
-        return f"<NetworkAnswer: {self.network.name} on {self.arch.name}: {self.headline}; {value}>"
 
     @property
     def unfused(self) -> Fraction | MaybeNone:

@@ -118,7 +118,8 @@ def _sweep_row(row: Document, known: tuple[Sequence[Any], ...]) -> SweepRow:
     layer, arch, mapping = found
     value, bound, status = _fraction(row["value"]), _fraction(row["bound"]), str(row["status"])
     if mapping is not None:
-        told_cost(layer, arch, str(row["objective"]), mapping, value)
+        rounded, value = value, told_cost(layer, arch, str(row["objective"]), mapping, value)[1]
+        bound = value if bound == rounded else bound
     if value is not None and (bound is None or bound > value or (bound < value and status.startswith("OPTIMAL"))):
         raise ValueError(f"a row is {status} with value {value} and bound {bound}")
     return SweepRow(

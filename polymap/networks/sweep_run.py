@@ -8,10 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from polymap.arch import arch_to_document
-from polymap.ir import BudgetError, Mistake
+from polymap.ir import Brief, BudgetError, Mistake
 from polymap.networks.columns import Column, Provenance
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of, known_answer
@@ -20,7 +19,8 @@ from polymap.search import mapping_document
 from polymap.workload import workload_to_document
 
 
-class MachineTotal(NamedTuple):
+@dataclass(frozen=True, slots=True, repr=False)
+class MachineTotal(Brief):
     """A machine that maps all workloads. values: per objective, the sum of multiplicity times value; status: the
     weakest. area_um2: None where not all machines of the sweep state one."""
 

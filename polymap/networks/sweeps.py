@@ -195,7 +195,7 @@ def sweep_of_document(
     for name in ("workloads", "machines", "objective"):
         if is_list(document.get(name)) and not document[name]:
             raise OptionError(Mistake("PM565", f"{name} of the sweep are an empty list", "Expected at least one."))
-    workloads, machines = document.get("workloads"), document.get("machines")
+    workloads, machines = ([each] if isinstance(each, str) else each for each in map(document.get, _FIELDS[:2]))
     if not is_list(workloads) or not (is_list(machines) or is_table(machines)):
         raise OptionError(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
     named = [

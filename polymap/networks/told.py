@@ -11,9 +11,11 @@ from polymap.search import SearchResult, number_of
 from polymap.search.problem import floor_of, objective_values, parse_objective, parse_single
 
 
-def told_cost(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, told: object) -> Cost:
-    """Return what a mapping costs. Raises OutputError (PM703) where it is not legal, or its value is not the one that
-    is told, as it is or rounded as answers round it."""
+def told_cost(
+    workload: Workload, arch: Architecture, objective: str, mapping: Mapping, told: object
+) -> tuple[Cost, Fraction]:
+    """Return what a mapping costs, and its exact value. Raises OutputError (PM703) where it is not legal, or its value
+    is not the one that is told, as it is or rounded as answers round it."""
     cost, goal = evaluate(workload, arch, mapping), parse_single(objective, arch)
     exact = objective_values(workload, arch, goal, cost)[0]
     value = number_of(goal, exact)
@@ -22,7 +24,7 @@ def told_cost(workload: Workload, arch: Architecture, objective: str, mapping: M
         about = f"the answer about {shown(workload.name)} on {shown(arch.name)}"
         what = f"{about} is {shown(told)}, its mapping's {objective} {shown(value)}"
         raise OutputError(Mistake("PM703", what, "Delete the store or file, or ask workers of this version."))
-    return cost
+    return cost, exact
 
 
 def whole_bound(result: SearchResult) -> Fraction:

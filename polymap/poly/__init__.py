@@ -19,7 +19,6 @@ with lazy(__name__):
         within_work as within_work,
     )
     from polymap.poly.exact import (
-        COUNT_LIMIT as COUNT_LIMIT,
         INT64 as INT64,
         PYTHON as PYTHON,
         Arithmetic as Arithmetic,
@@ -42,6 +41,7 @@ with lazy(__name__):
     )
     from polymap.poly.primes import split as split
     from polymap.poly.progression import (
+        COUNT_LIMIT as COUNT_LIMIT,
         Placed as Placed,
         Shape as Shape,
         difference as difference,

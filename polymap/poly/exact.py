@@ -18,6 +18,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.poly.progression import COUNT_LIMIT
+
 Numbers = NDArray[Any]  # of the dtype that an arithmetic says
 FloatArray = NDArray[np.float64]
 Term = tuple[NDArray[Any], int]  # counts (int64 or Python ints) and what each weighs
@@ -31,7 +33,6 @@ _TOP = float(1 << 64 - _LOW_BITS)
 INT64: np.dtype[Any] = np.dtype(np.int64)
 PYTHON: np.dtype[Any] = np.dtype(object)
 _LIMBS: np.dtype[Any] = np.dtype(np.complex128)
-COUNT_LIMIT = 1 << 62  # counts below it are int64
 
 
 class Kind(Enum):

@@ -16,6 +16,7 @@ from math import gcd
 from polymap.ir import BudgetError, Mistake
 from polymap.poly.tuning import TUNING
 
+COUNT_LIMIT = 1 << 62  # counts below it are kept as int64
 Steps = tuple[tuple[int, int], ...]  # (stride, count) per progression {0, stride, ..., (count - 1) * stride}
 Intervals = tuple[tuple[int, int], ...]  # low <= x < high, ascending, apart
 

@@ -163,7 +163,7 @@ def test_the_headline_tells_first_what_is_missing() -> None:
     assert answer.headline == HEADLINE
     assert str(answer).startswith(HEADLINE + "\n")
     assert f"<pre>{HEADLINE}\n" in answer._repr_html_()
-    assert repr(answer) == f"<NetworkAnswer: part on flat3: {HEADLINE}; energy {answer.value:,} pJ>"
+    assert repr(answer).startswith(HEADLINE + "\n"), "its summary"
     assert str(partial_network()).startswith("mapped: 3 of 5 nodes; 1 Conv (388,186,112 MACs)")
     document = answer_document(answer)
     assert {name: document[name] for name in ("status", "proof", "complete", "mapped_nodes", "unmapped_nodes")} == {

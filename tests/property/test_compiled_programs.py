@@ -161,7 +161,7 @@ def test_variables_of_a_parallel_loop_are_each_threads_own(tmp_path: Path) -> No
 
 def test_what_a_region_cannot_take_is_told() -> None:
     fn, (matrix, x, y) = scaled(7)
-    with pytest.raises(pm.errors.InputError, match="PM636 3 arrays are given"):
+    with pytest.raises(pm.errors.InputError, match="PM636 arrays given: 3"):
         fn(matrix, x, y)
     with pytest.raises(pm.errors.InputError, match="PM631 A has elements of float32"):
         fn(2.0, matrix.astype("f"), x, y)

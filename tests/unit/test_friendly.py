@@ -352,6 +352,15 @@ def test_wrong_calls_get_an_error_of_polymap(what: str) -> None:
         (lambda: API.attention(heads=2), r"lacks the arguments 'queries', 'keys' and 'dim'\n"),
         (lambda: API.plot.cloud(3), r"Expected a Sample, as pm.sample_mappings\("),
         (lambda: API.compile(LAYER, layot="NHWC"), r"'layot'\n.*'layout'"),
+        (lambda: API.study.knee_of([3]), r"PM120 a point is 3\n +Expected a CapacityPoint"),
+        (
+            lambda: API.layouts.bank_conflicts(LAYER, FLAT, BEST, layouts="x"),
+            r"layouts is .x.\n +Expected a table",
+        ),
+        (
+            lambda: API.layouts.bank_layouts([3], FLAT, "A"),
+            r"are a list\n +Expected a list of \(workload, ",
+        ),
         (lambda: API.study.capacity(LAYER, FLAT, "GLB", sizes=[8]), r"'sizes'\n +Did you mean 'sizes_bits'\?$"),
     ],
 )

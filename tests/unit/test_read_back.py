@@ -127,11 +127,20 @@ def test_every_kind_of_answer_that_can_be_saved_is_among_them() -> None:
 def test_what_commands_write_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["alexnet.fc8", "--arch", "flat3"]
     limits = ["--tiles", "divide", "--time-limit", "20"]
+    (tmp_path / "f.c").write_text("void f(int n, int A[n]) { for (int i = 1; i < n; i++) A[i] = A[i - 1]; }")
+    (tmp_path / "spec.json").write_text('{"workloads": ["alexnet.fc8"], "machines": "flat3", "tiles": "divide"}')
+    (tmp_path / "proof").write_text(pm.explore(GEMM, "flat3", tiles="divide").certificate())
     for number, words in enumerate((
         ["explore", *asked, *limits],
         ["evaluate", *asked, "--mapping", str(tmp_path / "0.json")],
         ["compare", "alexnet.fc8", "WS", "--arch", "flat3", "--time-limit", "5"],
         ["explore", "alexnet", "--arch", "flat3", *limits],
+        ["sweep", str(tmp_path / "spec.json")],
+        ["check", str(tmp_path / "f.c")],
+        ["transform", str(tmp_path / "f.c"), "-o", str(tmp_path / "new.c")],
+        ["codegen", *asked, "--mapping", str(tmp_path / "0.json"), "-o", str(tmp_path / "layer.c")],
+        ["verify", str(tmp_path / "proof")],
+        ["list"],
     )):  # fmt: skip
         where = tmp_path / f"{number}.json"
         assert main([*words, "--json", str(where)]) == 0
@@ -193,7 +202,14 @@ def test_numbers_beyond_every_float_are_refused(path: str, tmp_path: Path) -> No
 def test_machines_of_a_grid_with_fractions_are_read_back_as_they_were(tmp_path: Path) -> None:
     table = pm.sweep([GEMM], {"base": "flat3", "grid": {"DRAM.read_pj": [0.1, 7.3]}}, tiles="divide")
     table.save(tmp_path / "one.json")
-    assert str(pm.load_result(tmp_path / "one.json")) == str(table)
+    again = pm.load_result(tmp_path / "one.json")
+    assert (str(again), again) == (str(table), table), "exact, whatever the decimals of the file"
+
+
+def test_an_answer_larger_than_inputs_is_read(tmp_path: Path) -> None:
+    document = {"schema": "polymap.list/1", "version": pm.__version__, "more": "x" * (17 << 20)}
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    assert pm.load_result(tmp_path / "one.json") == document
 
 
 @pytest.mark.parametrize("size", ["1e3", "8.0"])

@@ -112,7 +112,7 @@ class NativeCall:
         if len(arrays) != len(self.reads):
             forms = self.reads
             names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
-            raise InputError(Mistake("PM636", f"{len(arrays)} arrays are given", f"Expected {names}."))
+            raise InputError(Mistake("PM636", f"arrays given: {len(arrays)}", f"Expected {names}."))
         found: list[Values] = []
         starts: list[int] = []
         is_packed = False

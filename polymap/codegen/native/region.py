@@ -37,7 +37,7 @@ class RegionCall:
         forms = self.function.arrays
         if len(arrays) != len(forms):
             names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
-            raise InputError(Mistake("PM636", f"{len(arrays)} arrays are given", f"Expected {names}."))
+            raise InputError(Mistake("PM636", f"arrays given: {len(arrays)}", f"Expected {names}."))
         given = [(form, _value(value, form)) for value, form in zip(arrays, forms, strict=True)]
         written = self._outputs(out)
         read = [(form.tensor, values) for form, values in given if not form.is_written]

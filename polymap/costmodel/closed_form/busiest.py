@@ -14,10 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise, product
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_target, initial_of, moves_of_target
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
@@ -35,6 +32,7 @@ from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
 from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
+from polymap.lazy import numpy as np
 from polymap.poly import too_large
 
 
@@ -214,7 +212,7 @@ class Instances:
         return self._shares[key]
 
 
-Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
+Amounts: TypeAlias = "np.typing.NDArray[Any]"  # int64, or Python integers where these may not reach
 
 
 class Shares(NamedTuple):

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
-
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Row, UniformNode, uniform_rows
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
@@ -291,7 +289,7 @@ class DividingTiles(Generic[Amount, TileSet]):
 
 def _is_zero(amount: Any) -> bool:
     """Return whether an amount is the number 0; an array of amounts is not."""
-    return not isinstance(amount, np.ndarray) and amount == 0
+    return not getattr(amount, "ndim", 0) and amount == 0
 
 
 def _product(first: Any, factors: Iterable[Any]) -> Any:

@@ -23,19 +23,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.carries import Cuts
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.lazy import numpy as np
 from polymap.poly import COUNT_LIMIT, too_large
 
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+Integers: TypeAlias = "np.typing.NDArray[np.int64]"
+Booleans: TypeAlias = "np.typing.NDArray[np.bool_]"
 Axes = tuple[tuple[int, Chain], ...]  # extent and chain per dim of the union
 Interval = tuple[Integers, Integers]  # low, and the first beyond, per row of the dims that it depends on
 Box = tuple[dict[frozenset[int], Interval], ...]  # per axis the intervals whose intersection is its side, by their dims
@@ -235,13 +233,13 @@ class _DimWalk:
         self._full = self._full & (self._ends[1] == tile)
         self._select(np.flatnonzero(self._ends[1] > 0))
 
-    def _select(self, rows: NDArray[np.intp]) -> None:
+    def _select(self, rows: np.typing.NDArray[np.intp]) -> None:
         self._ends, self._codes, self.digits = self._ends[:, rows], self._codes[:, rows], self.digits[:, rows]
         self._full = self._full[rows]
         self.zero = np.zeros(len(rows), dtype=np.int64)
 
 
-def _selected_rows(row: Rows, which: NDArray[np.intp]) -> Rows:
+def _selected_rows(row: Rows, which: np.typing.NDArray[np.intp]) -> Rows:
     now, before = ((low[which], high[which]) for low, high in (row.now, row.before))
     step, apart, merged, united = (each[which] for each in (row.step, row.apart, row.merged, row.united))
     return Rows(now, before, step, apart, merged, united, row.full[which])

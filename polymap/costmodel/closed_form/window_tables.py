@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
 from polymap.costmodel.closed_form.tuning import TUNING
+from polymap.lazy import numpy as np
 from polymap.poly import too_large
 
-Booleans = NDArray[np.bool_]
-Integers = NDArray[np.int64]
+Booleans: TypeAlias = "np.typing.NDArray[np.bool_]"
+Integers: TypeAlias = "np.typing.NDArray[np.int64]"
 
 
 Carry = tuple[int, bool]  # position of its loop, and whether that is one of the window's

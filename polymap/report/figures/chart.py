@@ -135,6 +135,24 @@ class Frame:
             shapes += self.upright(x, label if room else "")
         return shapes
 
+    def row_name(self, middle: float, name: str) -> list[str]:
+        """Return the name of a row at the left, in several lines where it is long; a word that is too long is cut."""
+        lines = svg.wrapped(name, self.left - 26)
+        first = middle + 4 - 7 * (len(lines) - 1)
+        cut = [svg.fitted(line, self.left - 26) for line in lines]
+        return [svg.text(self.left - 10, first + 14 * n, line, anchor="end") for n, line in enumerate(cut)]
+
+    def pair(self, top: float, name: str, bars: Sequence[tuple[float, str, str, str]]) -> list[str]:
+        """Return a row of bars below each other, 15 pixels each: (length, colour, words behind it, words under the
+        pointer)."""
+        shapes = self.row_name(top + 15, name)
+        for place, (long, colour, words, told) in enumerate(bars):
+            y = top + 15 * place
+            bar = svg.rect(self.left, y, max(long, 0.5), 13, fill=colour, round_by=2)
+            shapes.append(svg.hint([bar], told))
+            shapes.append(svg.text(self.left + 7 + long, y + 11, words, size=11, fill=svg.GREY))
+        return shapes
+
     def across(self, name: str) -> str:
         """Return the name of the horizontal axis."""
         middle = (self.left + self.right) / 2

@@ -25,7 +25,7 @@ from polymap.report.figures.chart import (
     unit_after,
     unit_text,
 )
-from polymap.report.figures.svg import GREY, Picture, circle, fitted, hint, polyline, rect, text
+from polymap.report.figures.svg import GREY, Picture, circle, hint, polyline, rect, text
 from polymap.search import SearchResult
 
 _INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"
@@ -81,7 +81,7 @@ def fate_svg(figure: FateFigure, *, width_px: int = WIDTH_PX) -> Picture:
         told = f"{exact(count)}, {percent(count / total)}"
         bar = rect(frame.left, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
         shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
-        shapes.append(text(frame.left - 10, base + 17, fitted(what, frame.left - 20), anchor="end"))
+        shapes += frame.row_name(base + 13, what)
         shapes.append(text(frame.left + width + 8, base + 17, told, fill=GREY))
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
     sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", *filter(None, [figure.sentence])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polymap.formatting import distinct_names, percent, plural, times
 from polymap.inputs import expected_kind
@@ -26,6 +26,7 @@ from polymap.report.figures.chart import (
 _ROW, _TOP = 24.0, 104.0
 _LEFT = 210.0
 _CELL = 132.0
+_LEAST_CELL = 92.0  # a narrower one has no room for its words
 _PROVEN = "OPTIMAL"
 _COLOURS = ("#2f6fde", "#df8213", "#0b8166", "#c2417c", "#7a5cc2", "#5b6b8c", "#8a5a44", "#7a9c18")
 
@@ -193,7 +194,7 @@ def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Pi
     """Return a cell for each layer and machine (or dataflow): darker the more it costs over the best one for this
     layer; "?" where it is not proven."""
     figure = expected_kind(figure, LayerMatrix, "the figure")
-    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
+    unit = unit_text(figure.objective)
     layout, wide = cell_chart(
         f"Which {figure.what} suits which layer",
         figure.title,
@@ -204,10 +205,16 @@ def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Pi
         high=_ROW,
         key=20,
     )
+    if wide < _LEAST_CELL:
+        return _layer_list(figure, width_px)
     frame, shapes = layout.frame, list[str]()
     for column, name in enumerate(figure.machines):
-        middle, words = frame.left + wide * (column + 0.5), svg.fitted(name, wide - 4)
-        shapes.append(svg.hint([svg.text(middle, frame.top - 10, words, bold=True, anchor="middle")], name))
+        middle = frame.left + wide * (column + 0.5)
+        lines = svg.wrapped(name.replace("-", "- "), wide - 4)[:2]
+        words = [svg.fitted(each.replace("- ", "-"), wide - 4) for each in lines]
+        bases = [frame.top - 10 - 14 * (len(words) - 1 - n) for n in range(len(words))]
+        heads = [svg.text(middle, at, each, bold=True, anchor="middle") for at, each in zip(bases, words, strict=True)]
+        shapes.append(svg.hint(heads, name))
     labels = _labels(figure.layers, frame.left - 26)
     for row, (words, cells) in enumerate(zip(labels, figure.cells, strict=True)):
         top = frame.top + _ROW * row
@@ -216,16 +223,41 @@ def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Pi
         for column, bar in enumerate(cells):
             told = f"{bar.name} on {figure.machines[column]}: {_value(bar, figure)}"
             shapes.append(svg.hint(_cell((frame.left + wide * column, top), wide, bar, least, unit), told))
-    for column in range(len(figure.machines)):
-        found = [(cells[column].value, cells[column].multiplicity) for cells in figure.cells]
-        total = sum((value or 0.0) * many for value, many in found)
-        words = f"{unit(total)}{spelled}" if all(value is not None for value, _ in found) else "not all mapped"
+    for column, words in enumerate(_totals(figure)):
         middle = frame.left + wide * (column + 0.5)
         shapes.append(svg.text(middle, frame.bottom + 20, svg.fitted(words, wide), bold=True, anchor="middle"))
     words = svg.fitted("all nodes", frame.left - 26)
     shapes.append(svg.text(frame.left - 10, frame.bottom + 20, words, anchor="end"))
-    told = f"times: of the best {figure.what} for this layer; ?: not proven"
-    return layout.picture(figure.title, shapes, (), figure, told=(told,), below=44)
+    return layout.picture(figure.title, shapes, (), figure, told=(_explained(figure),), below=44)
+
+
+def _layer_list(figure: LayerMatrix, width_px: int) -> svg.Picture:
+    """Return the cells of each layer below each other: a matrix whose columns would be too narrow."""
+    unit, rows = unit_text(figure.objective), list[KeyRow]()
+    for name, cells in zip(figure.layers, figure.cells, strict=True):
+        least = min((bar.value for bar in cells if bar.value is not None), default=0.0)
+        rows.append(KeyRow("", svg.INK, name))
+        for machine, bar in zip(figure.machines, cells, strict=True):
+            words, colour = _words_of_cell(bar, least, unit)
+            rows.append(KeyRow("box", colour, machine, words, edge=svg.RULE))
+    rows.append(KeyRow("", svg.INK, "all nodes"))
+    rows += [KeyRow("box", svg.PAPER, *each) for each in zip(figure.machines, _totals(figure), strict=True)]
+    layout = new_chart(f"Which {figure.what} suits which layer", figure.title, width_px, high=())
+    layout = replace(layout, beside=False)
+    return layout.picture(figure.title, (), rows, figure, told=(_explained(figure),), below=-20)
+
+
+def _explained(figure: LayerMatrix) -> str:
+    return f"times: of the best {figure.what} for this layer; ?: not proven"
+
+
+def _totals(figure: LayerMatrix) -> list[str]:
+    """Return what all layers cost with each machine or dataflow."""
+    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
+    columns = list(zip(*figure.cells, strict=True))
+    totals = [sum((bar.value or 0.0) * bar.multiplicity for bar in column) for column in columns]
+    whole = [all(bar.value is not None for bar in column) for column in columns]
+    return [f"{unit(each)}{spelled}" if done else "not all mapped" for each, done in zip(totals, whole, strict=True)]
 
 
 def _value(bar: LayerBar, figure: LayerMatrix) -> str:
@@ -234,16 +266,21 @@ def _value(bar: LayerBar, figure: LayerMatrix) -> str:
     return f"{unit_text(figure.objective)(bar.value)}{unit_after(figure.objective)}, {bar.status}"
 
 
+def _words_of_cell(bar: LayerBar, least: float, unit: Callable[[float], str]) -> tuple[str, str]:
+    """Return the value, with how many times the least of its row it is, and the colour of that."""
+    if bar.value is None:
+        return bar.status, svg.PAPER
+    ratio = bar.value / least if least else 1.0
+    words = unit(bar.value) + ("" if bar.status == _PROVEN else " ?")
+    if ratio < 1.005:
+        return words, svg.tint(_COLOURS[0], 0.12)
+    return f"{words}, {times(ratio)}", svg.tint(BOUND, min(0.15 + 0.2 * (ratio - 1), 0.6))
+
+
 def _cell(
     corner: tuple[float, float], wide: float, bar: LayerBar, least: float, unit: Callable[[float], str]
 ) -> list[str]:
-    """Return a box with the value, and how many times the least of its row that is."""
-    words, colour = bar.status, svg.PAPER
-    if bar.value is not None:
-        ratio = bar.value / least if least else 1.0
-        is_best = ratio < 1.005
-        words = unit(bar.value) + ("" if bar.status == _PROVEN else " ?") + ("" if is_best else f", {times(ratio)}")
-        colour = svg.tint(_COLOURS[0], 0.12) if is_best else svg.tint(BOUND, min(0.15 + 0.2 * (ratio - 1), 0.6))
+    words, colour = _words_of_cell(bar, least, unit)
     left, top = corner
     box = svg.rect(left, top, wide - 2, _ROW - 2, fill=colour, stroke=svg.RULE, round_by=2)
     return [box, svg.text(left + wide / 2 - 1, top + 15, svg.fitted(words, wide + 8, 11), size=11, anchor="middle")]

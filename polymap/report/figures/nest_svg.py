@@ -1,6 +1,7 @@
 """The picture of a mapping: the loop nest at the left, and a column per tensor that shows where it is resident.
 
-A tree with branches is drawn with its legs side by side (tree_svg.py).
+A tree with branches is drawn with its legs side by side, and a nest without room for the columns with what is held at
+each level (tree_svg.py).
 
 A column's block starts at the storage node from which on the tensor lives in that level, and reaches down to the
 compute; the copy nearer to the compute lies on top of the one it was taken from.
@@ -14,9 +15,10 @@ from typing import NamedTuple
 
 from polymap.costmodel import Cost, Held, NestFigure, NestRow, RowKind, Traffic, bare_figure, label, nest_figure
 from polymap.formatting import energy, exact, percent, short, size
-from polymap.inputs import as_integer, expected_kind, shown
-from polymap.ir import Mapping, Mistake, OptionError
+from polymap.inputs import expected_kind
+from polymap.ir import Mapping, Workload
 from polymap.report.figures import svg
+from polymap.report.figures.chart import checked_width
 from polymap.report.figures.tree_svg import has_branches, tree_svg
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
@@ -29,6 +31,7 @@ class Layout(NamedTuple):
     margin_px: int = 24
     top_px: int = 112
     lane_px: int = 192
+    least_lane_px: int = 128
     lane_gap_px: int = 12
     inset_px: int = 7
 
@@ -68,13 +71,11 @@ def mapping_svg(
     *,
     width_px: int = WIDTH_PX,
 ) -> svg.Picture:
-    """Return the SVG of a mapping; with its cost, each node says what is filled into it and drained from it. Statements
-    below a branch stand side by side as far as `width_px` goes, then below each other. Raises OptionError for a width
+    """Return the SVG of a mapping; with its cost, each node says what is filled into it and drained from it. Where
+    `width_px` leaves no room for columns, what is held stands beside each level. Raises OptionError for a width
     that is no integer of at least 1."""
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
-    if (as_integer(width_px) or 0) < 1:
-        raise OptionError(Mistake("PM120", f"width_px is {shown(width_px)}", "Expected an integer of at least 1."))
     cost = None if cost is None else expected_kind(cost, Cost, "the cost")
     traffic = {(row.level, row.tensor): row for row in cost.traffic} if cost is not None else {}
     figure = nest_figure(workload, arch, mapping)
@@ -82,38 +83,36 @@ def mapping_svg(
         busy = f"{percent(cost.utilization)} of the compute units"
         sums = (figure.subtitle, energy(cost.energy_pj), f"{exact(cost.latency_cycles)} cycles", busy)
         figure = replace(figure, subtitle=", ".join(part for part in sums if part))
-    if has_branches(figure):
-        return tree_svg(figure, workload, svg.tensor_colours(workload), traffic, width_px)
-    return _draw(figure, svg.tensor_colours(workload), traffic)
+    return _draw(figure, workload, svg.tensor_colours(workload), traffic, width_px)
 
 
-def bare_svg(mapping: Mapping) -> svg.Picture:
+def bare_svg(mapping: Mapping, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the SVG of a mapping alone: no sizes, no outermost trip counts."""
     figure = bare_figure(mapping)
     names = dict.fromkeys(item.tensor for row in figure.rows for item in row.held)
     palette = (*svg.ROLE_COLOURS.values(), *svg.MORE_COLOURS)
     colours = {name: palette[place % len(palette)] for place, name in enumerate(names)}
-    if has_branches(figure):
-        return tree_svg(figure, None, colours, {}, WIDTH_PX)
-    return _draw(figure, colours, {})
+    return _draw(figure, None, colours, {}, width_px)
 
 
-def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str, str], Traffic]) -> svg.Picture:
-    lines = _lines(figure.rows)
+def _draw(
+    figure: NestFigure,
+    workload: Workload | None,
+    colours: Table[str, str],
+    traffic: Table[tuple[str, str], Traffic],
+    width_px: int,
+) -> svg.Picture:
+    checked_width(width_px)
+    lines = [] if has_branches(figure) else _lines(figure.rows)
     left = _left_width(lines)
-    lanes = {
-        name: LAYOUT.margin_px + left + 26 + place * (LAYOUT.lane_px + LAYOUT.lane_gap_px)
-        for place, name in enumerate(colours)
-    }
-    width = max(
-        LAYOUT.margin_px
-        + left
-        + 26
-        + len(lanes) * (LAYOUT.lane_px + LAYOUT.lane_gap_px)
-        - LAYOUT.lane_gap_px
-        + LAYOUT.margin_px,
-        460,
-    )
+    first = LAYOUT.margin_px + left + 26
+    room = (width_px - LAYOUT.margin_px - first + LAYOUT.lane_gap_px) / max(1, len(colours)) - LAYOUT.lane_gap_px
+    lane = min(LAYOUT.lane_px, room)
+    words = max(svg.text_width(figure.title, 17), svg.text_width(figure.subtitle)) + 2 * LAYOUT.margin_px
+    if not lines or lane < LAYOUT.least_lane_px or words > width_px:
+        return tree_svg(figure, workload, colours, traffic, width_px)
+    lanes = {name: first + place * (lane + LAYOUT.lane_gap_px) for place, name in enumerate(colours)}
+    width = max(first + len(lanes) * (lane + LAYOUT.lane_gap_px) - LAYOUT.lane_gap_px + LAYOUT.margin_px, words, 460)
     bottom = LAYOUT.top_px + len(lines) * LAYOUT.row_px
     drawn: list[str] = [
         svg.text(LAYOUT.margin_px, 38, figure.title, size=17, bold=True),
@@ -126,12 +125,14 @@ def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str
         ),
     ]
     for name, x in lanes.items():
-        drawn += _lane_head(name, x, colours[name], figure)
+        drawn += _lane_head(name, x, lane, colours[name], figure)
         for block in _blocks(lines, name):
-            drawn += _block(block, x, colours[name], traffic.get((block.row.name, name)))
+            drawn += _block(block, x, lane, colours[name], traffic.get((block.row.name, name)))
     drawn += _compute(lines, width)
-    drawn += _legend(bottom + 18, traffic=bool(traffic))
-    return svg.picture(width, bottom + 40, figure.title, drawn, figure)
+    legend = svg.wrapped(_legend(traffic=bool(traffic)), width - LAYOUT.margin_px, 10.5)
+    for number, line in enumerate(legend):
+        drawn.append(svg.text(LAYOUT.margin_px, bottom + 18 + 14 * number, line, size=10.5, fill=svg.FAINT))
+    return svg.picture(width, bottom + 26 + 14 * len(legend), figure.title, drawn, figure)
 
 
 def _lines(rows: tuple[NestRow, ...]) -> list[_Line]:
@@ -169,9 +170,12 @@ def _blocks(lines: list[_Line], tensor: str) -> list[_Block]:
 def _left_width(lines: list[_Line]) -> float:
     """Return the width of the nest, its numbers included."""
     code = max(
-        line.first.depth * LAYOUT.indent_px + svg.text_width(_code(line), 13, mono=True)
-        for line in lines
-        if line.first.kind is not RowKind.COMPUTE
+        (
+            line.first.depth * LAYOUT.indent_px + svg.text_width(_code(line), 13, mono=True)
+            for line in lines
+            if line.first.kind is not RowKind.COMPUTE
+        ),
+        default=0,
     )
     return max(code + 112, 220)
 
@@ -241,12 +245,12 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
     return shapes
 
 
-def _lane_head(name: str, x: float, colour: str, figure: NestFigure) -> list[str]:
+def _lane_head(name: str, x: float, lane: float, colour: str, figure: NestFigure) -> list[str]:
     """Return the name, role and size of a tensor above its column."""
     whole = [item for row in figure.rows[:1] for item in row.held if item.tensor == name]
     role = next((item.role.value for row in figure.rows for item in row.held if item.tensor == name and item.role), "")
     count = f"{exact(whole[0].elements)} elements" if whole and whole[0].elements is not None else ""
-    middle = x + LAYOUT.lane_px / 2
+    middle = x + lane / 2
     return [
         svg.text(middle, LAYOUT.top_px - 26, name, size=16, fill=svg.shade(colour, 0.1), bold=True, anchor="middle"),
         svg.text(
@@ -260,9 +264,9 @@ def _lane_head(name: str, x: float, colour: str, figure: NestFigure) -> list[str
     ]
 
 
-def _block(block: _Block, x: float, colour: str, traffic: Traffic | None) -> list[str]:
+def _block(block: _Block, x: float, lane: float, colour: str, traffic: Traffic | None) -> list[str]:
     """Return a block with its level, size and what moves in and out; many instances lie behind one another."""
-    left, width = x + block.layer * LAYOUT.inset_px, LAYOUT.lane_px - 2 * block.layer * LAYOUT.inset_px
+    left, width = x + block.layer * LAYOUT.inset_px, lane - 2 * block.layer * LAYOUT.inset_px
     y, height = (
         LAYOUT.top_px + block.start * LAYOUT.row_px + 2,
         (block.end - block.start) * LAYOUT.row_px - 4 - 4 * block.layer,
@@ -332,8 +336,6 @@ def _compute(lines: list[_Line], width: float) -> list[str]:
     return shapes
 
 
-def _legend(y: float, *, traffic: bool) -> list[str]:
+def _legend(*, traffic: bool) -> str:
     words = "a block starts where the tensor becomes resident in that level; bytes and elements of one instance"
-    if traffic:
-        words += "; ↓ filled in, ↑ drained out, elements in the whole run"
-    return [svg.text(LAYOUT.margin_px, y, words, size=10.5, fill=svg.FAINT)]
+    return words + "; ↓ filled in, ↑ drained out, elements in the whole run" * traffic

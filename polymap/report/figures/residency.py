@@ -410,9 +410,11 @@ def _panel(
     unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
     y = round_axis([0.0, most / bits], frame.bottom, frame.top)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
-    limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
+    limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
-    words = fitted(f"{level.level}: {held}{limit}{buffers}", frame.right + 4)
+    words = f"{level.level}: {held}{limit}{buffers}"
+    words += " (dashed)" * (near and text_width(words) + text_width(" (dashed)") < frame.right)
+    words = fitted(words, frame.right + 4)
     shapes = [text(frame.begin(words), frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")

@@ -163,13 +163,17 @@ def _decades(axis: Axis) -> list[float]:
 def _roofs(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis) -> list[str]:
     peak = figure.peak_operations_per_cycle
     shapes: list[str] = []
-    for roof in figure.roofs:
-        ridge = peak / roof.bytes_per_cycle
-        start = max(x.low, y.low / roof.bytes_per_cycle)
-        line = [(x.place(start), y.place(start * roof.bytes_per_cycle)), (x.place(ridge), y.place(peak))]
-        shapes.append(svg.polyline(line, stroke=colours[roof.level], width=2.2))
-        left, base = line[0]
-        shapes.append(svg.text(left + 24, min(base + 7, y.start - 6), roof.level, size=10.5, fill=svg.GREY))
+    labels: list[tuple[float, float]] = []
+    for rate in dict.fromkeys(roof.bytes_per_cycle for roof in figure.roofs):
+        equal = [roof.level for roof in figure.roofs if roof.bytes_per_cycle == rate]
+        start = max(x.low, y.low / rate)
+        ends = [(x.place(start), y.place(start * rate)), (x.place(peak / rate), y.place(peak))]
+        for inside, level in enumerate(equal, 1):  # one roof is drawn in the middle of the others
+            shapes.append(svg.polyline(ends, stroke=colours[level], width=2.2 + 3 * (len(equal) - inside)))
+        left, base = (0.75 * low + 0.25 * high for low, high in zip(*ends, strict=True))
+        words = svg.fitted(", ".join(equal), x.end - left - 10, 10.5)
+        labels.append(_free_place(left, base + 10, svg.text_width(words, 10.5), labels))
+        shapes.append(svg.text(*labels[-1], words, size=10.5, fill=svg.GREY))
     least = min([peak / roof.bytes_per_cycle for roof in figure.roofs] + [x.high])
     shapes.append(svg.line(x.place(least), y.place(peak), x.end, y.place(peak), stroke=svg.INK, width=2.2))
     shapes.append(svg.text(x.end - 4, y.place(peak) - 8, f"peak {exact(peak)}", size=11.5, bold=True, anchor="end"))
@@ -183,14 +187,15 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
         shapes.append(
             svg.line(place, y.end, place, y.start, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
         )
-    labels: list[tuple[float, float]] = []
+    at_peak = y.place(figure.peak_operations_per_cycle) - 8
+    labels = [(x.end - back, at_peak) for back in range(0, 100, 10)]  # the name of the peak
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
         words = f"{short(point.operations_per_byte)} ops per byte, {short(point.operations_per_cycle)} ops per cycle"
         told = " ".join(filter(None, (point.label, f"at {point.level}: {words}")))
         shapes.append(svg.hint([svg.circle(left, base, 6.5, fill=colours[point.level])], told))
         if several:
-            labels.append(_free_place(left, base, svg.text_width(point.label, 10.5), labels))
+            labels.append(_free_place(left, base - 11, svg.text_width(point.label, 10.5), labels))
             shapes.append(svg.text(*labels[-1], point.label, size=10.5, fill=svg.GREY))
     return shapes
 

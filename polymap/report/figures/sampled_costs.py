@@ -75,14 +75,14 @@ def rarity_svg(figure: RarityFigure, *, width_px: int = WIDTH_PX) -> Picture:
         width = max(0.5, x.place(end) - left - 1)
         bar = rect(left, high, width, below.bottom - high, fill=tint(FOUND, 0.45))
         if share:
-            words = f"{percent(share)} of the mappings cost {low:.3g} to {end:.3g} times the optimum"
+            words = f"{percent(share)} of the mappings cost {low:.3g} to {end:.3g} times the least"
             shapes.append(hint([bar], words))
     every = max(1, len(figure.cumulative) // 600)
     shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
     for frame in layout.frames:
         shapes.append(line(x.place(1), frame.top, x.place(1), frame.bottom, stroke=INK, width=1.5))
     shapes += [
-        below.across(log_word("cost over the optimum", x)),
+        below.across(log_word("times the least", x)),
         above.up("share of the space that is at most so bad"),
     ]
     shapes.append(below.up("share of the space in each bin"))

@@ -17,7 +17,7 @@ from polymap.report.figures.chart import (
     unit_after,
     unit_text,
 )
-from polymap.report.figures.svg import GREY, INK, Picture, fitted, hint, line, rect, text
+from polymap.report.figures.svg import GREY, INK, Picture, hint, line, rect, text
 
 _ROW = 26.0
 
@@ -42,7 +42,7 @@ def sensitivity_svg(answer: Sensitivity, *, width_px: int = WIDTH_PX) -> Picture
         for other, place, colour in ((price.lowered, 0.0, BOUND), (price.raised, _ROW, FOUND)):
             if other is not None:
                 shapes.append(hint(_bar(answer, x, top + place, other, colour), _told(answer, price, other)))
-        shapes.append(text(frame.left - 12, top + _ROW + 4, fitted(_name(price), frame.left - 28), anchor="end"))
+        shapes += frame.row_name(top + _ROW, _name(price))
         shapes.append(line(16, top, frame.right, top, stroke="#eef0f3"))
     shapes.append(line(x.place(0), frame.top, x.place(0), frame.bottom, stroke=INK, width=1.5))
     shapes.append(frame.across(f"change of the best {answer.objective} known"))
@@ -61,7 +61,8 @@ def _value(answer: Sensitivity, value: object) -> str:
 
 
 def _name(price: ResourcePrice) -> str:
-    return price.resource.replace(".capacity_bits", " capacity").replace(".bandwidth_bits_per_cycle", " bandwidth")
+    name = price.resource.replace(".capacity_bits", " capacity").replace(".bandwidth_bits_per_cycle", " bandwidth")
+    return name.replace(".per_cycle", " per cycle")
 
 
 def _told(answer: Sensitivity, price: ResourcePrice, other: OtherAmount) -> str:

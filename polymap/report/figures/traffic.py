@@ -25,7 +25,7 @@ from polymap.report.figures.chart import (
     round_axis,
     ticks_of,
 )
-from polymap.report.figures.svg import GREY, Picture, fitted, hint, rect, text
+from polymap.report.figures.svg import Picture
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
@@ -231,14 +231,12 @@ def fusion_svg(answer: Fusion, *, width_px: int = WIDTH_PX) -> Picture:
     x = round_axis([0.0, 1.0, *(float(max(row.unfused, row.fused)) for row in rows)], frame.left, frame.right)
     shapes = frame.uprights([(x.place(tick), short(tick)) for tick in ticks_of(x)])
     for number, row in enumerate(rows):
-        top = frame.top + _ROW * number
         name = f"{row.tensor} at {row.level}"
-        shapes.append(text(frame.left - 12, top + 23, fitted(name, frame.left - 28), anchor="end"))
-        for place, count, colour, way in ((4, row.unfused, BOUND, "nest after nest"), (20, row.fused, FOUND, "fused")):
-            end = x.place(float(count))
-            bar = rect(frame.left, top + place, max(end - frame.left, 0.5), 14, fill=colour, round_by=2)
-            shapes.append(hint([bar], f"{name}, {way}: {exact(count)} elements"))
-            shapes.append(text(end + 6, top + place + 11, exact(count), size=11, fill=GREY))
+        bars = [
+            (x.place(float(count)) - frame.left, colour, exact(count), f"{name}, {way}: {exact(count)} elements")
+            for count, colour, way in ((row.unfused, BOUND, "nest after nest"), (row.fused, FOUND, "fused"))
+        ]
+        shapes += frame.pair(frame.top + 4 + _ROW * number, name, bars)
     shapes.append(frame.across("elements read and written"))
     key = (KeyRow("box", BOUND, "nest after nest"), KeyRow("box", FOUND, "fused"))
     return layout.picture(f"What fusing saves: {answer.workload.name}", shapes, key, answer)

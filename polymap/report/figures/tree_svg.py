@@ -226,19 +226,17 @@ def tree_svg(
     y += 12
     shapes += _drawn(placed, LAYOUT.margin_px, y, palette)
     y += placed.height + 4
-    for part in svg.wrapped(
-        _legend(traffic=bool(traffic), passing=bool(passing), sized=workload is not None), room, _NOTE
-    ):
+    for part in svg.wrapped(_legend(root, palette, sized=workload is not None), room, _NOTE):
         y += _NOTE + 5
         shapes.append(svg.text(LAYOUT.margin_px, y, part, size=_NOTE, fill=svg.GREY))
     return svg.picture(width, y + 14, figure.title, shapes, figure)
 
 
-def _legend(*, traffic: bool, passing: bool, sized: bool) -> str:
-    words = ["legs run in the order of their numbers, in every iteration of the loops above them"]
-    words += ["full colour: passes from one leg to another"] * passing
+def _legend(root: TreePart, palette: _Palette, *, sized: bool) -> str:
+    words = ["legs run in the order of their numbers, in every iteration of the loops above them"] * bool(root.children)
+    words += ["full colour: passes from one leg to another"] * bool(palette.passing)
     words += ["sizes of one instance"] * sized
-    if traffic:
+    if palette.traffic:
         words.append("↕ read and written, ↓ filled in, ↑ drained out: elements in the whole run")
     return "; ".join(words)
 
@@ -250,7 +248,7 @@ def _placed(part: TreePart, room: float, palette: _Palette, *, is_root: bool = F
     loops = sum(row.kind in (RowKind.TEMPORAL, RowKind.SPATIAL) for row in part.rows)
     shift = loops * LAYOUT.indent_px
     children, wide, high = _flow([_placed(each, room - 2 * edge - shift, palette) for each in part.children], room)
-    needed = max((_needed(row, depth) for row in part.rows), default=0.0)
+    needed = max((_needed(row, depth, room - 2 * edge) for row in part.rows), default=0.0)
     inside = max(needed, wide + shift, 0 if part.children else LAYOUT.least_leg_px - 2 * edge)
     if is_root:
         inside = max(inside, min(room, 620))
@@ -272,12 +270,13 @@ def _flow(children: list[_Placed], room: float) -> tuple[list[tuple[float, float
     return placed, wide, y + high
 
 
-def _needed(row: NestRow, depth: int) -> float:
-    """Return the width of a row; chips and statements are wrapped."""
+def _needed(row: NestRow, depth: int, room: float) -> float:
+    """Return the width of a row; chips and statements are wrapped between words."""
     indent = (row.depth - depth) * LAYOUT.indent_px
     if row.kind is RowKind.COMPUTE:
-        code = svg.text_width(row.text or row.name, _CODE, mono=True) + 16
-        return indent + min(code, LAYOUT.statement_px)
+        code = row.text or row.name
+        whole, word = (svg.text_width(each, _CODE, mono=True) + 16 for each in (code, max(code.split(" "), key=len)))
+        return indent + min(whole, LAYOUT.statement_px, max(word, room - indent))
     if row.kind in (RowKind.TEMPORAL, RowKind.SPATIAL):
         numbers = svg.text_width("".join(_numbers(row)), _NOTE + 0.5) + 24
         return indent + svg.text_width(_code(row), _CODE, mono=True) + numbers

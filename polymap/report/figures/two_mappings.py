@@ -9,7 +9,7 @@ from polymap.formatting import energy, exact, table, times
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report.figures.chart import BESIDE_PX, BOUND, FOUND, WIDTH_PX, Frame, checked_width, new_chart
-from polymap.report.figures.svg import GREY, Picture, fitted, hint, mark, rect, text, wrapped
+from polymap.report.figures.svg import GREY, Picture, fitted, mark, text, wrapped
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
@@ -129,11 +129,9 @@ def _energies(figure: SideBySide, frame: Frame) -> list[str]:
     shapes = [text(frame.begin(told), frame.top - 12, told, size=12, fill=GREY)]
     most = max(max(a, b) for _, a, b in figure.by_level) or 1.0
     for row, (name, *both) in enumerate(figure.by_level):
-        base = frame.top + 40 * row
-        shapes.append(text(frame.left - 12, base + 19, fitted(name, frame.left - 26), size=12, anchor="end"))
-        for place, (pj, colour) in enumerate(zip(both, (FOUND, BOUND), strict=True)):
-            wide = (frame.right - frame.left) * pj / most
-            bar = rect(frame.left, base + 15 * place, max(wide, 0.5), 13, fill=colour, round_by=2)
-            shapes.append(hint([bar], f"{figure.names[place]}: {energy(pj)} at {name}"))
-            shapes.append(text(frame.left + 8 + wide, base + 15 * place + 11, energy(pj), size=11, fill=GREY))
+        bars = [
+            ((frame.right - frame.left) * pj / most, colour, energy(pj), f"{whose}: {energy(pj)} at {name}")
+            for pj, colour, whose in zip(both, (FOUND, BOUND), figure.names, strict=True)
+        ]
+        shapes += frame.pair(frame.top + 40 * row, name, bars)
     return shapes

@@ -113,7 +113,7 @@ def test_wrong_arrays_are_refused_before_c_sees_them(product_of_matrices: pm.Com
     still = np.zeros((5, 19), np.float32)
     still.flags.writeable = False
     wrong: list[tuple[str, tuple[object, ...], object]] = [
-        ("PM636 1 arrays are given", (a,), None),
+        ("PM636 arrays given: 1", (a,), None),
         ("PM630 A is given as list", ([[1.0]], b), None),
         ("PM630 A is given as object", (object(), b), None),
         ("PM631 A has elements of float64, expected float32", (a.astype(np.float64), b), None),

@@ -70,6 +70,9 @@ def wired() -> pm.Architecture:
 
 
 PICTURES: dict[str, Callable[[int], str]] = {
+    "mapping": lambda w: pm.plot.mapping(answer(), width_px=w),
+    "mapping alone": lambda w: pm.plot.mapping(answer().best, width_px=w),
+    "mapping of a program": lambda w: pm.plot.mapping(fusion().cost, width_px=w),
     "roofline": lambda w: pm.plot.roofline({"by hand": answer(), "best": answer()}, width_px=w),
     "residency": lambda w: pm.plot.residency(answer(), width_px=w),
     "residency of fusion": lambda w: pm.plot.residency(fusion(), width_px=w),
