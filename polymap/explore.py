@@ -73,8 +73,8 @@ def candidates(
     """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
 
     The first is the optimum over dividing tiles. Trees that differ only in what no count sees (the order of loops that
-    change nothing, symmetric dims, fan-outs that are alike) are given once, and a tree that another order of its loops
-    between the same nodes beats is left out: the second one is the best of those that are given. Where the lattice
+    change nothing, symmetric dims, fan-outs that are alike) are given once, and most trees that another order of their
+    loops between the same nodes beats are left out: the second one is the best of those that are given. Where the lattice
     search does not apply (programs, machines whose single steps take cycles), the first is what `explore` finds in half
     of the time, and the others are the best of those looked at.
     """
