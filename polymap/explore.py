@@ -73,9 +73,10 @@ def candidates(
     """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
 
     The first is the optimum over dividing tiles. Of trees with equal counts (an order of loops that changes nothing,
-    symmetric dims, equal fan-outs) one is given. A tree is left out if another order of the loops between its storage
-    nodes costs less. Where the lattice search does not apply (programs, machines whose single steps take cycles), the
-    first is what `explore` finds in half of the time, and the others are the best of those it evaluated.
+    symmetric dims, equal fan-outs) one is given. Most trees are left out for which another order of the loops between
+    their storage nodes costs less: the second one is the best of those that are given. Where the lattice search does
+    not apply (programs, machines whose single steps take cycles), the first is what `explore` finds in half of the
+    time, and the others are the best of those it evaluated.
     """
     from polymap.resolve import question_of
     from polymap.search import asked_in_order, is_covered, ranked

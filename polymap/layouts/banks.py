@@ -106,7 +106,8 @@ def bank_conflicts(
     Lanes are the spatial loops over fan-outs below the level. layouts: of tiles, by rows where none is given: as for
     `burst_counts`, with padding ("0 1 +1") and swizzles ("0 1 ^3,3,3").
     Raises OptionError for a machine without banks or with elements that they cut (PM479), and for layouts that are none
-    of the tensor's (PM470); BudgetError (PM477) for tiles with more accesses than are walked.
+    of the tensor's (PM470); BudgetError (PM477) for tiles with more accesses than are walked, or addresses of over 62
+    bits.
     """
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
@@ -276,8 +277,13 @@ def _digits(loops: list[LoopInTree]) -> list[Ints]:
 
 
 def _counted(tile: _Tile, layout: Layout) -> TensorConflicts:
-    """Return the conflicts of a tile in one layout."""
+    """Return the conflicts of a tile in one layout. Raises BudgetError (PM477) where addresses have over 62 bits."""
     level, bits = tile.level, tile.tensor.bits
+    if layout.elements(tile.shape) * bits >= 2**62:
+        what = (
+            f"a tile of {tile.tensor.name} in {level.name!r} as {layout} takes {layout.elements(tile.shape) * bits:,}"
+        )
+        raise BudgetError(Mistake("PM477", f"{what} bits; addresses have 62 bits", "Pad and swizzle by less."))
     address = np.zeros(tile.active.shape, np.int64)
     for axis, (place, size) in enumerate(zip(tile.places, tile.shape, strict=True)):
         address = address + layout.offsets(tile.shape, axis, np.arange(size))[np.clip(place, 0, size - 1)]

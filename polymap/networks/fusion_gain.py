@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from polymap.costmodel import Cost
 from polymap.explore import search
@@ -28,7 +29,7 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.resources import Limits, Memory
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search import Options
-from polymap.search.problem import Goal, Objective, parse_single
+from polymap.search.problem import Goal, Objective, objective_value, parse_single
 from polymap.search.programs import ProgramSearch, may_be_climbed, nest_programs, nests_of
 
 
@@ -199,18 +200,18 @@ def _apart(workload: Workload, arch: Architecture, goal: Objective, stop: Limits
     """Return every nest as a program of its own; None where the costs of these do not add up, or one finds no tree."""
     if goal.goal not in (Goal.TRAFFIC, Goal.ENERGY, Goal.LATENCY):
         return None
-    total, parts = 0.0, list[UnfusedPart]()
+    total, parts = Fraction(0), list[UnfusedPart]()
     programs = nest_programs(workload)
     for number, each in enumerate(programs):
         limits = stop.part(1 / (len(programs) - number))
         seconds = max(1e-6, limits.time_limit_s)
         found = search(each, arch, goal.text, "any", time_limit_s=seconds, seed=seed, work_limit=limits.work.limit)
         stop.work.add(found.work)
-        if found.best is None or found.cost is None or found.value is None or found.workload is None:
+        if found.best is None or found.cost is None or found.workload is None:
             return None
-        total += float(found.value)
+        total += objective_value(found.workload, arch, goal, found.cost)
         parts.append(UnfusedPart(found.workload, found.best, found.cost))
-    return total, tuple(parts)
+    return float(total), tuple(parts)
 
 
 def _told(saved: int) -> str:

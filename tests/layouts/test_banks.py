@@ -226,3 +226,12 @@ def test_a_tile_that_a_loop_above_selects_has_that_loops_first_steps() -> None:
     assert (found.elements, found.steps, found.cycles, found.most) == (5, 4, 8, 2), (
         "two lanes in one bank in every step"
     )
+
+
+@pytest.mark.parametrize("layout", ["0 1 2 3 1:999999999 2:999999999", "0 1 2 3 ^3,70,70", "0 1 2 3 ^1,61,1"])
+def test_addresses_beyond_62_bits_are_refused(layout: str) -> None:
+    sizes = {"i": 8, "j": 2, "k": 2, "l": 3}
+    loops = (Temporal("j", 1), Temporal("k", 1), Temporal("l", 1), Spatial("i", 1, "lane"))
+    workload, mapping = access("B[i,j,k,l] = T[i,j,k,l]", sizes, 8, *loops)
+    with pytest.raises(BudgetError, match="PM477 .* addresses have 62 bits"):
+        pm.layouts.bank_conflicts(workload, machine(), mapping, {"T": layout})

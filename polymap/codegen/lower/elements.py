@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower.tuning import TUNING
-from polymap.ir import Mistake, Operator, Statement, Tensor, Workload, WorkloadError, written_tensors
+from polymap.ir import (
+    Apply,
+    Convert,
+    Expression,
+    Mistake,
+    Number,
+    Operator,
+    Read,
+    Statement,
+    Tensor,
+    Workload,
+    WorkloadError,
+    written_tensors,
+)
 from polymap.workload.c import INTEGERS, bits_of, limits, type_of, value_types
 
 _FLOATS = {
@@ -131,11 +144,8 @@ def _kind_of(c_type: str) -> str:
 
 def _trial_bits(workload: Workload) -> int:
     """Return how many bits random integers may have so that no 64-bit sum overflows."""
-    bits = TUNING.trial_bits
-    for statement in workload.statements:
-        additions = math.prod(workload.extents()[dim] for dim in statement.dims)
-        bits = min(bits, (_LARGEST_SUM_BITS - additions.bit_length()) // max(1, len(statement.reads)))
-    return max(2, bits)
+    bits = range(TUNING.trial_bits, 2, -1)
+    return next((each for each in bits if max(_largest(workload, each).values()) < 2**_LARGEST_SUM_BITS), 2)
 
 
 def _type_of_tensor(workload: Workload, tensor: Tensor, trial_bits: int) -> ElementType:
@@ -162,30 +172,48 @@ def _type_of_sums(workload: Workload, name: str, declared: dict[str, ElementType
         return ElementType("double", -8, 8)
     if any(statement.operator is Operator.MULTIPLY for statement in workload.statements):
         return ElementType("int64_t", -1, 1)
-    bound = _full_range(workload, name) + sum(_bound(workload, statement) for statement in statements)
+    bound = _largest(workload)[name]
     return ElementType("int32_t" if bound < 2**31 else "int64_t", kind.low, kind.high)
 
 
-def _bound(workload: Workload, statement: Statement) -> int:
-    """Return a bound on the sum of all terms of one element, from the full ranges of the types."""
+def _largest(workload: Workload, most_bits: int | None = None) -> dict[str, int]:
+    """Return a bound on the magnitudes of each tensor's values and sums, statement by statement: of what none has
+    written before, the range of its bits (at most so many)."""
+    found: dict[str, int] = {}
+    for tensor in workload.tensors:
+        bits = min(tensor.bits, most_bits or tensor.bits)
+        found[tensor.name] = 2**bits if _UNSIGNED.fullmatch(tensor.element_type or "") else 2 ** (bits - 1)
+    for statement in workload.statements:
+        found[statement.target.tensor] += _bound(workload, statement, found)
+    return found
+
+
+def _bound(workload: Workload, statement: Statement, largest: Mapping[str, int]) -> int:
+    """Return a bound on the sum of all terms of one element. largest: of the values that the statement reads."""
     extents = workload.extents()
-    product = 1
-    for access in statement.reads:
-        product *= _full_range(workload, access.tensor)
-    additions = 1
     own = {dim for index in statement.target.index for dim in index.dims}
-    for dim in statement.dims:
-        additions *= 1 if dim in own else extents[dim]
-    overlaps = 1
-    if any(len(index.dims) > 1 for index in statement.target.index):
-        for dim in own:  # any order: a product
-            overlaps *= extents[dim]
-    return product * additions * overlaps
+    terms = math.prod(extents[dim] for dim in statement.dims if dim not in own)
+    if any(len(index.dims) > 1 for index in statement.target.index):  # any order: a product
+        terms *= math.prod(extents[dim] for dim in own)
+    return terms * _magnitude(statement.expression, [largest[each.tensor] for each in statement.reads])
 
 
-def _full_range(workload: Workload, name: str) -> int:
-    tensor = workload.tensor(name)
-    return 2**tensor.bits if _UNSIGNED.fullmatch(tensor.element_type or "") else 2 ** (tensor.bits - 1)
+def _magnitude(expression: Expression, reads: Sequence[int]) -> int:
+    """Return a bound on the magnitude of a value of integers. reads: of what each access reads."""
+    match expression:
+        case Read(access):
+            return reads[access]
+        case Number(text):
+            return math.ceil(abs(float(text.rstrip("uUlLfF"))))
+        case Convert(_, value):
+            return _magnitude(value, reads)
+        case Apply(operation, arguments):
+            parts = [_magnitude(each, reads) for each in arguments]
+            if operation == "*":
+                return math.prod(parts)
+            return sum(parts) if operation in ("+", "-", "|", "^") else max(parts)
+        case _:
+            return 1
 
 
 def c_name(prefix: str, user_name: str) -> str:

@@ -104,7 +104,8 @@ def _saved(curve: BufferCurve) -> list[str]:
     """Return at which sizes fusion saves traffic, and where that is proven: less than any unfused way moves."""
     pairs = list(zip(curve.points, curve.unfused, strict=True))
     proven = [one for one, other in pairs if one.best_bits is not None and one.best_bits < other.bound_bits]
-    found = [one for one, other in pairs if (one.best_bits or 0) < (other.best_bits or 0) and one not in proven]
+    both = [(one, one.best_bits, other.best_bits) for one, other in pairs if one not in proven]
+    found = [one for one, best, other in both if best is not None and other is not None and best < other]
     said: list[str] = []
     if proven:
         sizes = listing([size(one.capacity_bits) for one in proven])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil, floor, log10
 from typing import cast
 
@@ -20,7 +21,8 @@ ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18"
 
 @dataclass(frozen=True, slots=True)
 class RoofLine:
-    """A level's roof: bytes per cycle of all its instances together."""
+    """A level's roof: bytes per cycle of all its instances together; of separate bandwidths for reads and writes, of
+    the mapping that gets most of both."""
 
     level: str
     bytes_per_cycle: float
@@ -81,14 +83,13 @@ def roofline_figure(
     workload, arch = question_of(workload, arch)
     places = [(label, roofline(workload, arch, cost)) for label, cost in _labelled(costs)]
     first = places[0][1]
+    roofs: dict[str, Fraction] = {}
+    for level, band in ((one.level, one.bandwidth_bits_per_cycle) for _, place in places for one in place.levels):
+        roofs |= {level: max(band, roofs.get(level, band))} if band is not None else {}
     return RooflineFigure(
         title=f"{workload.name} on {arch.name}",
         peak_operations_per_cycle=float(OPERATIONS_PER_INSTANCE * first.peak),
-        roofs=tuple(
-            RoofLine(level.level, float(level.bandwidth_bits_per_cycle) / 8)
-            for level in first.levels
-            if level.bandwidth_bits_per_cycle is not None
-        ),
+        roofs=tuple(RoofLine(level, float(most) / 8) for level, most in roofs.items()),
         points=tuple(
             RoofPoint(label, level.level, float(level.operations_per_byte), float(2 * place.achieved))
             for label, place in places

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from polymap.codegen.forms import Form
+from polymap.codegen.lower.elements import element_types
 from polymap.codegen.run import generate_c, run_c, run_source
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import WorkloadError
@@ -19,6 +20,7 @@ from polymap.ir.machine import Architecture, Fanout, FanoutKind, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
 from polymap.workload.c.reader import from_c
+from polymap.workload.einsum_programs import program
 from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import random_program_case
@@ -55,6 +57,20 @@ def test_integers_of_any_width_are_right(bits: int) -> None:
     source = generate_c(workload, arch, mapping)
     assert ("int64_t T0_C[" in source) == (bits > 15)
     assert run_source(workload, arch, source, ("-std=c99", "-O1"), seed=bits).matches_reference
+
+
+@pytest.mark.parametrize("bits", [1, 8, 16, 31, 64])
+def test_what_is_made_of_sums_is_as_wide_as_these(bits: int) -> None:
+    texts = ["T[m] = A[m] + B[m]", "U[m] = 3 * T[m] * A[m]", "C[m] += U[m] * T[m]"]
+    workload = program(texts, m=4, bits=bits)
+    loops = [(Temporal("m", 1), Compute(each.name)) for each in workload.statements]
+    _, arch, _ = matmul()
+    run = run_c(workload, arch, Mapping((Branch(tuple(loops)),)), seed=bits)
+    assert run.matches_reference, "nothing overflows"
+    kinds = element_types(workload)
+    assert [kinds[name].c_type for name in "TUC"] == {1: ["int32_t"] * 3, 8: ["int32_t"] * 3}.get(
+        bits, ["int32_t" if bits == 16 else "int64_t", "int64_t", "int64_t"]
+    )
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "uint8", "int32"])

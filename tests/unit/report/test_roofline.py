@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 
 from polymap.costmodel.rooflines import roofline
 from polymap.report.figures.roofline import roofline_figure, roofline_text
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, TUTORIAL, WEIGHTS_STAY, cost_of, nest
 
 EVERYTHING = nest("GLB:A,B,C m1 n1 k1")
+FAR = nest("m1 n1 k1")  # every access is one of DRAM
 COST = cost_of(PRODUCT, FLAT, EVERYTHING)
 
 
@@ -52,3 +55,15 @@ def test_figures_show_several_mappings() -> None:
     for point in figure.points:
         roof = next(roof for roof in figure.roofs if roof.level == point.level)
         assert point.operations_per_cycle <= point.operations_per_byte * roof.bytes_per_cycle
+
+
+def test_no_point_of_several_mappings_is_above_a_roof_of_separate_bandwidths() -> None:
+    dram = replace(FLAT.nodes[0], bandwidth_bits_per_cycle=None)
+    dram = replace(dram, read_bandwidth_bits_per_cycle=Fraction(20), write_bandwidth_bits_per_cycle=Fraction(4, 3))
+    arch = replace(FLAT, nodes=(dram, *FLAT.nodes[1:]))
+    costs = [(str(number), cost_of(PRODUCT, arch, tree)) for number, tree in enumerate((SPREAD, EVERYTHING, FAR))]
+    for order in permutations(costs):
+        figure = roofline_figure(PRODUCT, arch, order)
+        roofs = {roof.level: roof.bytes_per_cycle for roof in figure.roofs}
+        for point in figure.points:
+            assert point.operations_per_cycle <= point.operations_per_byte * roofs[point.level] * (1 + 1e-12)
