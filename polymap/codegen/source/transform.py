@@ -15,6 +15,7 @@ from polymap.codegen.source.chooser import Chosen, choose
 from polymap.codegen.source.contiguous import cost_of, vector_loops
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
+from polymap.codegen.source.destinations import with_destinations
 from polymap.codegen.source.executed import check_instances
 from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, workload_of_text
 from polymap.codegen.source.loops import (
@@ -102,7 +103,16 @@ def transform_c(
     if schedule is not None:
         found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        found = _chosen_text(source, sizes, file, region, write, _free_names(place.words))
+        names = _free_names(place.words)
+        found = _chosen_text(source, sizes, file, region, write, names)
+        if isinstance(found, str) and found != _NOTHING:  # variables of one iteration may have kept the order
+            with _isl_budget("the elements that variables end up in"):
+                other, words = with_destinations(region)
+                between = conflicts_of(other) if words else ()
+            write = partial(_text_of_order, other, between, place, program, wanted=loops, reorder_sums=reorder_sums)
+            again = _chosen_text(source, sizes, file, other, write, names, words) if words else found
+            if isinstance(again, Written):
+                region, conflicts, found = other, between, again
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
@@ -166,6 +176,7 @@ def _chosen_text(
     region: Region,
     write: Callable[..., Written],
     names: Names,
+    words: Sequence[str] = (),
 ) -> Written | str:
     """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is.
 
@@ -181,7 +192,7 @@ def _chosen_text(
         marks += tuple(
             LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
         )
-        name = f"chosen ({'; '.join(chosen.changes)})" if chosen.changes else "the original's"
+        name = f"chosen ({'; '.join((*words, *chosen.changes))})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
         statements = {each.name: each for each in workload.statements}
         pairs = [
@@ -194,7 +205,7 @@ def _chosen_text(
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
             return _NOTHING
-        changes = (*chosen.changes, *([_MARKED] if is_marked else []))
+        changes = (*words, *chosen.changes, *([_MARKED] if is_marked else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         return f"another order cannot be written: {error.mistakes[0].what}"
