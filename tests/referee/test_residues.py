@@ -71,7 +71,7 @@ def compared(seed: int, where: Path) -> tuple[bool, str]:
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     text, sizes, kind = random_case(rng)
     tail, cc = rng.choice(_TAILS), rng.choice([name for name in ("gcc", "clang") if shutil.which(name)])
-    fn = pm.compile(pm.einsum(text, sizes, types=kind), threads=1, tail=tail)
+    fn = pm.compile(pm.einsum(text, sizes=sizes, types=kind), threads=1, tail=tail)
     arrays = [numbers.integers(-3, 4, form.shape).astype(form.kind) for form in fn.function.arrays]
     y, more = np.zeros(arrays[-1].shape, kind), list(arrays[2:-1])
     expected(text, sizes, arrays[0], arrays[1], y)
@@ -102,7 +102,7 @@ def test_transposed_convolutions_are_their_sums(seed: int, tmp_path: Path) -> No
 )
 def test_what_is_no_transposed_convolution_stays_as_it_is(text: str, is_told: bool) -> None:
     sizes = {"k": 16, "c": 4, "p": 9, "r": 3}
-    fn = pm.compile(pm.einsum(text, sizes, types="float32"))
+    fn = pm.compile(pm.einsum(text, sizes=sizes, types="float32"))
     assert ("A transposed convolution as" in fn.source) == is_told, fn.source[:600]
 
 
