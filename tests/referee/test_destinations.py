@@ -35,12 +35,17 @@ def random_text(rng: random.Random) -> str:
     least = rng.choice(["s", "s", "s", "2 * s", f"s + {near.replace('k', 'i')}", f"s / 3 - {place}"])
     store = rng.choice([f"{place} = {least};"] * 4 + [f"{place} += s;", f"if (i > 1) {place} = s;"])
     behind = rng.choice(["", "", "", "d[i] += s;", f"{place} *= 2;"])
-    own = f"{kind} s = {start};" if rng.random() < 0.9 else f"{kind} s; s = {start};"
+    is_outside = rng.random() < 0.4
+    stale = "d[i] = s;" if is_outside and rng.random() < 0.2 else ""
+    own = f"{stale} s = {start};" if is_outside else f"{kind} s = {start};"
     loop = f"for (int k = {rng.choice(['0', '1'])}; k < {end}; k++) {{ {update} }}"
     body = f"{{ {before} {own} {loop} {between} {store} {behind} }}"
     body = f"for (int j = 0; j < {rng.choice(['n', 'n', 'i'])}; j++) {body}" if deep else body
     arrays = f"{kind} a[n][n], {kind} b[n][n], {other} c[n + 1][n], {other} d[n]"
-    return f"void f(int n, {arrays}) {{ for (int i = 0; i < n; i++) {body} }}"
+    head = rng.choice([f"{kind} s = 1;", f"{kind} s; s = 2;"] if stale else [f"{kind} s;"]) if is_outside else ""
+    twice = is_outside and rng.random() < 0.3
+    body = f"for (int i = 0; i < n; i++) {body}"
+    return f"void f(int n, {arrays}) {{ {head} {body} {body.replace(' d[i] = s;', '') if twice else ''} }}"
 
 
 def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[str]]:
@@ -88,11 +93,14 @@ _WHOLE = "void f(int n, {0} a[n][n], {0} b[n][n], {0} c[n][n], double d[n][n]) {
         ("float", "0", "d[i][j] = s;", False),
         ("double", "0", "d[i][j] = c[i][j]; c[i][j] = s;", False),
         ("double", "0", "if (j > 2) c[i][j] = s;", False),
+        ("", "0", "c[i][j] = s;", True),
+        ("", "d[i][j]", "c[i][j] = s / 3;", True),
     ],
 )
 def test_only_what_is_never_read_otherwise_is_replaced(kind: str, start: str, store: str, is_replaced: bool) -> None:
     body = f"for (int j = 0; j < n; j++) {{ {_SUM.format(kind, start, store)} }}"
-    made = pm.transform_c(_WHOLE.format(kind, body))
+    text = _WHOLE.format(kind or "double", body if kind else body.replace("s =", "s =", 1))
+    made = pm.transform_c(text if kind else text.replace("{ for", "{ double s; for", 1))
     assert any(_WORD in each for each in made.report.changes) == is_replaced, made.report.changes or made.report.reason
 
 

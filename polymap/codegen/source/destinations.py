@@ -1,4 +1,4 @@
-"""Variables that end up in an element: `double s = 0; for (...) s += ...; c[i][j] = s;` adds up in c[i][j] itself.
+"""Variables that end up in an element: `s = 0; for (...) s += ...; c[i][j] = s;` adds up in c[i][j] itself.
 
 Then each iteration has a variable of its own, so that iterations may change their order, and no array is declared.
 """
@@ -14,55 +14,79 @@ import islpy as isl
 from polymap.codegen.lower import Assign, Binary, Choice, Element, Expr, Invoke, Name, expression
 from polymap.codegen.source.region import Constant, Reference, Region, SourceStatement
 from polymap.poly import Map, at_equal_dims
+from polymap.workload.c import names_of
 
 _OUT = isl.dim_type.out
 
 
 def with_destinations(region: Region) -> tuple[Region, tuple[str, ...]]:
-    """Return the region with the elements in place of the variables of one iteration that are stored to them at its
-    end, and what was replaced, in words. Call it inside `with budget():`."""
-    words: list[str] = []
-    for name in sorted(region.inside):
-        own = [each for each in region.statements if any(one.array == name for one in each.references)]
-        made = _in_element(region, name, own) if own else None
-        if made is not None:
-            statements = (made.get(each.name, each) for each in region.statements)
-            variables = tuple(each for each in region.variables if not re.search(rf"\b{name}\b", each))
-            kept = tuple(each for each in statements if each is not None)
-            region = replace(region, statements=kept, variables=variables, inside=region.inside - {name})
-            target = own[-1].body
-            assert isinstance(target, Assign), "others are not replaced"
-            words.append(f"{name} is computed in {expression(target.target)}")
-    return region, tuple(words)
+    """Return the region with elements in place of the variables that are set and stored to them in one iteration, and
+    what was replaced, in words. Call it inside `with budget():`."""
+    words: dict[str, None] = {}
+    for name in sorted(region.names):
+        for own in _lives(region, name):
+            made = _in_element(region, name, own)
+            if made is not None:
+                statements = (made.get(each.name, each) for each in region.statements)
+                region = replace(region, statements=tuple(each for each in statements if each is not None))
+                target = own[-1].body
+                assert isinstance(target, Assign), "others are not replaced"
+                words[f"{name} is computed in {expression(target.target)}"] = None
+    used = {one.array for each in region.statements for one in each.references} | (
+        frozenset[str]() if region.result is None else names_of(region.result)
+    )
+    gone = [name for name in region.names if name not in used]
+    kept = tuple(each for each in region.variables if not any(re.search(rf"\b{name}\b", each) for name in gone))
+    return replace(region, variables=kept), tuple(words)
+
+
+def _lives(region: Region, name: str) -> list[list[SourceStatement]]:
+    """Return the statements that name a variable, from each that sets it to the last one before it is set again; none
+    where one may read what was set in another iteration, or what is returned."""
+    found: list[list[SourceStatement]] = []
+    for each in region.statements:
+        own = [one for one in each.references if one.array == name]
+        if any(one.writes for one in own) and not any(one.reads for one in own):
+            found.append([])
+        if own and not found:
+            return []
+        if own:
+            found[-1].append(each)
+    is_returned = region.result is not None and name in names_of(region.result)
+    return [] if is_returned or not all(_follows(each, own[0]) for own in found for each in own) else found
+
+
+def _follows(each: SourceStatement, first: SourceStatement) -> bool:
+    """Return whether a statement only runs in iterations in which another one ran before it."""
+    depth = len(first.dims)
+    if not isinstance(first.body, Assign) or len(each.dims) < depth or each.position[:depth] != first.position[:depth]:
+        return False
+    pairs = at_equal_dims(Map.from_domain_and_range(each.domain, first.domain), depth)
+    return each.domain.is_subset(pairs.domain())
 
 
 def _in_element(region: Region, name: str, own: list[SourceStatement]) -> dict[str, SourceStatement | None] | None:
-    """Return the statements that name a variable with the element that the last one stores it to, None for a copy;
-    None where the variable and the element may differ while the variable lives."""
+    """Return the statements of a variable's life with the element that the last one stores it to, None for those that
+    then do nothing; None where the variable and the element may differ meanwhile."""
     first, last = own[0], own[-1]
-    target, body = last.references[-1], last.body
+    target, body, depth = last.references[-1], last.body, len(first.dims)
     known = [one for each in own for one in each.references if one.array == name]
-    declared = known[0].declared
-    if declared is None or not isinstance(body, Assign) or body.symbol != "=" or not isinstance(body.target, Element):
+    if not isinstance(body, Assign) or body.symbol != "=" or not isinstance(body.target, Element) or last is first:
         return None
-    if not isinstance(first.body, Assign) or first.body.target != Name(name) or first.body.symbol != "=":
+    if any(one.declared is None or one.elements.dim(_OUT) or one.element_type != target.element_type for one in known):
         return None
-    depth = declared.depth
-    is_one = all(
-        one.declared == declared and one.elements.dim(_OUT) == 0 and one.element_type == target.element_type
-        for one in known
-    )
-    if not is_one or not target.element_type or len(first.dims) != depth or len(last.dims) != depth:
+    if not target.element_type or len(last.dims) != depth:
         return None
     if any(_meets(each, first, last, depth) for each in region.statements):
         return None
     made: dict[str, SourceStatement | None] = {}
     for each in own:
-        moved = _moved(each, name, last, depth)
+        moved = _moved(each, name, last)
         if moved is None:
             return None
-        made[each.name] = moved
-    return {**made, last.name: None} if body.value == Name(name) else made
+        is_idle = isinstance(moved.body, Assign) and moved.body == Assign(body.target, "=", body.target)
+        made[each.name] = None if is_idle else moved
+    return made
 
 
 def _meets(each: SourceStatement, first: SourceStatement, last: SourceStatement, depth: int) -> bool:
@@ -82,9 +106,10 @@ def _meets(each: SourceStatement, first: SourceStatement, last: SourceStatement,
     return False
 
 
-def _moved(each: SourceStatement, name: str, last: SourceStatement, depth: int) -> SourceStatement | None:
-    """Return a statement with the element that `last` stores in place of a variable."""
-    body, store, target = each.body, last.body, last.references[-1]
+def _moved(each: SourceStatement, name: str, last: SourceStatement) -> SourceStatement | None:
+    """Return a statement with the element that `last` stores in place of a variable, None where it may run without
+    `last`, or is under a condition on data."""
+    body, store, target, depth = each.body, last.body, last.references[-1], len(last.dims)
     assert isinstance(store, Assign), "others are not replaced"
     around = at_equal_dims(Map.from_domain_and_range(each.domain, last.domain), depth)
     constants = _constants(each, last, store.target, depth)

@@ -11,7 +11,7 @@ from functools import partial
 from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.chooser import Chosen, choose
+from polymap.codegen.source.chooser import EXPANDED, Chosen, choose
 from polymap.codegen.source.contiguous import cost_of, vector_loops
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
@@ -105,7 +105,7 @@ def transform_c(
     elif is_chosen:
         names = _free_names(place.words)
         found = _chosen_text(source, sizes, file, region, write, names)
-        if isinstance(found, str) and found != _NOTHING:  # variables of one iteration may have kept the order
+        if isinstance(found, str):  # variables of one iteration may have kept the order
             with _isl_budget("the elements that variables end up in"):
                 other, words = with_destinations(region)
                 between = conflicts_of(other) if words else ()
@@ -184,7 +184,8 @@ def _chosen_text(
     """
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
-        chosen = choose(workload, _CORE, wider=False)
+        chosen = choose(workload, _CORE, wider=bool(words))
+        done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
         if not chosen.changes and not any(is_window for _, is_window in vectors):
             return _NOTHING
@@ -192,7 +193,7 @@ def _chosen_text(
         marks += tuple(
             LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
         )
-        name = f"chosen ({'; '.join((*words, *chosen.changes))})" if chosen.changes else "the original's"
+        name = f"chosen ({'; '.join(done)})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
         statements = {each.name: each for each in workload.statements}
         pairs = [
@@ -205,7 +206,7 @@ def _chosen_text(
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
             return _NOTHING
-        changes = (*words, *chosen.changes, *([_MARKED] if is_marked else []))
+        changes = (*done, *([_MARKED] if is_marked else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         return f"another order cannot be written: {error.mistakes[0].what}"
