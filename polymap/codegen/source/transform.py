@@ -187,7 +187,9 @@ def _chosen_text(
         chosen = choose(workload, _CORE, wider=bool(words))
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
-        if not chosen.changes and not any(is_window for _, is_window in vectors):
+        is_left = not chosen.changes and not any(is_window for _, is_window in vectors)
+        # An element in place of a variable costs a store in each iteration, which vectors or registers must outweigh.
+        if is_left or (words and not (chosen.contractions or (chosen.changes and vectors))):
             return _NOTHING
         marks = strip_loops(chosen.schedule, chosen.strips, names.single)
         marks += tuple(
