@@ -30,6 +30,6 @@ with lazy(__name__):
     from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
     from polymap.codegen.native.program import lower_native as lower_native
     from polymap.codegen.native.region import RegionCall as RegionCall
-    from polymap.codegen.native.residues import residues as residues
+    from polymap.codegen.native.residue_parts import residues as residues
     from polymap.codegen.native.scalar import neutral_value as neutral_value, operand_types as operand_types
     from polymap.codegen.native.tails import NARROW as NARROW, Requantize as Requantize

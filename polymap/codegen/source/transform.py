@@ -27,11 +27,12 @@ from polymap.codegen.source.loops import (
     isl_loops,
     loops_of,
 )
+from polymap.codegen.source.order_tuning import TUNING as ORDER_TUNING
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
 from polymap.codegen.source.register_tiles import text_update
-from polymap.codegen.source.tile_statements import with_tiles
+from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
     ToldDependence,
     TransformedC,
@@ -99,25 +100,37 @@ def transform_c(
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
     loops = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
-    write = partial(_text_of_order, region, conflicts, place, program, wanted=loops, reorder_sums=reorder_sums)
+    written = partial(_text_of_order, place=place, program=program, reorder_sums=reorder_sums)
+    write = partial(written, region, conflicts, wanted=loops)
     if schedule is not None:
         found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        names = _free_names(place.words)
-        found = _chosen_text(source, sizes, file, region, write, names)
-        if isinstance(found, str):  # variables of one iteration may have kept the order
-            with _isl_budget("the elements that variables end up in"):
-                other, words = with_destinations(region)
-                between = conflicts_of(other) if words else ()
-            write = partial(_text_of_order, other, between, place, program, wanted=loops, reorder_sums=reorder_sums)
-            again = _chosen_text(source, sizes, file, other, write, names, words) if words else found
-            if isinstance(again, Written):
-                region, conflicts, found = other, between, again
+        text_of = partial(_chosen_text, source, sizes, file, names=_free_names(place.words))
+        region, conflicts, found = _best_text(text_of, written, region, conflicts)
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
     dependences = told_dependences(conflicts, reorder_sums=reorder_sums)
     return TransformedC.of(_report(source, file, sizes, region, place, dependences, found))
+
+
+def _best_text(
+    text_of: Callable[..., Written | str],
+    write: Callable[..., Written],
+    region: Region,
+    conflicts: tuple[Conflict, ...],
+) -> tuple[Region, tuple[Conflict, ...], Written | str]:
+    """Return the region, its conflicts and its text in the order chosen, or why the text stays: where variables of one
+    iteration keep the order, with elements in their place."""
+    found = text_of(region, partial(write, region, conflicts))
+    if isinstance(found, str):
+        with _isl_budget("the elements that variables end up in"):
+            other, words = with_destinations(region)
+            between = conflicts_of(other) if words else ()
+        again = text_of(other, partial(write, other, between), words=words) if words else found
+        if isinstance(again, Written):
+            return other, between, again
+    return region, conflicts, found
 
 
 def _report(
@@ -204,7 +217,9 @@ def _chosen_text(
         updates = {each.statement: update for each, update in pairs if update is not None}
         tiled = [each for each, update in pairs if update is not None]
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
-        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles)
+        with _isl_budget("the sizes of tiles"):
+            small = [f"{each} >= {ORDER_TUNING.least_tiled}" for each in sizes_of_tiles(region, updates)]
+        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles, tests=small)
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
             return _NOTHING
@@ -246,13 +261,14 @@ def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
 def _text_of_order(
     region: Region,
     conflicts: Sequence[Conflict],
-    place: RegionText,
-    program: CProgram,
     order_of: Order,
     *,
+    place: RegionText,
+    program: CProgram,
     wanted: Parallel,
     reorder_sums: bool,
     tiles: Tiles | None = None,
+    tests: Sequence[str] = (),
 ) -> Written:
     """Return the text of an order after checking that it is legal."""
     times, name = order_of()
@@ -267,7 +283,8 @@ def _text_of_order(
     check_instances(node, tiled, all_times, names.counter)
     with _isl_budget("the loops of an order"):
         block = _loops(tiled, all_times, node, names, conflicts, wanted)
-        written = _text(region, times, block, names, place, program, name)
+        tests = (*_tests(region, program, names), *tests)
+        written = _text(region, times, block, names, place, program, name, tests)
     return replace(written, text=helpers + written.text)
 
 
@@ -411,13 +428,20 @@ def _loops(
 
 
 def _text(
-    region: Region, times: Times, block: Block, names: Names, place: RegionText, program: CProgram, name: str
+    region: Region,
+    times: Times,
+    block: Block,
+    names: Names,
+    place: RegionText,
+    program: CProgram,
+    name: str,
+    tests: Sequence[str],
 ) -> Written:
+    """Return the file with the new loops. tests: conditions under which these run, else the original ones."""
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
     if region.result is not None:
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
-    tests = _tests(region, program, names)
     code = "\n".join((*lines, *tests))
     macros = [(key, text) for key, text in names.definitions() if re.search(rf"\b{key}\b", code)]
     lines = [
