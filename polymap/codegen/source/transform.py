@@ -34,7 +34,6 @@ from polymap.codegen.source.region import Region, c_expression, region_of
 from polymap.codegen.source.register_tiles import text_update
 from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
-    ToldDependence,
     TransformedC,
     TransformReport,
     Written,
@@ -81,9 +80,8 @@ def transform_c(
     text as it is where nothing pays; with `parallel`, `reorder_sums` or a tile size isl's if it is found in time.
     schedule: the user's own, for the workload of `from_c(source, sizes)`; its parallel loops become OpenMP loops. tile:
     the tile size of permutable bands of two or more loops (None: 32; 1: none); not applied where isl's loops over tiles
-    would lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
-    change their order, so that floats are rounded differently; otherwise every result equals the original's bit for
-    bit. file: the name of the text in messages.
+    would lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: sums may change
+    their order, and floats their rounding; else every result equals the original's bit for bit. file: its name.
 
     Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
     is not supported, ScheduleError with two statement instances for an order that violates a dependence.
@@ -110,8 +108,7 @@ def transform_c(
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
-    dependences = told_dependences(conflicts, reorder_sums=reorder_sums)
-    return TransformedC.of(_report(source, file, sizes, region, place, dependences, found))
+    return TransformedC.of(_report(source, file, sizes, region, place, conflicts, found, reorder_sums=reorder_sums))
 
 
 def _best_text(
@@ -139,8 +136,10 @@ def _report(
     sizes: Mapping[str, int],
     region: Region,
     place: RegionText,
-    dependences: tuple[ToldDependence, ...],
+    conflicts: Sequence[Conflict],
     found: Written | str,
+    *,
+    reorder_sums: bool,
 ) -> TransformReport:
     """Return what was done. found: the new text, or why the text was left as it is."""
     left = found if isinstance(found, str) else ""
@@ -155,7 +154,7 @@ def _report(
         ground=new.ground if new else "",
         statements=told_statements(region, new.times if new else None),
         nests=new_nests(region, new.times) if new else (),
-        dependences=dependences if new else (),
+        dependences=told_dependences(conflicts, reorder_sums=reorder_sums) if new else (),
         marked=new.marked if new else (),
         sizes=sizes_of(sizes),
         parameters=tuple(name for name in region.parameters if name not in sizes),
