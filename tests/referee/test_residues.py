@@ -83,7 +83,7 @@ def compared(seed: int, where: Path) -> tuple[bool, str]:
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_transposed_convolutions_are_their_sums(seed: int, tmp_path: Path) -> None:
     _, wrong = compared(seed, tmp_path)
     assert not wrong
