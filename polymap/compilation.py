@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,11 +17,13 @@ from polymap.codegen.native import (
     RegionCall,
     Requantize,
     flatten,
+    function_of_parts,
     load_function,
     load_region,
     memory_steps,
     native_function,
     quads,
+    residues,
     vector_dims,
 )
 from polymap.codegen.programs import program_flags, program_function, row_function
@@ -206,15 +208,50 @@ def native_code(
     printed = partial(native_function, workload, name=name, layout=layout, threads=threads, tail=tail)
     if mapping is not None:
         return None, printed(arch, mapping, remark=_remark(workload, None, layout, threads, "A given mapping."))
+    choice_of = partial(choose_cpu_mapping, threads=threads, time_limit_s=time_limit_s)
+    function = _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
+    if function is not None:
+        return None, function
     over, dims, fours = _as_printed(workload, layout, facts, has_tail=bool(tail))
     steps = memory_steps(over, layout)
-    choice = choose_cpu_mapping(over, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
+    choice = choice_of(over, arch, dims, steps=steps)
     if choice is None:  # plain loops read bytes one by one
         over = flatten(workload, layout, has_tail=bool(tail)) or workload
         mapping = plain_mapping(over, arch, memory_steps(over, layout))
         return None, printed(arch, mapping, remark=_remark(over, None, layout, threads, ""), flat=over)
     remark = _remark(over, choice, layout, threads, "")
     return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_fours=fours)
+
+
+def _by_residues(
+    workload: Workload,
+    arch: Architecture,
+    layout: str,
+    choice_of: Callable[..., CpuChoice | None],
+    *,
+    name: str,
+    threads: int,
+    tail: Sequence[str | Requantize],
+) -> NativeFunction | None:
+    """Return the function of a transposed convolution as ordinary ones, None for other workloads. Parts of one size
+    have one mapping."""
+    found: dict[str, CpuChoice | None] = {}
+    parts: list[tuple[Workload, Architecture, Mapping]] = []
+    for each in residues(workload):
+        lanes = max(1, facts_of(arch).vector_bits // each.tensor(each.statements[0].target.tensor).bits)
+        key = str(each.extents())
+        if key not in found:
+            dims = vector_dims(each, layout, lanes)
+            found[key] = choice_of(each, arch, dims, steps=memory_steps(each, layout))
+        choice = found[key]
+        if choice is None:
+            return None
+        parts.append((each, choice.arch, choice.mapping))
+    if not parts:
+        return None
+    told = f"A transposed convolution as {len(parts)} ordinary ones, one for each residue of its output's positions."
+    remark = _remark(workload, None, layout, threads, told)
+    return function_of_parts(parts, name=name, layout=layout, threads=threads, remark=remark, tail=tail)
 
 
 def _as_printed(

@@ -22,6 +22,7 @@ with lazy(__name__):
         BFLOAT16 as BFLOAT16,
         FUSED as FUSED,
         NativeFunction as NativeFunction,
+        function_of_parts as function_of_parts,
         native_function as native_function,
         signature as signature,
     )
@@ -29,5 +30,6 @@ with lazy(__name__):
     from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
     from polymap.codegen.native.program import lower_native as lower_native
     from polymap.codegen.native.region import RegionCall as RegionCall
+    from polymap.codegen.native.residue_parts import residues as residues
     from polymap.codegen.native.scalar import neutral_value as neutral_value, operand_types as operand_types
     from polymap.codegen.native.tails import NARROW as NARROW, Requantize as Requantize

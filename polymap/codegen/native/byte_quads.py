@@ -134,7 +134,11 @@ def gathering(form: ArrayForm, source: str) -> Block:
 def _is_vector(dim: str, reads: list[_Read], accesses: tuple[Access, ...]) -> bool:
     """Return whether one operand has the dim, and can be packed."""
     having = [each for each in reads if dim in each.access.dims]
-    return len(having) == 1 and is_packable(having[0].access, accesses)
+    return (
+        len(having) == 1
+        and is_packable(having[0].access, accesses)
+        and not any(index.constant for index in having[0].access.index)
+    )
 
 
 def dot_macro(first: str, second: str) -> str:

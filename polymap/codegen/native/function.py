@@ -189,8 +189,48 @@ def native_function(
         return NativeFunction(name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=weights)
     body, ahead = _body(name, arrays, plan, threads), _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
-    whole = head + _types(plan, body) + body
+    whole = head + _types([plan], body) + body
     return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
+
+
+def function_of_parts(
+    parts: Sequence[tuple[Workload, Architecture, Mapping]],
+    *,
+    name: str,
+    layout: str,
+    threads: int,
+    remark: str,
+    tail: Sequence[str | Requantize] = (),
+) -> NativeFunction | None:
+    """Return the function that computes workloads one after the other, each with its mapping, all on the same arrays;
+    None where one would be printed without vectors. Raises as `native_function` does."""
+    plans: list[KernelPlan] = []
+    arrays: tuple[ArrayForm, ...] = ()
+    for workload, arch, mapping in parts:
+        check_indices(workload)
+        check_sums(workload)
+        sums = array_forms(workload, layout)
+        steps = tail_of(tail, workload, sums)
+        arrays = sums if steps is None else (*sums[:-1], *steps.arrays, steps.stored)
+        is_narrow = steps is not None and steps.requantizes is not None
+        try:
+            plan = kernel_plan(workload, arch, whole_sums(workload, mapping) if is_narrow else mapping, sums, steps)
+            kernels(plan)
+        except NoPlan:
+            return None
+        check_memory(_own_bytes(plan))
+        own = unpacked(plan)
+        plans.append(replace(own, operands=tuple(replace(each, ahead=None) for each in own.operands)))
+    body, calls = "", ""
+    for number, plan in enumerate(plans):
+        own = f"{name}_part{number}"
+        head = signature(own, arrays)
+        body += _body(own, arrays, plan, threads).replace(f"\n{head}", f"\nstatic {head}")
+        calls += f"    {own}({', '.join(form.parameter for form in arrays)});\n"
+    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
+    head = f"/*\n{comment} */\n{_HEAD}{RESTRICT}{_types(plans, body)}"
+    text = f"{head}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
+    return NativeFunction(name, text, arrays, None, 0, "", weights=plans[0].operands[-1].form.tensor)
 
 
 def _body(name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, threads: int) -> str:
@@ -289,8 +329,12 @@ def _pack_signature(name: str, form: ArrayForm) -> str:
     return f"void {name}({own}, {form.c_type} *restrict {form.parameter}_packed)"
 
 
-def _types(plan: KernelPlan, body: str) -> str:
+def _types(plans: Sequence[KernelPlan], body: str) -> str:
     """Return the vector types, and the helpers that the functions call."""
+    return "\n".join(dict.fromkeys(line for plan in plans for line in _types_of_plan(plan, body))) + "\n"
+
+
+def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     kind, lanes = plan.accumulator, plan.lanes
     size = lanes * ELEMENT_BYTES[kind]
     lines = [_WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
@@ -323,7 +367,7 @@ def _types(plan: KernelPlan, body: str) -> str:
             lines.append(_HALVE.format(kind=halved, lanes=lanes, evens=evens, odds=odds))
     if plan.tail is not None:
         lines.append(vector_helpers(plan.tail, lanes, body))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) -> list[str]:

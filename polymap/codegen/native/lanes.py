@@ -105,5 +105,5 @@ def _is_window(access: Access, statement: Statement, dim: str) -> bool:
 def is_packable(access: Access, reads: tuple[Access, ...]) -> bool:
     """Return whether an operand is read once, each of its axes by a dim of its own."""
     dims = [dim for index in access.index for dim in index.dims]
-    plain = all(len(index.dims) <= 1 and not index.constant for index in access.index)
+    plain = all(len(index.dims) <= 1 for index in access.index)
     return plain and len(set(dims)) == len(dims) and sum(each.tensor == access.tensor for each in reads) == 1

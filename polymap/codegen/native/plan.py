@@ -399,8 +399,8 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
     factor = linear.of(plan.vector)
     plain = Operand(form, f"a{number}", linear, linear, is_vector=factor != 0)
     dims = [name for index in access.index for name in index.dims]
-    simple = all(len(index.dims) <= 1 and not index.constant for index in access.index) and not linear.constant
-    simple = simple and len(set(dims)) == len(dims) and set(linear.factors) == set(dims)
+    simple = all(len(index.dims) <= 1 for index in access.index) and set(linear.factors) == set(dims)
+    simple = simple and len(set(dims)) == len(dims)
     if not simple or sum(each.tensor == access.tensor for each in plan.statement.reads) > 1:
         packings = None
     elif factor:
@@ -552,7 +552,7 @@ def _rows_with_padding(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tup
     """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
     width = ELEMENT_BYTES[form.c_type]
     rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % TUNING.colliding_bytes == 0]
-    contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
+    contiguous = any(linear.of(dim) == 1 for dim in plan.reductions) and min(linear.factors.values()) > 0
     if not contiguous or not any(plan.tile[dim] > TUNING.rows_of_a_set for dim in rows):
         return None
     found: list[Packing] = []

@@ -45,6 +45,8 @@ class Tuning(NamedTuple):
     """Vectors of a register tile."""
     most_kernels: int = 48
     """Different forms of tiles."""
+    most_residues: int = 16
+    """Ordinary convolutions that a transposed one is printed as."""
 
 
 TUNING = Tuning()

@@ -17,6 +17,7 @@ from polymap.resources import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import expanded
 
+EXPANDED = "variables of one iteration became arrays over the loops"
 _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]
 
 
@@ -55,8 +56,7 @@ def choose(
     other = _best_order(arrays, facts if tiled else None, threads, clock)
     if _worth(other) >= _worth(plain):
         return plain
-    changes = (*other.changes, "variables of one iteration became arrays over the loops")
-    return replace(other, changes=changes)
+    return replace(other, changes=(*other.changes, EXPANDED))
 
 
 def _worth(chosen: Chosen) -> tuple[float, float]:

@@ -37,6 +37,8 @@ class Tuning(NamedTuple):
     """Shortest dim of a contraction that is tiled."""
     contraction_instances: int = 2**16
     """Fewest instances of a contraction that is tiled."""
+    least_tiled: int = 16
+    """Fewer rows or lanes are computed by the text's own loops (transformed texts of n = 2 to 100)."""
     most_packs: int = 4
     """Operands that are laid out anew for a register tile, at most."""
     band_size: int = 48

@@ -48,7 +48,7 @@ class Declaration:
 class Reference:
     """The elements of an array (or variable) that the instances of a statement touch: { S[i, ...] -> A[...] }.
 
-    declared: where the region declares the variable; None for others.
+    declared: where the region declares the variable; None for others. element_type: "" where the text does not tell it.
     """
 
     array: str
@@ -56,6 +56,7 @@ class Reference:
     reads: bool
     writes: bool
     declared: Declaration | None = None
+    element_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,8 @@ class _Reader:
         elements = frame.map_to(variable.name, access.index[len(variable.around) :]).intersect_domain(domain)
         declared = self.nest.local.get(access.tensor)
         where = None if declared is None else Declaration(declared.line, len(variable.around))
-        return Reference(variable.name, elements, reads=False, writes=False, declared=where)
+        kind = "" if variable.name in self.nest.variables.undeclared else variable.element_type
+        return Reference(variable.name, elements, reads=False, writes=False, declared=where, element_type=kind)
 
     def _update(self, pieces: Sequence[Statement]) -> str:
         operators = {each.operator for each in pieces}

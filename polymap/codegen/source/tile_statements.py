@@ -65,6 +65,19 @@ def with_tiles(
     return tiled, all_times, "".join(texts).replace("$", prefix)
 
 
+def sizes_of_tiles(region: Region, updates: Mapping[str, Update]) -> list[str]:
+    """Return the parameters that bound the rows and lanes of register tiles. Call it inside `with budget():`."""
+    found: dict[str, None] = {}
+    for each in region.statements:
+        places = updates[each.name].places if each.name in updates else ()
+        for place in places[:2] if len(places) > 2 else ():
+            ends = _projection_onto(each.domain, (place,))
+            ends = ends.gist_params(ends.params())
+            named = [number for number in range(ends.dim(_PARAM)) if ends.involves_dims(_PARAM, number, 1)]
+            found |= dict.fromkeys(str(ends.get_dim_name(_PARAM, number)) for number in named)
+    return list(found)
+
+
 def _statement_of_tiles(
     own: SourceStatement, update: Update, found: Contraction, domain: isl.Set, text: str, prefix: str
 ) -> SourceStatement:

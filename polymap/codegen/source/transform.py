@@ -11,10 +11,11 @@ from functools import partial
 from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.chooser import Chosen, choose
+from polymap.codegen.source.chooser import EXPANDED, Chosen, choose
 from polymap.codegen.source.contiguous import cost_of, vector_loops
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
+from polymap.codegen.source.destinations import with_destinations
 from polymap.codegen.source.executed import check_instances
 from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, workload_of_text
 from polymap.codegen.source.loops import (
@@ -26,13 +27,13 @@ from polymap.codegen.source.loops import (
     isl_loops,
     loops_of,
 )
+from polymap.codegen.source.order_tuning import TUNING as ORDER_TUNING
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
 from polymap.codegen.source.register_tiles import text_update
-from polymap.codegen.source.tile_statements import with_tiles
+from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
-    ToldDependence,
     TransformedC,
     TransformReport,
     Written,
@@ -79,9 +80,8 @@ def transform_c(
     text as it is where nothing pays; with `parallel`, `reorder_sums` or a tile size isl's if it is found in time.
     schedule: the user's own, for the workload of `from_c(source, sizes)`; its parallel loops become OpenMP loops. tile:
     the tile size of permutable bands of two or more loops (None: 32; 1: none); not applied where isl's loops over tiles
-    would lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
-    change their order, so that floats are rounded differently; otherwise every result equals the original's bit for
-    bit. file: the name of the text in messages.
+    would lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: sums may change
+    their order, and floats their rounding; else every result equals the original's bit for bit. file: its name.
 
     Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
     is not supported, ScheduleError with two statement instances for an order that violates a dependence.
@@ -98,16 +98,36 @@ def transform_c(
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
     loops = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
-    write = partial(_text_of_order, region, conflicts, place, program, wanted=loops, reorder_sums=reorder_sums)
+    written = partial(_text_of_order, place=place, program=program, reorder_sums=reorder_sums)
+    write = partial(written, region, conflicts, wanted=loops)
     if schedule is not None:
         found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        found = _chosen_text(source, sizes, file, region, write, _free_names(place.words))
+        text_of = partial(_chosen_text, source, sizes, file, names=_free_names(place.words))
+        region, conflicts, found = _best_text(text_of, written, region, conflicts)
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
-    dependences = told_dependences(conflicts, reorder_sums=reorder_sums)
-    return TransformedC.of(_report(source, file, sizes, region, place, dependences, found))
+    return TransformedC.of(_report(source, file, sizes, region, place, conflicts, found, reorder_sums=reorder_sums))
+
+
+def _best_text(
+    text_of: Callable[..., Written | str],
+    write: Callable[..., Written],
+    region: Region,
+    conflicts: tuple[Conflict, ...],
+) -> tuple[Region, tuple[Conflict, ...], Written | str]:
+    """Return the region, its conflicts and its text in the order chosen, or why the text stays: where variables of one
+    iteration keep the order, with elements in their place."""
+    found = text_of(region, partial(write, region, conflicts))
+    if isinstance(found, str):
+        with _isl_budget("the elements that variables end up in"):
+            other, words = with_destinations(region)
+            between = conflicts_of(other) if words else ()
+        again = text_of(other, partial(write, other, between), words=words) if words else found
+        if isinstance(again, Written):
+            return other, between, again
+    return region, conflicts, found
 
 
 def _report(
@@ -116,8 +136,10 @@ def _report(
     sizes: Mapping[str, int],
     region: Region,
     place: RegionText,
-    dependences: tuple[ToldDependence, ...],
+    conflicts: Sequence[Conflict],
     found: Written | str,
+    *,
+    reorder_sums: bool,
 ) -> TransformReport:
     """Return what was done. found: the new text, or why the text was left as it is."""
     left = found if isinstance(found, str) else ""
@@ -132,7 +154,7 @@ def _report(
         ground=new.ground if new else "",
         statements=told_statements(region, new.times if new else None),
         nests=new_nests(region, new.times) if new else (),
-        dependences=dependences if new else (),
+        dependences=told_dependences(conflicts, reorder_sums=reorder_sums) if new else (),
         marked=new.marked if new else (),
         sizes=sizes_of(sizes),
         parameters=tuple(name for name in region.parameters if name not in sizes),
@@ -166,6 +188,7 @@ def _chosen_text(
     region: Region,
     write: Callable[..., Written],
     names: Names,
+    words: Sequence[str] = (),
 ) -> Written | str:
     """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is.
 
@@ -173,15 +196,18 @@ def _chosen_text(
     """
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
-        chosen = choose(workload, _CORE, wider=False)
+        chosen = choose(workload, _CORE, wider=bool(words))
+        done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
-        if not chosen.changes and not any(is_window for _, is_window in vectors):
+        is_left = not chosen.changes and not any(is_window for _, is_window in vectors)
+        # An element in place of a variable costs a store in each iteration, which vectors or registers must outweigh.
+        if is_left or (words and not (chosen.contractions or (chosen.changes and vectors))):
             return _NOTHING
         marks = strip_loops(chosen.schedule, chosen.strips, names.single)
         marks += tuple(
             LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
         )
-        name = f"chosen ({'; '.join(chosen.changes)})" if chosen.changes else "the original's"
+        name = f"chosen ({'; '.join(done)})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
         statements = {each.name: each for each in workload.statements}
         pairs = [
@@ -190,11 +216,13 @@ def _chosen_text(
         updates = {each.statement: update for each, update in pairs if update is not None}
         tiled = [each for each, update in pairs if update is not None]
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
-        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles)
+        with _isl_budget("the sizes of tiles"):
+            small = [f"{each} >= {ORDER_TUNING.least_tiled}" for each in sizes_of_tiles(region, updates)]
+        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles, tests=small)
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
             return _NOTHING
-        changes = (*chosen.changes, *([_MARKED] if is_marked else []))
+        changes = (*done, *([_MARKED] if is_marked else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         return f"another order cannot be written: {error.mistakes[0].what}"
@@ -232,13 +260,14 @@ def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
 def _text_of_order(
     region: Region,
     conflicts: Sequence[Conflict],
-    place: RegionText,
-    program: CProgram,
     order_of: Order,
     *,
+    place: RegionText,
+    program: CProgram,
     wanted: Parallel,
     reorder_sums: bool,
     tiles: Tiles | None = None,
+    tests: Sequence[str] = (),
 ) -> Written:
     """Return the text of an order after checking that it is legal."""
     times, name = order_of()
@@ -253,7 +282,8 @@ def _text_of_order(
     check_instances(node, tiled, all_times, names.counter)
     with _isl_budget("the loops of an order"):
         block = _loops(tiled, all_times, node, names, conflicts, wanted)
-        written = _text(region, times, block, names, place, program, name)
+        tests = (*_tests(region, program, names), *tests)
+        written = _text(region, times, block, names, place, program, name, tests)
     return replace(written, text=helpers + written.text)
 
 
@@ -397,13 +427,20 @@ def _loops(
 
 
 def _text(
-    region: Region, times: Times, block: Block, names: Names, place: RegionText, program: CProgram, name: str
+    region: Region,
+    times: Times,
+    block: Block,
+    names: Names,
+    place: RegionText,
+    program: CProgram,
+    name: str,
+    tests: Sequence[str],
 ) -> Written:
+    """Return the file with the new loops. tests: conditions under which these run, else the original ones."""
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
     if region.result is not None:
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
-    tests = _tests(region, program, names)
     code = "\n".join((*lines, *tests))
     macros = [(key, text) for key, text in names.definitions() if re.search(rf"\b{key}\b", code)]
     lines = [
