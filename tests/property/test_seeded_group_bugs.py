@@ -29,7 +29,7 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-PLACES = _private(steps, "_placed_bounds")
+PLACES = _private(steps, "_decided")
 BUGS = {
     "costs of a group": (
         Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
@@ -162,7 +162,7 @@ BUGS = {
         ),
     ),
     "bounds place by place": (
-        Bug("places are refuted by half of what may win", PLACES, "beats(bound)", "beats(2 * bound)"),
+        Bug("places are refuted by half of what may win", PLACES, "beats(own)", "beats(2 * own)"),
     ),
     "the best tree of a group": (
         Bug("chains end in one member", branch_and_bound.placed_tables, "tables.alone()", "tables.alone()[:1]"),

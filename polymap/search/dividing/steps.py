@@ -41,18 +41,21 @@ class Stage(IntEnum):
     SPLIT = 2
 
 
+Box = tuple[int, Places]  # a lower bound of the trees with spatial loops at some places, the others open
+
+
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended, or begins: its multipliers, the joint states of its chains, which
     first state, the way down from there, whether it knows the costs below marks, and the choices of places that are
-    left, that at which it was ended first."""
+    left with lower bounds, that at which it was ended first."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
     start: int
     way: BranchPath
     is_marked: bool = False
-    left: tuple[Places, ...] = ()
+    left: tuple[Box, ...] = ()
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -77,16 +80,18 @@ def step_on(
     # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
-    def is_searched(nodes: int | None) -> bool:
-        """Return whether all trees are searched; where they are not, the entry keeps the stop point."""
-        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes)
+    def searched(nodes: int | None) -> int | None:
+        """Return the bound of the trees that are left, at a stop point of the entry (None: all are searched)."""
+        value = incumbent.value
+        upto = None if value is None or few_first else bound + max(1, (value - bound) // TUNING.least_raise)
+        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes, upto)
         if ended is None:
             stop_points.pop(entry, None)
-            return True
+            return None
         stop_points[entry] = ended
-        if nodes is None or incumbent.out_of_time():
+        if incumbent.out_of_time() or (nodes is None and (upto is None or ended.left[0][0] < upto)):
             raise OutOfTime
-        return False
+        return max(bound, ended.left[0][0])
 
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
@@ -98,13 +103,12 @@ def step_on(
             yield _raised(entry, _room_bound(problem, measure, members, incumbent, known))
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
-            if is_searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most):
+            least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
+            if least is None:
                 return
-            if first:
-                own = _raised(entry, _room_bound(problem, measure, members, incumbent, known))
-                stop_points[own] = stop_points.pop(entry)
-                entry = own
-            yield entry
+            own = _raised(entry, max(least, _room_bound(problem, measure, members, incumbent, known) if first else 0))
+            stop_points[own] = stop_points.pop(entry)
+            yield own
 
 
 def _raised(entry: Entry, least: int) -> Entry:
@@ -167,41 +171,50 @@ def solve_structures(
     stop_point: StopPoint | None,
     known: GroupBound | None,
     most: int | None = None,
+    upto: int | None = None,
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
-    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
+    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all).
+    upto: a bound; the search ends where what is left has no lower one (None: it goes on)."""
     tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
-    placed = [] if stop_point else _placed_bounds(tables, incumbent)
-    left = stop_point.left if stop_point else tuple(places for _, places in placed)
-    before = incumbent.nodes
-    while left:
+    left, before = stop_point.left if stop_point else _undecided(tables), incumbent.nodes
+    while left and incumbent.beats(left[0][0]):
         spent = incumbent.nodes - before
-        if spent and most is not None and spent >= most:
+        goes_on = stop_point is not None and bool(stop_point.way)
+        if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
             return StopPoint((), known.only if known else None, 0, (), left=left)
+        decided = None if goes_on or len(left) > TUNING.decided_places else _decided(tables, incumbent, left[0])
+        if decided is not None:
+            left = tuple(sorted((*left[1:], *decided)))
+            continue
         own = replace(tables, only=stop_point.only) if stop_point else tables
-        ended = _solve_at(tables_at(own, left[0]), incumbent, stop_point, None if most is None else most - spent)
+        more = None if most is None else most - spent
+        ended = _solve_at(tables_at(own, left[0][1]), incumbent, stop_point, more)
         if ended is not None:
             return replace(ended, left=left)
         stop_point, left = None, left[1:]
     return None
 
 
-def _placed_bounds(tables: Tables, incumbent: Incumbent) -> list[tuple[int, Places]]:
-    """Return lower bounds of the trees at the choices of places of its spatial loops that they do not refute,
-    the least first: decided one by one, as long as there are few; the others stay open, as all do where the measure is
-    no sum (each choice would take multipliers of its own). tables: without places."""
+def _undecided(tables: Tables) -> tuple[Box, ...]:
+    """Return the box of all trees: places of spatial loops that have one choice are decided, the others open."""
     every = choices_of_places(tables.problem, tables.structure)
-    found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
-    for choices in every:
-        if len(choices) == 1:
-            continue
-        if len(found) > TUNING.decided_places or not tables.measure.is_linear:
-            break
-        longer = [(*places, one) for _, places in found for one in choices]
-        bounds = (relaxed_bound(tables_at(tables, places), incumbent.multipliers)[0] for places in longer)
-        pairs = zip(bounds, longer, strict=True)
-        found = [(bound, places) for bound, places in pairs if bound is not None and incumbent.beats(bound)]
-    return sorted(found, key=lambda one: one[0])
+    return ((0, tuple(one for choices in every if len(choices) == 1 for one in choices)),)
+
+
+def _decided(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None:
+    """Return the parts of a box in which one more place is decided, those that may win (None: all are, or the measure
+    is no sum: each choice would take multipliers of its own). tables: without places."""
+    bound, places = box
+    known = {asked for asked, _ in places}
+    every = choices_of_places(tables.problem, tables.structure)
+    choices = next((own for own in every if own[0][0] not in known), None)
+    if choices is None or not tables.measure.is_linear:
+        return None
+    longer = [(*places, one) for one in choices]
+    bounds = (relaxed_bound(tables_at(tables, one), incumbent.multipliers)[0] for one in longer)
+    pairs = zip(bounds, longer, strict=True)
+    return [(max(bound, own), one) for own, one in pairs if own is not None and incumbent.beats(own)]
 
 
 def _solve_at(tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, most: int | None) -> StopPoint | None:

@@ -39,6 +39,9 @@ class Tuning:
     # Places of spatial loops over window dims.
     decided_places: int = 16
     """Where more choices of them are left, the other places stay open until a chain is complete (single_layers.py)."""
+    least_raise: int = 8
+    """A structure's search lets others go first where its bound has come so much of the way to the best value (1 / 8:
+    wired_layers.py)."""
 
     # Costs by the room in a level.
     nodes_before_room: int = 30
