@@ -5,7 +5,7 @@
 A row per layer and machine: status, value, bound, gap, CPU seconds; at the end how many are proven and within 1 %.
 LAYER: all of ResNet-50 where none is named. MACHINE: the one below (our own concept, not a product), or a preset, whose
 fan-outs then cost energy per hop. --without: what the search goes without, to see what it is worth: groups (each
-structure is bounded alone), halves (no branches on what a node holds), slices (no search waits for others), probes.
+structure is bounded alone), room (no costs by the room in a level), slices (no search waits for others), probes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import polymap as pm
 import polymap.search.dividing.engine as engine
-import polymap.search.dividing.splits as splits
+import polymap.search.dividing.groups as groups
 from polymap.explore import search
 
 LAYERS = [name for name in pm.io.builtin_names() if name.startswith("resnet50.")]
@@ -61,8 +61,8 @@ def leave_out(remedies: list[str]) -> None:
     for remedy in remedies:
         tuning = replace(tuning, **changes.get(remedy, {}))
     engine.TUNING = tuning
-    if "halves" in remedies:
-        splits.TUNING = replace(splits.TUNING, most_halves=1)
+    if "room" in remedies:
+        groups.scarce_level = lambda _tables, _multipliers: None
 
 
 def gap(layer: str, arch: pm.Architecture, tiles: str, seconds: float) -> tuple[float, bool]:
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--arch", nargs="+", default=[NAME])
     parser.add_argument("--tiles", default="divide", choices=("divide", "any"))
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--without", nargs="+", default=[], choices=("groups", "halves", "slices", "probes"))
+    parser.add_argument("--without", nargs="+", default=[], choices=("groups", "room", "slices", "probes"))
     asked = parser.parse_args()
     leave_out(asked.without)
     print(f"energy with wires, {asked.seconds:g} CPU s, without: {asked.without or '-'}")

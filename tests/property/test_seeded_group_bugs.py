@@ -1,4 +1,4 @@
-"""Deliberate mistakes in what raises the bounds of structures (groups, winning states, halves, priced costs, open
+"""Deliberate mistakes in what raises the bounds of structures (groups, winning states, room, priced costs, open
 places) are caught by laws that hold them against brute force."""
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from polymap.search.dividing import (
     cost_tables,
     groups,
     node_costs,
-    splits,
+    rooms,
     steps,
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch
 from tests.property.test_seeded_search_bugs import Bug, assert_seen
-from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_splits
+from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_rooms
 
 
 def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-PLACES = _private(steps, "_placed_bounds")
+PLACES = _private(steps, "_decided")
 BUGS = {
     "costs of a group": (
         Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
@@ -106,13 +106,14 @@ BUGS = {
         Bug("chains so far are those of one tile", bounds.winning_states, "minimum_above(outside", "np.copy(outside"),
         Bug("one way to a state is remembered", bounds.winning_states, "np.minimum(known, placed)", "placed"),
     ),
-    "halves": (
-        Bug("as many bits are in no half", _private(splits, "_split"), "(bits, most)", "(bits + 1, most)"),
-        Bug("others get less than the rest", _private(splits, "_split"), "sum(taken", "2 * sum(taken"),
-        Bug("half of the halves are lost", splits.split_bound, "if half is not", "if looked % 2 and half is not"),
+    "costs by room": (
+        Bug("a full level is overfull", _private(rooms, "_needs"), "own <= most", "own < most"),
+        Bug("room for all of it is too little", _private(rooms, "_Rows").of, '"right"', '"left"'),
+        Bug("nodes take twice their bits", rooms.RoomCosts.through, "rooms - _upto", "rooms - 2 * _upto"),
+        Bug("a price is saved twice", _private(rooms, "_without"), "- saved", "- 2 * saved"),
     ),
-    "halves of larger products": (
-        Bug("fewer bits are in no half", _private(splits, "_split"), "(least, bits - 1)", "(least, bits // 3)"),
+    "costs by few classes of room": (
+        Bug("a class has its least room", _private(rooms, "_most_room"), "np.append(needs[1:] - 1, most)", "needs"),
     ),
     "a register charged above all loops, a buffer above the spatial loops": (
         Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
@@ -161,7 +162,7 @@ BUGS = {
         ),
     ),
     "bounds place by place": (
-        Bug("places are refuted by half of what may win", PLACES, "beats(bound)", "beats(2 * bound)"),
+        Bug("places are refuted by half of what may win", PLACES, "beats(own)", "beats(2 * own)"),
     ),
     "the best tree of a group": (
         Bug("chains end in one member", branch_and_bound.placed_tables, "tables.alone()", "tables.alone()[:1]"),
@@ -191,10 +192,6 @@ SEEN = {
     "nodes stand wherever they are charged alike": 3,
     "loads at any place": 2,
     "one way to a state is remembered": 5,
-    "as many bits are in no half": 1,
-    "others get less than the rest": 1,
-    "half of the halves are lost": 1,
-    "fewer bits are in no half": 5,
     "room counts against chains": 18,
     "one place is enough": 3,
     "nodes below a mark stand in the lattice above": 3,
@@ -207,7 +204,13 @@ SEEN = {
 def _best_tree_is_found(decided: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
-        test_splits.the_best_tree_of_every_structure_is_found(seed)
+        test_rooms.the_best_tree_of_every_structure_is_found(seed)
+
+
+def _room_bounds(most: int, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rooms, "TUNING", replace(rooms.TUNING, most_rooms=most))
+        test_rooms.room_bounds_all_trees(seed)
 
 
 def _at(name: str) -> Callable[[int], None]:
@@ -221,13 +224,13 @@ LAWS: dict[str, Callable[[int], None]] = {
     "tables at places": test_group_search.tables_at_places_are_those_built_there,
     "states that win": test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more,
     "what is kept": test_costs_inside.what_is_kept_is_what_it_would_be,
-    "halves": test_splits.halves_bound_all_trees,
-    "halves of larger products": test_splits.test_halves_bound_what_a_search_of_larger_products_finds,
+    "costs by room": partial(_room_bounds, 64),
+    "costs by few classes of room": partial(_room_bounds, 2),
     **{name: _at(name) for name in test_chains.BETWEEN},
     "the best tree of every structure, place by place": partial(_best_tree_is_found, 0),
     "the best tree of every structure": partial(_best_tree_is_found, 16),
-    "a search goes on": test_splits.test_a_search_place_by_place_goes_on_where_it_was_ended,
-    "bounds place by place": test_splits.test_bounds_place_by_place_leave_the_best_tree,
+    "a search goes on": test_rooms.test_a_search_place_by_place_goes_on_where_it_was_ended,
+    "bounds place by place": test_rooms.test_bounds_place_by_place_leave_the_best_tree,
     "the best tree of a group": test_group_search.the_best_tree_of_a_group_is_found,
     "the best tree of all": test_group_search.the_best_tree_of_all_is_found,
 }

@@ -216,10 +216,7 @@ def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipl
     capacity = usable_bits(tables, edge.level)
     allowed = arithmetic.possible(cost)
     if capacity is not None:
-        least, most = tables.rooms.get((move.tensor, edge.level), (0, capacity))
-        allowed = allowed & np.asarray(bits <= most, dtype=np.bool_)
-        if least:
-            allowed = allowed & np.asarray(bits >= least, dtype=np.bool_)
+        allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
     total = cost if multipliers.unit == 1 else np.where(allowed, cost, 0) * multipliers.unit
     charged = ((bits, multipliers.per_level[edge.level]), *zip(node.costs, multipliers.per_component, strict=False))
     if terms := [(counts, price) for counts, price in charged if price]:
@@ -230,6 +227,16 @@ def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipl
 def usable_bits(tables: Tables, level: int) -> int | None:
     """Return the capacity available to tiles (None: unlimited)."""
     return tables.problem.arch.levels[level].usable_bits
+
+
+def shared_levels(tables: Tables) -> tuple[int, ...]:
+    """Return the levels with a capacity that more than one tensor may use."""
+    problem = tables.problem
+    return tuple(
+        level
+        for level in range(1, problem.level_count)
+        if usable_bits(tables, level) is not None and sum(level in term.may_hold for term in problem.terms) > 1
+    )
 
 
 def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:

@@ -9,7 +9,7 @@ their tile; for tensors read through windows they are lower bounds (window_paths
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from math import lcm, prod
 from typing import Any
@@ -61,7 +61,6 @@ from polymap.search.problem import (
     zero_start,
 )
 
-Rooms = dict[tuple[int, int], tuple[int, int]]  # (tensor, level): fewest and most bits that its node holds
 State = tuple[int, ...]  # of all tensors: which of its holder states each is in
 
 
@@ -109,10 +108,10 @@ class TensorTable:
 class Tables:
     """Everything that the bound of one structure needs. start: cost present before any node, per component;
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
-    search; only: the joint states that chains may be in (None: any), those on no chain that may win left out; rooms:
-    what nodes may hold, where less than their levels' capacity; others: structures of its group, of all of which these
-    are the least costs; alone: the tables of it and of each of these, all places of spatial loops open; tops: of groups
-    side by side (stacked_tables), the point of the lattice from which the tiles of each go down."""
+    search; only: the joint states that chains may be in (None: any), those on no chain that may win left out;
+    others: structures of its group, of all of which these are the least costs; alone: the tables of it and of each of
+    these, all places of spatial loops open; tops: of groups side by side (stacked_tables), the point of the lattice
+    from which the tiles of each go down."""
 
     problem: Problem
     structure: Structure
@@ -127,7 +126,6 @@ class Tables:
     stop: Callable[[], bool]
     caches: SearchCaches
     only: frozenset[State] | None = None
-    rooms: Rooms = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     others: tuple[Structure, ...] = ()
     alone: Callable[[], tuple[Tables, ...]] = tuple
     tops: tuple[tuple[int, ...], ...] = ()
@@ -514,11 +512,32 @@ def _costs_of_loads(
     """Return what a node at levels[1], loaded from levels[0], costs per component: the least over the members.
     reads_of: elements read at the parent for one message of siblings."""
     components, found = setting.measure.components, list[list[Numbers]]()
+    units = _costs_per_load(setting, term, levels) if len(setting.context.tiles) > 1 else None
+    if units is not None:
+        held = [one.held[levels[1]][term.index] if one.held else 0 for one in components]
+        return tuple(loads.fills * unit + loads.held * weight for unit, weight in zip(units, held, strict=True))
     for kind in setting.members.kinds(term, *levels):
         messages, reads = _messages_of(setting, kind.first, term, levels), reads_of(kind.first)
         each = zip(components, setting.arithmetics, strict=True)
         found.append([_least_of_loads(kind, term, levels, one, loads, reads, messages) for one in each])
     return tuple(reduce(np.minimum, column) for column in zip(*found, strict=True))
+
+
+def _costs_per_load(setting: _Setting, term: TensorTerm, levels: tuple[int, int]) -> tuple[IntArray, ...] | None:
+    """Return what a node costs per load at every tile, per component: it depends on no tile further out, so it is
+    worked out once for all tables below (None: some members unite loads, or numbers are long)."""
+    known, asked = setting.members.per_load, (term.index, *levels)
+    if asked not in known:
+        known[asked] = None
+        is_narrow = all(one.kind is Kind.NARROW for one in setting.arithmetics)
+        if is_narrow and not any(one.unites(term.window_dims, *levels) for one in setting.members.each):
+            lattice = setting.windows.lattice_below(tuple(setting.whole.items()))
+            root = replace(setting, lattice=lattice, context=replace(setting.context, tiles=setting.context.tiles[:1]))
+            one = _NodeLoads(root.ones, root.ones * 0)
+            costs = _costs_of_loads(root, term, levels, one, lambda _: one.fills)
+            known[asked] = lattice, costs
+    found = known[asked]
+    return None if found is None else tuple(restricted(cost, found[0], setting.lattice) for cost in found[1])
 
 
 def _messages_of(

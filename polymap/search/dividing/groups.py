@@ -23,11 +23,11 @@ from polymap.search.dividing.bounds import (
     root_bounds,
     winning_states,
 )
-from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
+from polymap.search.dividing.branch_and_bound import BoundTables, bound_tables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
-from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
+from polymap.search.dividing.rooms import room_bound, room_costs, scarce_level
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import IntArray, Measure, Problem, Structure, Structures
 
@@ -133,29 +133,26 @@ def open_tables(
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
-    """Return what bounds all mappings of a group; taken again where multipliers have changed and it has none of its
-    own."""
+    """Return what bounds all mappings of a group; taken again where multipliers have changed, unless it is
+    by the room in a level."""
     known = incumbent.groups.get(group.number)
     if known is not None and not known.is_rough and known.is_current(incumbent.multipliers):
         return known
-    known = known or GroupBound(None, (), (), None)
+    known = known or GroupBound(None, ())
     first, *others = group.members
     tables = open_tables(problem, measure, group.members, incumbent, known.only)
-    suits, own, only = known.own or incumbent.multipliers, known.own, known.only
-    found, inside = relaxed_bound(tables, suits)
+    found, inside = relaxed_bound(tables, incumbent.multipliers)
+    only, is_by_room = known.only, False
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
-        only = _winning_states(tables, inside, suits, incumbent.value)
-        tables = replace(tables, only=only)
-        if only and suits and not own and (others or len(places_of(problem, first)) > 1):
-            own = _own_multipliers(tables, incumbent)
-            improved, inside = relaxed_bound(tables, own or suits)
-            assert inside is not None
-            found = incumbent.value if improved is None else max(found, improved)
-            only = _winning_states(tables, inside, own or suits, incumbent.value)
+        only = _winning_states(tables, inside, incumbent.multipliers, incumbent.value)
+        if only and (others or len(places_of(problem, first)) > 1):
+            by_room, is_by_room = bound_by_room(replace(tables, only=only), incumbent.multipliers), True
+            found = incumbent.value if by_room is None else max(found, by_room)
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, known.leader)
+    known = GroupBound(found, incumbent.multipliers, only, known.leader, is_by_room=is_by_room)
+    incumbent.groups[group.number] = known
     return known
 
 
@@ -163,15 +160,6 @@ def is_searched_at_once(problem: Problem, measure: Measure, group: Group) -> boo
     """Return whether the trees of a group are searched together: not where one node's costs may cover another's, as
     they need not in every member, nor where least costs of members are no bound of a product of sums."""
     return len(group.members) > 1 and measure.is_linear and any(term.is_window for term in problem.terms)
-
-
-def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:
-    """Return multipliers that suit a group (none: those of the last structure are no worse)."""
-    constant = tables.measure.value(tables.start, tables.compute_cycles)
-    search, free = StructureSearch(tables, (), incumbent), costs_inside(tables, 0, no_multipliers(tables))
-    limit = None if incumbent.value is None else incumbent.value - constant
-    found = improve_multipliers(search, free, limit, incumbent.multipliers[0], scores=False).multipliers
-    return () if found is None else (found,)
 
 
 def _winning_states(
@@ -194,6 +182,16 @@ def relaxed_bound(tables: Tables, multipliers: tuple[Multipliers, ...]) -> tuple
     others = range(1, len(measure.components))
     insides = costs_inside(tables, 0, priced), *(costs_inside(tables, component, free) for component in others)
     return _value_at(tables, insides, priced), insides[0]
+
+
+def bound_by_room(tables: Tables, multipliers: tuple[Multipliers, ...]) -> int | None:
+    """Return a lower bound of a linear objective by the room in the scarcest level, or where none is by all tensors
+    together (None: nothing fits)."""
+    level = scarce_level(tables, multipliers)
+    if level is None:
+        return relaxed_bound(tables, multipliers)[0]
+    found = room_bound(tables, room_costs(tables, level, multipliers))
+    return None if found is None else found + tables.measure.value(tables.start, tables.compute_cycles)
 
 
 def stacked_bounds(tables: Tables, multipliers: tuple[Multipliers, ...]) -> list[int | None]:

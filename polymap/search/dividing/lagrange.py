@@ -23,6 +23,7 @@ from polymap.search.dividing.bounds import (
     final_cost,
     priced_final,
     root_bound,
+    shared_levels,
     usable_bits,
 )
 from polymap.search.dividing.branch_and_bound import BoundTables, SearchNode, StructureSearch, root_node, step, through
@@ -40,16 +41,6 @@ from polymap.search.problem import (
     tradeoff_of,
     weakest_cycles,
 )
-
-
-def shared_levels(tables: Tables) -> tuple[int, ...]:
-    """Return the levels with a capacity that more than one tensor may use."""
-    problem = tables.problem
-    return tuple(
-        level
-        for level in range(1, problem.level_count)
-        if usable_bits(tables, level) is not None and sum(level in term.may_hold for term in problem.terms) > 1
-    )
 
 
 def cheapest_chain(search: StructureSearch, inside: Inside, multipliers: Multipliers, first: State) -> SearchNode:

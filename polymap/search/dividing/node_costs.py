@@ -24,6 +24,7 @@ from polymap.search.problem import (
     FanoutClass,
     IntArray,
     Intrinsic,
+    Lattice,
     Problem,
     Span,
     Structure,
@@ -196,11 +197,13 @@ class Members:
     """The factors of structures that spread the dims alike between the same levels (groups.py): what a node loads and
     holds is equal in all of them, what that costs differs with how the factors are split among the fan-outs there.
 
-    each: of every structure, the first one's first.
+    each: of every structure, the first one's first. per_load: what loads cost, by (tensor, parent, level), with the
+    lattice of its tiles (cost_tables.py).
     """
 
     def __init__(self, each: Iterable[StructureFactors]) -> None:
         self.each = tuple(each)
+        self.per_load: dict[tuple[int, int, int], tuple[Lattice, tuple[Numbers, ...]] | None] = {}
         self._kinds: dict[tuple[int, int, int], tuple[AlikeMembers, ...]] = {}
 
     def placed(self, places: Places) -> Members:

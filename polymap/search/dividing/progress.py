@@ -45,21 +45,22 @@ class OpenStructures:
 
 @dataclass(frozen=True, slots=True)
 class GroupBound:
-    """A lower bound of all mappings of a group (None: none fits), the incumbent's multipliers that it was last taken
-    at, and the group's own, where it has some. only: the joint states of chains that may beat the incumbent (None:
-    any). leader: the structure whose entry stands for all of the group, which is searched at once (None: none does).
-    is_rough: it was bounded beside others, and may be worked out further."""
+    """A lower bound of all mappings of a group (None: none fits), and the multipliers that it was last taken at.
+
+    only: the joint states of chains that may beat the incumbent (None: any). leader: the structure whose entry stands
+    for all of the group, which is searched at once (None: none does). is_rough: it was bounded beside others, and may
+    be worked out further. is_by_room: by the room in a level, and is not worked out further."""
 
     bound: int | None
     multipliers: tuple[Multipliers, ...]
-    own: tuple[Multipliers, ...] = ()
     only: frozenset[State] | None = None
     leader: int | None = None
     is_rough: bool = False
+    is_by_room: bool = False
 
     def is_current(self, multipliers: tuple[Multipliers, ...]) -> bool:
         """Return whether the bound would be no other at the incumbent's multipliers."""
-        return bool(self.own) or self.multipliers == multipliers
+        return self.is_by_room or self.multipliers == multipliers
 
 
 class Polish(Protocol):

@@ -17,6 +17,7 @@ from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, St
 from polymap.search.dividing.cost_tables import State, Tables, tables_at
 from polymap.search.dividing.groups import (
     Group,
+    bound_by_room,
     group_bound,
     is_searched_at_once,
     least_value,
@@ -27,7 +28,6 @@ from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tr
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
 from polymap.search.dividing.node_costs import Places, choices_of_places
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
-from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Measure, Problem, Structure
 
@@ -41,18 +41,21 @@ class Stage(IntEnum):
     SPLIT = 2
 
 
+Box = tuple[int, Places]  # a lower bound of the trees with spatial loops at some places, the others open
+
+
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended, or begins: its multipliers, the joint states of its chains, which
     first state, the way down from there, whether it knows the costs below marks, and the choices of places that are
-    left, that at which it was ended first."""
+    left with lower bounds, that at which it was ended first."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
     start: int
     way: BranchPath
     is_marked: bool = False
-    left: tuple[Places, ...] = ()
+    left: tuple[Box, ...] = ()
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -77,16 +80,18 @@ def step_on(
     # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
-    def is_searched(nodes: int | None) -> bool:
-        """Return whether all trees are searched; where they are not, the entry keeps the stop point."""
-        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes)
+    def searched(nodes: int | None) -> int | None:
+        """Return the bound of the trees that are left, at a stop point of the entry (None: all are searched)."""
+        value = incumbent.value
+        upto = None if value is None or few_first else bound + max(1, (value - bound) // TUNING.least_raise)
+        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes, upto)
         if ended is None:
             stop_points.pop(entry, None)
-            return True
+            return None
         stop_points[entry] = ended
-        if nodes is None or incumbent.out_of_time():
+        if incumbent.out_of_time() or (nodes is None and (upto is None or ended.left[0][0] < upto)):
             raise OutOfTime
-        return False
+        return max(bound, ended.left[0][0])
 
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
@@ -95,19 +100,15 @@ def step_on(
         case Stage.ALL_TENSORS if few_first:
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            least, left = _split_bound(problem, measure, members, incumbent, known)
-            if left:
-                stop_points[_raised(entry, least)] = StopPoint((), known.only if known else None, 0, (), left=left)
-            yield _raised(entry, least)
+            yield _raised(entry, _room_bound(problem, measure, members, incumbent, known))
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
-            if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
+            least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
+            if least is None:
                 return
-            if first:
-                own = _raised(entry, _split_bound(problem, measure, members, incumbent, known)[0])
-                stop_points[own] = stop_points.pop(entry)
-                entry = own
-            yield entry
+            own = _raised(entry, max(least, _room_bound(problem, measure, members, incumbent, known) if first else 0))
+            stop_points[own] = stop_points.pop(entry)
+            yield own
 
 
 def _raised(entry: Entry, least: int) -> Entry:
@@ -137,36 +138,29 @@ def _bound_together(
         yield bound, Stage.ALL_TENSORS
     else:
         tables = open_tables(problem, measure, (structure,), incumbent, known.only)
-        own, _ = relaxed_bound(tables, known.own or incumbent.multipliers)
+        own, _ = relaxed_bound(tables, incumbent.multipliers)
         if own is not None:
             yield own, Stage.ALL_TENSORS
 
 
-def _split_bound(
+def _room_bound(
     problem: Problem,
     measure: Measure,
     members: tuple[Structure, ...],
     incumbent: Incumbent,
     known: GroupBound | None,
-) -> tuple[int, tuple[Places, ...]]:
-    """Return a bound with branches on what a node holds, and of the places that are left, with these (none: they are
-    not worked out); 0 where the measure has no use for it, there is nothing to beat, or numbers are so long that tables
-    take more time than the search. known: of the structures' group."""
+) -> int:
+    """Return a bound by the room in the scarcest level; 0 where the measure has no use for it, there is nothing to
+    beat, numbers are so long that tables take more time than the search, or it is that of the structures' group."""
     if not measure.is_linear or incumbent.value is None:
-        return 0, ()
+        return 0
+    if known is not None and known.is_by_room and known.multipliers == incumbent.multipliers and len(members) > 1:
+        return 0
     tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
     if tables.arithmetics[0].kind is not Kind.NARROW:
-        return 0, ()
-    constant = measure.value(tables.start, tables.compute_cycles)
-    start = ((known.own if known else ()) or incumbent.multipliers or (None,))[0]
-    found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
-    if multipliers is not None:
-        incumbent.multipliers = (multipliers,)
-    if not incumbent.beats(found + constant):
-        return found + constant, ()
-    placed = _placed_bounds(tables, incumbent, known)
-    least = min((bound for bound, _ in placed), default=incumbent.value)
-    return max(found + constant, least), tuple(places for _, places in placed)
+        return 0
+    found = bound_by_room(tables, incumbent.multipliers)
+    return incumbent.value if found is None else found
 
 
 def solve_structures(
@@ -177,56 +171,62 @@ def solve_structures(
     stop_point: StopPoint | None,
     known: GroupBound | None,
     most: int | None = None,
+    upto: int | None = None,
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
-    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
+    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all).
+    upto: a bound; the search ends where what is left has no lower one (None: it goes on)."""
     tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
-    placed = [] if stop_point else _placed_bounds(tables, incumbent, known)
-    left = stop_point.left if stop_point else tuple(places for _, places in placed)
-    before = incumbent.nodes
-    while left:
+    left, before = stop_point.left if stop_point else _undecided(tables), incumbent.nodes
+    while left and incumbent.beats(left[0][0]):
         spent = incumbent.nodes - before
-        if spent and most is not None and spent >= most:
+        goes_on = stop_point is not None and bool(stop_point.way)
+        if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
             return StopPoint((), known.only if known else None, 0, (), left=left)
+        decided = None if goes_on or len(left) > TUNING.decided_places else _decided(tables, incumbent, left[0])
+        if decided is not None:
+            left = tuple(sorted((*left[1:], *decided)))
+            continue
         own = replace(tables, only=stop_point.only) if stop_point else tables
-        ended = _solve_at(tables_at(own, left[0]), incumbent, stop_point, known, None if most is None else most - spent)
+        more = None if most is None else most - spent
+        ended = _solve_at(tables_at(own, left[0][1]), incumbent, stop_point, more)
         if ended is not None:
             return replace(ended, left=left)
         stop_point, left = None, left[1:]
     return None
 
 
-def _placed_bounds(tables: Tables, incumbent: Incumbent, known: GroupBound | None) -> list[tuple[int, Places]]:
-    """Return lower bounds of the trees at the choices of places of its spatial loops that they do not refute,
-    the least first: decided one by one, as long as there are few; the others stay open, as all do where the measure is
-    no sum (each choice would take multipliers of its own). tables: without places."""
-    suits = (known.own if known else ()) or incumbent.multipliers
+def _undecided(tables: Tables) -> tuple[Box, ...]:
+    """Return the box of all trees: places of spatial loops that have one choice are decided, the others open."""
     every = choices_of_places(tables.problem, tables.structure)
-    found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
-    for choices in every:
-        if len(choices) == 1:
-            continue
-        if len(found) > TUNING.decided_places or not tables.measure.is_linear:
-            break
-        longer = [(*places, one) for _, places in found for one in choices]
-        bounds = (relaxed_bound(tables_at(tables, places), suits)[0] for places in longer)
-        pairs = zip(bounds, longer, strict=True)
-        found = [(bound, places) for bound, places in pairs if bound is not None and incumbent.beats(bound)]
-    return sorted(found, key=lambda one: one[0])
+    return ((0, tuple(one for choices in every if len(choices) == 1 for one in choices)),)
 
 
-def _solve_at(
-    tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, known: GroupBound | None, most: int | None
-) -> StopPoint | None:
+def _decided(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None:
+    """Return the parts of a box in which one more place is decided, those that may win (None: all are, or the measure
+    is no sum: each choice would take multipliers of its own). tables: without places."""
+    bound, places = box
+    known = {asked for asked, _ in places}
+    every = choices_of_places(tables.problem, tables.structure)
+    choices = next((own for own in every if own[0][0] not in known), None)
+    if choices is None or not tables.measure.is_linear:
+        return None
+    longer = [(*places, one) for one in choices]
+    bounds = (relaxed_bound(tables_at(tables, one), incumbent.multipliers)[0] for one in longer)
+    pairs = zip(bounds, longer, strict=True)
+    return [(max(bound, own), one) for own, one in pairs if own is not None and incumbent.beats(own)]
+
+
+def _solve_at(tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, most: int | None) -> StopPoint | None:
     """Search all trees with spatial loops at the places of the tables."""
     bounds, measure = bound_tables(tables, ()), tables.measure
     if least_value(bounds) is None:
         return None
     search = StructureSearch(tables, (), incumbent, most)
     multipliers = () if stop_point is None else stop_point.multipliers
-    if stop_point is None or not stop_point.way:
-        suits = (known.own if known else ()) or incumbent.multipliers
-        multipliers, refuted = _first_multipliers(search, bounds, suits)
+    goes_on = stop_point is not None and bool(stop_point.way)
+    if not goes_on:
+        multipliers, refuted = _first_multipliers(search, bounds, incumbent.multipliers)
         if refuted:
             return None
     if multipliers:
@@ -235,15 +235,29 @@ def _solve_at(
             return None
     if stop_point is not None and stop_point.is_marked:
         return _search_below_marks(search, bounds, most, stop_point)
+    if measure.is_linear and search.window is not None and incumbent.value is not None and not goes_on:
+        bounds = _of_winning_states(search, bounds)
+        search = StructureSearch(bounds.tables, search.multipliers, incumbent, most)
     before = None if incumbent.value is None else nodes_before_marks(tables)
     if before is None or (most is not None and most <= before):
         return _search_trees(search, bounds, stop_point)
-    ended = _search_trees(StructureSearch(tables, search.multipliers, incumbent, before), bounds, stop_point)
+    ended = _search_trees(StructureSearch(search.tables, search.multipliers, incumbent, before), bounds, stop_point)
     if ended is None or incumbent.out_of_time():
         return ended
     with suppress(OutOfTime):  # the costs below marks take long; the next search goes on from where this one ended
         return _search_below_marks(search, bounds, None if most is None else most - before, None)
     return ended
+
+
+def _of_winning_states(search: StructureSearch, bounds: BoundTables) -> BoundTables:
+    """Return the bounds of the joint states on chains that may beat the incumbent at the multipliers."""
+    tables, value = search.tables, search.incumbent.value
+    assert value is not None, "chains win against a value"
+    priced = search.multipliers[0] if search.multipliers else no_multipliers(tables)
+    room = value - 1 - tables.measure.value(tables.start, tables.compute_cycles)
+    inside = bounds.priced[0] if search.multipliers else bounds.insides[0]
+    only = winning_states(tables, inside, room * priced.unit + priced.allowance)
+    return bounds_at(bound_tables(replace(tables, only=only), ()), search.multipliers)
 
 
 def _search_trees(search: StructureSearch, bounds: BoundTables, stop_point: StopPoint | None) -> StopPoint | None:
@@ -265,16 +279,13 @@ def _search_below_marks(
 ) -> StopPoint | None:
     """Search all trees of a structure, knowing the costs below marks, which many of them do not come through. They are
     of the joint states that may win when they are first worked out."""
-    tables, incumbent, measure = search.tables, search.incumbent, search.tables.measure
-    priced = search.multipliers[0] if search.multipliers else no_multipliers(tables)
     if stop_point is None:
-        assert incumbent.value is not None
-        room = incumbent.value - 1 - measure.value(tables.start, tables.compute_cycles)
-        inside = bounds.priced[0] if search.multipliers else bounds.insides[0]
-        tables = replace(tables, only=winning_states(tables, inside, room * priced.unit + priced.allowance))
-        bounds = bounds_at(bound_tables(tables, ()), search.multipliers)
+        bounds = _of_winning_states(search, bounds)
+    tables = bounds.tables
+    priced = search.multipliers[0] if search.multipliers else no_multipliers(tables)
     marked = costs_below_marks(tables, bounds.priced[0] if search.multipliers else bounds.insides[0], priced)
-    return _search_trees(StructureSearch(tables, search.multipliers, incumbent, most, marked), bounds, stop_point)
+    search = StructureSearch(tables, search.multipliers, search.incumbent, most, marked)
+    return _search_trees(search, bounds, stop_point)
 
 
 def _first_multipliers(

@@ -39,14 +39,15 @@ class Tuning:
     # Places of spatial loops over window dims.
     decided_places: int = 16
     """Where more choices of them are left, the other places stay open until a chain is complete (single_layers.py)."""
+    least_raise: int = 8
+    """A structure's search lets others go first where its bound has come so much of the way to the best value (1 / 8:
+    wired_layers.py)."""
 
-    # Branches on what a node holds.
-    nodes_before_halves: int = 30
-    """Nodes of a structure that are searched before its halves are bounded (search.py: gemm4096_flat3_keep)."""
-    most_halves: int = 10
-    """Halves that are bounded per structure, at most (wired_layers.py)."""
-    split_rounds: int = 4
-    """Multipliers that are tried per half, at most (wired_layers.py)."""
+    # Costs by the room in a level.
+    nodes_before_room: int = 30
+    """Nodes of a product's structure that are searched before they are worked out (search.py: gemm4096_flat3_keep)."""
+    most_rooms: int = 64
+    """Classes of room per joint state, at most (wired_layers.py)."""
 
     # A first answer (single_layers.py).
     compared_first: int = 2048

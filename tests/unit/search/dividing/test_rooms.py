@@ -1,4 +1,4 @@
-"""Branches on what a node holds bound all trees of a structure; searches that wait for others find what they find at
+"""Costs by the room in a level bound all trees of a structure; searches that wait for others find what they find at
 once."""
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from itertools import count
 import pytest
 
 import polymap.search.dividing.engine as engine
-import polymap.search.dividing.splits as splits
+import polymap.search.dividing.rooms as rooms
 import polymap.search.dividing.steps as steps
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
-from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
-from polymap.search.dividing.cost_tables import build_tables
-from polymap.search.dividing.groups import least_value
+from polymap.search.dividing.bounds import Multipliers, usable_bits
+from polymap.search.dividing.branch_and_bound import bound_tables
+from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.groups import bound_by_room, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Incumbent
@@ -44,35 +45,38 @@ def tight(seed: int) -> Case:
     raise AssertionError
 
 
-@pytest.mark.parametrize("seed", few(range(30), 6))
-def test_halves_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    most = random.Random(f"most {seed}").choice((2, 5, 24, 200))
-    monkeypatch.setattr(splits, "TUNING", replace(splits.TUNING, most_halves=most))
-    halves_bound_all_trees(seed)
+def prices(tables: Tables, rng: random.Random) -> tuple[Multipliers, ...]:
+    """Return random multipliers, or none."""
+    if rng.random() < 0.3:
+        return ()
+    usable = [usable_bits(tables, level) or 0 for level in range(tables.problem.level_count)]
+    per_level = tuple(rng.choice((0, 1, 5, rng.randrange(300))) if own else 0 for own in usable)
+    allowance = sum(price * own for price, own in zip(per_level, usable, strict=True))
+    return (Multipliers(per_level, rng.choice((1, 2, 8)), allowance),)
 
 
-def halves_bound_all_trees(seed: int) -> None:
-    one, rng = tight(seed), random.Random(f"halves {seed}")
+@pytest.mark.parametrize("seed", few(range(60), 12))
+def test_costs_by_room_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = random.Random(f"most {seed}").choice((1, 2, 5, 64))
+    monkeypatch.setattr(rooms, "TUNING", replace(rooms.TUNING, most_rooms=most))
+    room_bounds_all_trees(seed)
+
+
+def room_bounds_all_trees(seed: int) -> None:
+    one, rng = tight(seed), random.Random(f"room {seed}")
     for structure in one.structures:
-        context = root_context(one.problem, structure)
-        tables = build_tables(one.problem, structure, one.measure, context)
+        tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure))
         whole, best = least_value(bound_tables(tables, ())), one.best(structure)
-        if whole is None:
-            continue
-        constant = one.measure.value(tables.start, tables.compute_cycles)
-        for limit in (whole + 1, whole + rng.randrange(1, whole + 2), 10 * whole + 10):
-            search = StructureSearch(tables, (), Incumbent(never))
-            found, _ = splits.split_bound(search, limit - constant, None)
-            assert found + constant >= min(whole, limit)
-            assert best is None or found + constant == limit or one.scaled(found + constant) <= best
-            assert best is None or one.scaled(limit) > best or found + constant <= limit
-            if best is not None and one.scaled(limit) > best:
-                assert one.scaled(found + constant) <= best
+        free, priced = bound_by_room(tables, ()), bound_by_room(tables, prices(tables, rng))
+        assert (free is None) >= (whole is None), "room is no more than a level has"
+        assert free is None or whole is None or free >= whole, "prices are 0"
+        for found in (free, priced):
+            assert best is None or (found is not None and one.scaled(found) <= best), "a bound of all trees"
 
 
 @pytest.mark.parametrize("seed", few(range(20), 12))
-def test_halves_bound_what_a_search_of_larger_products_finds(seed: int) -> None:
-    """Levels with room for a few of many tiles: the optimum lies in halves that the cheapest chain does not suggest."""
+def test_room_bounds_what_a_search_of_larger_products_finds(seed: int) -> None:
+    """Levels with room for a few of many tiles: many sums of bits are one class."""
     rng = random.Random(f"products {seed}")
     bits = {name: rng.choice((1, 8, 8, 16)) for name in "ABC"}
     sizes = {dim: rng.choice((8, 12, 16, 24, 30)) for dim in "mnk"}
@@ -89,10 +93,9 @@ def test_halves_bound_what_a_search_of_larger_products_finds(seed: int) -> None:
     solve_structures(problem, measure, (structure,), incumbent, None, None)
     assert incumbent.value is not None
     tables = build_tables(problem, structure, measure, root_context(problem, structure))
-    constant = measure.value(tables.start, tables.compute_cycles)
-    for limit in (incumbent.value + 1, incumbent.value * 3 // 2, incumbent.value * 9):
-        found, _ = splits.split_bound(StructureSearch(tables, (), Incumbent(never)), limit - constant, None)
-        assert found + constant <= incumbent.value
+    for _ in range(4):
+        found = bound_by_room(tables, prices(tables, rng))
+        assert (found or 0) <= incumbent.value, "a bound of all trees"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -112,17 +115,21 @@ def open_case(seed: int) -> Case:
     raise AssertionError
 
 
-def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None) -> None:
-    """most: nodes of the search at a time."""
+def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None, *, by_room: bool = False) -> None:
+    """most: nodes of the search at a time. by_room: a value is known from the start, so that bounds are by the room in
+    a level."""
     one = open_case(seed)
     for structure in one.structures:
-        incumbent, ended = Incumbent(never), None
+        incumbent, ended, best = Incumbent(never), None, one.best(structure)
+        if by_room and best is not None:
+            known = int(best / one.measure.unscaled(1)) * (1 + seed % 3) + 1
+            incumbent.add(known, CompletedMapping((), Mapping(())))
         for _ in range(10_000):
             ended = solve_structures(one.problem, one.measure, (structure,), incumbent, ended, None, most)
             if ended is None:
                 break
         assert ended is None, "slices of a search go on where the last one was ended"
-        assert (None if incumbent.value is None else one.scaled(incumbent.value)) == one.best(structure), "best tree"
+        assert (None if incumbent.value is None else one.scaled(incumbent.value)) == best, "best tree"
 
 
 @pytest.mark.parametrize("decided", [0, 16])
@@ -137,6 +144,7 @@ def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
 @pytest.mark.parametrize("seed", few(range(20), 12))
 def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5)
+    the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5, by_room=True)
 
 
 @pytest.mark.parametrize("seed", few(range(20), 12))
