@@ -229,7 +229,7 @@ def fate(result: SearchResult | Verdict, *, width_px: int = 860) -> Picture:
 
 @answers_in_words
 def proof(verdict: Verdict, *, width_px: int = 860) -> Picture:
-    """Return the bounds of all structures, as `pm.verify` derived them, and a line at the cost of the best mapping. Only
+    """Return the bounds of all structures, as `pm.verify` derived them, and a line at what the best mapping costs. Only
     structures that were searched are below it. verdict: on a certificate of an optimum over dividing tiles."""
     return proof_svg(proof_figure(verdict), width_px=width_px)
 

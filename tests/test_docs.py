@@ -115,3 +115,4 @@ def test_every_page_is_in_a_table_of_contents() -> None:
                 if line and not line.startswith(":") and "*" not in line:
                     listed.add(str((path.parent / line).resolve().relative_to(DOCS)))
     assert pages == listed
+    assert not pages & {"search", "genindex"}, "Sphinx writes pages of its own under these names"
