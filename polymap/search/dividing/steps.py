@@ -201,7 +201,7 @@ def _placed_bounds(tables: Tables, incumbent: Incumbent, known: GroupBound | Non
     the least first: decided one by one, as long as there are few; the others stay open, as all do where the measure is
     no sum (each choice would take multipliers of its own). tables: without places."""
     suits = (known.own if known else ()) or incumbent.multipliers
-    every = choices_of_places(tables.problem, tables.structure)
+    every = choices_of_places(tables.problem, tables.structure, ordered=not tables.others)
     found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
     for choices in every:
         if len(choices) == 1:
