@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, Generic, TypeVar
@@ -129,7 +129,7 @@ class SpatialFactors(Generic[Factor]):
 
 
 class StructureFactors(SpatialFactors[int]):
-    """The spatial factors of one structure. places: of spatial loops, by level below and dim, where they are decided."""
+    """The spatial factors of one structure. places: by level below and dim, where they are decided."""
 
     def __init__(self, problem: Problem, structure: Structure, places: Places = ()) -> None:
         super().__init__(problem, structure.classes, 1)

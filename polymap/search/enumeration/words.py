@@ -1,8 +1,9 @@
 """All sequences of loops of legal trees, without storage nodes.
 
-A word is a sequence of temporal loops and of units. A unit is all spatial loops of one group of fan-outs, those over one
-dim outer fan-outs first, or in any order where that counts. Tiles strictly decrease along each dim and end at 1. Between two temporal loops over one dim there must
-be a storage node: `gaps` lists where. Words that need more nodes than a tree may have are omitted.
+A word is a sequence of temporal loops and of units. A unit is all spatial loops of one group of fan-outs: those over a
+dim on outer fan-outs first, or in any order where that counts. Tiles strictly decrease along each dim and end at 1.
+Between two temporal loops over one dim there must be a storage node: `gaps` lists where. Words that need more nodes
+than a tree may have are omitted.
 """
 
 from __future__ import annotations

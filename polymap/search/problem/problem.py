@@ -4,9 +4,10 @@ fan-outs."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise, permutations
 from math import prod
+from operator import itemgetter
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
 from polymap.poly import INT64, count_type, split
@@ -128,15 +129,13 @@ class Problem:
     def spatial_orders(self, numbers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Return the orders that count differently of the spatial loops over one dim of a window on some classes (by
         number, outermost first) of one group: the own one first."""
-        kinds = {number: self._kind(self.classes[number].fanouts[0]) for number in numbers}
+        firsts = {number: self.classes[number].fanouts[0] for number in numbers}
+        kinds = {number: _kind_of(self.arch.fanouts[first], first) for number, first in firsts.items()}
         if len(set(kinds.values())) == 1:
             return (tuple(numbers),)
         return tuple(
             order for order in permutations(numbers) if all(kinds[a] != kinds[b] or a < b for a, b in pairwise(order))
         )
-
-    def _kind(self, number: int) -> tuple[Multicast, int | None]:
-        return _kind_of(self.arch.fanouts[number], number)
 
     def crossed(self, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
         """Yield each fan-out between two levels that has a weight in a component, with its weights per tensor."""
@@ -274,12 +273,12 @@ def _classes(arch: Architecture, *, has_window: bool) -> tuple[FanoutClass, ...]
     for _, run in groupby(arch.nodes, lambda node: isinstance(node, Fanout)):
         nodes = list(run)
         below += sum(isinstance(node, MemoryLevel) for node in nodes)
-        own = [(number + i, node) for i, node in enumerate(nodes) if isinstance(node, Fanout)]
-        is_apart = has_window and len({_kind_of(node, i) for i, node in own}) > 1
-        for _, some in groupby(own, lambda one: (is_apart and one[0], one[1].reduction, _kind_of(one[1], one[0]))):
-            each = list(some)
-            fanout = each[0][1]
-            found.append(FanoutClass(below, fanout.multicast, fanout.reduction, tuple(i for i, _ in each)))
+        own = dict(enumerate((node for node in nodes if isinstance(node, Fanout)), number))
+        kinds = {i: _kind_of(fanout, i) for i, fanout in own.items()}
+        is_apart = has_window and len(set(kinds.values())) > 1
+        keyed = [((i if is_apart else 0, kinds[i], fanout.reduction), i) for i, fanout in own.items()]
+        for (_, (multicast, _), reduction), some in groupby(keyed, itemgetter(0)):
+            found.append(FanoutClass(below, multicast, reduction, tuple(i for _, i in some)))
         number += len(own)
     return tuple(found)
 
