@@ -293,7 +293,7 @@ class Structure:
         return prod(row[d] for fan, row in self.spread if after < fan.below <= upto for d in own)
 
     def orders(self, below: int, d: int) -> list[Tile]:
-        """Return the orders, as classes from outside, that spatial loops over a window's dim right above a level may have,
+        """Return the orders, as classes from outside, of the spatial loops over a window's dim right above a level,
         as far as they count unlike: neighbours that share loads alike keep their own."""
         kinds = {i: kind_of_fan(fan) for i, (fan, row) in enumerate(self.spread) if fan.below == below and row[d] > 1}
         alike = len({*kinds.values()}) < 2

@@ -50,8 +50,9 @@ class Words:
         self.dims = tuple(nest.extents)
         self.extents = nest.extents
         self.groups = fanout_groups(arch)
+        self._kinds = {(dim, one): nest.sharing(dim, one) for dim in self.dims for one in range(len(self.fanouts))}
         self._orders = {
-            (group, dim): tuple(self._orders_of(one.fanouts, dim))
+            (group, dim): self._orders_of(one.fanouts, dim)
             for group, one in enumerate(self.groups)
             for dim in self.dims
         }
@@ -112,30 +113,32 @@ class Words:
         """Yield every unit of a group: the chains after it, and its loops."""
         room = {fanout: self.fanouts[fanout].size for fanout in self.groups[group].fanouts}
         choices = [self._orders[group, dim] for dim in self.dims]
-        known: set[frozenset[int]] = set()
+        known: set[tuple[int, ...]] = set()
         for orders in product(*(own if c[-1] > 2 else own[:1] for own, c in zip(choices, chains, strict=True))):
             slots = [(order[place], dim) for place in range(len(room)) for dim, order in enumerate(orders)]
             for now, unit in self._fill_slots(slots, chains, room):
-                if unit and frozenset(unit) not in known:
-                    known.add(frozenset(unit))
-                    yield now, self._sorted_unit(unit)
+                loops = self._sorted_unit(unit)
+                if loops and loops not in known:
+                    known.add(loops)
+                    yield now, loops
 
     def _sorted_unit(self, unit: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the loops by the fan-outs, outermost first, where those over a dim stand, then by dim."""
+        """Return the loops by the fan-outs, outermost first, where those over a dim stand, then by dim; none where two
+        neighbours that count alike what siblings share along their dim do not keep their own order."""
         keys: dict[int, tuple[int, int]] = {}
         for place, dim in enumerate(self.dims):
             own = [number for number in unit if self.nest.loops[number].dim == dim]
-            stands = sorted(self.nest.loops[number].fanout or 0 for number in own)
-            keys |= {number: (fanout, place) for number, fanout in zip(own, stands, strict=True)}
+            fanouts = [self.nest.loops[number].fanout or 0 for number in own]
+            for outer, inner in pairwise(fanouts):
+                if outer > inner and self._kinds[dim, outer] == self._kinds[dim, inner]:
+                    return ()
+            keys |= {number: (fanout, place) for number, fanout in zip(own, sorted(fanouts), strict=True)}
         return tuple(sorted(unit, key=keys.__getitem__))
 
-    def _orders_of(self, fanouts: tuple[int, ...], dim: str) -> Iterator[tuple[int, ...]]:
-        """Yield the orders of loops over a dim on these fan-outs that count differently, the own one first: neighbours
-        that count alike what siblings share along the dim keep their own."""
-        kinds = {fanout: self.nest.sharing(dim, fanout) for fanout in fanouts}
-        for order in permutations(fanouts) if len(set(kinds.values())) > 1 else [fanouts]:
-            if all(kinds[outer] != kinds[inner] or outer < inner for outer, inner in pairwise(order)):
-                yield order
+    def _orders_of(self, fanouts: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
+        """Return the orders of loops over a dim on these fan-outs, the own one first; that alone, if none counts."""
+        is_alike = len({self._kinds[dim, fanout] for fanout in fanouts}) < 2
+        return (fanouts,) if is_alike else tuple(permutations(fanouts))
 
     def _fill_slots(
         self, slots: Sequence[tuple[int, int]], chains: tuple[tuple[int, ...], ...], room: dict[int, int]
