@@ -67,10 +67,10 @@ def dim_views(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ..
     loops that reach `inside` cannot respect the decided places.
     """
     found: dict[DimView, None] = {}
-    choices = [[replace(one, orders=(parts,)) for parts in one.orders] for one in crossings]
+    choices = [[replace(one, orders=(o,)) for o in one.orders] if len(one.orders) > 1 else [one] for one in crossings]
     for order in _crossing_orders(extent, tile, inside, crossings):
-        for decided in product(*choices):
-            found[dim_view(tile, inside, decided, order)] = None
+        for ordered in product(*choices):
+            found[dim_view(tile, inside, ordered, order)] = None
     return tuple(found)
 
 

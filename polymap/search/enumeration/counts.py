@@ -132,7 +132,7 @@ class Nest:
             if axes and not (alone and len(accesses) == 1):
                 shared.add(tensor.name)
         merges = one.multicast if shared - {written} else None
-        return merges, written in shared and one.reduction, bool(shared) and one.has_energies and fanout
+        return merges, written in shared and one.reduction, fanout if shared and one.has_energies else None
 
     def meet(self, loop: Loop) -> int:
         """Return the loop's number; a new one for a loop not met before."""
