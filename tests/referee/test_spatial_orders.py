@@ -16,7 +16,7 @@ import polymap as pm
 from polymap.costmodel import evaluate
 from polymap.explore import search
 from polymap.ir import Architecture, ComputeUnit, Fanout, Hops, Mapping, MemoryLevel, Multicast, Spatial, Workload
-from polymap.schedules import TileRule, space_size
+from polymap.schedules import space_size
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse
 from tests.referee.all_trees import all_trees
@@ -28,19 +28,19 @@ TEXTS = ("O[p] += I[p+r] * W[r]", "O[p] += I[p+r] * W[r]", "O[p] += I[2*p+r] * W
 OBJECTIVES = ("energy", "energy", "edp", "latency", "ed2p", "traffic:D", "weighted:2*energy+3*latency")
 
 
-def question(seed: int, most: int) -> tuple[Workload, Architecture, str]:
-    """Return a window on a machine whose fan-outs count unlike, of at most so many legal trees."""
+def question(seed: int, most: int, tiles: str = "divide") -> tuple[Workload, Architecture, str]:
+    """Return a window on a machine whose fan-outs count unlike, mostly, of at most so many legal trees."""
     rng = random.Random(f"orders {seed}")
     while True:
         fanouts = tuple(_fanout(rng, f"F{i}") for i in range(rng.choice((2, 2, 2, 3))))
-        sizes = {"p": rng.choice((4, 4, 6, 8)), "r": rng.choice((2, 3, 4))}
+        sizes = {"p": rng.choice((4, 4, 6, 8) if tiles == "divide" else (3, 4)), "r": rng.choice((2, 3, 4))}
         held = rng.choice((None, None, ("O",), ("I", "O")))
         outer = MemoryLevel("D", None, 8, Fraction(rng.choice((5, 20))), Fraction(5))
         buffer = MemoryLevel("B", rng.choice((None, 64)), 8, Fraction(2), Fraction(2), holds=("I",))
         inner = MemoryLevel("R", rng.choice((None, 16, 24, 40, 64)), 8, Fraction(1), Fraction(1), holds=held)
         nodes = rng.choice(((outer, *fanouts, inner), (outer, *fanouts, inner), (outer, buffer, *fanouts, inner)))
         workload, arch = pm.einsum(rng.choice(TEXTS), **sizes), Architecture("unlike", (*nodes, ComputeUnit("MAC")))
-        legal = space_size(workload, arch, TileRule.DIVIDE).legal
+        legal = space_size(workload, arch, tiles).legal
         if legal is not None and legal <= most and analyse(workload, arch).reason is None:
             return workload, arch, rng.choice(OBJECTIVES)
 
@@ -73,6 +73,7 @@ def inner_outside(arch: Architecture, mapping: Mapping) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_the_best_tree_has_an_inner_fan_out_outside() -> None:
     workload, arch = unlike()
     found = pm.explore(workload, arch, "edp", tiles="divide")
@@ -117,18 +118,21 @@ def test_the_search_finds_the_least_of_all_trees_walked(block: int) -> None:
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 @pytest.mark.parametrize("seed", few(range(12), 4))
 def test_spaces_hold_each_order_that_counts_once(seed: int, tiles: str) -> None:
-    workload, arch, objective = question(seed, 150)
+    workload, arch, objective = question(seed, 800, tiles)
     size = space_size(workload, arch, tiles)
-    legal = all_trees(workload, arch, tiles, legal=True)
     walked = exhaustive(workload, arch, objective, tiles)
     assert walked is not None
-    assert size.legal == walked.legal == len(legal)
-    assert size.syntactic == len(all_trees(workload, arch, tiles, legal=False))
+    assert size.legal == walked.legal
+    if size.legal < 300:
+        assert size.legal == len(all_trees(workload, arch, tiles, legal=True))
+    if size.syntactic is not None and size.syntactic < 600:
+        assert size.syntactic == len(all_trees(workload, arch, tiles, legal=False))
 
 
+@pytest.mark.slow
 def test_samples_are_of_every_order() -> None:
-    workload, arch = unlike()
-    drawn = pm.space.sample_mappings(workload, arch, 2000, seed=1).mappings
+    workload, arch = pm.einsum("O[p] += I[p+r] * W[r]", p=4, r=2), unlike()[1]
+    drawn = pm.space.sample(workload, arch, 2000, seed=1).mappings
     legal = all_trees(workload, arch, "divide", legal=True)
     share = sum(inner_outside(arch, tree) for tree in legal) / len(legal)
     assert sum(inner_outside(arch, tree) for tree in drawn) / len(drawn) == pytest.approx(share, abs=0.03)
