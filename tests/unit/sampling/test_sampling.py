@@ -58,6 +58,14 @@ def test_scores_of_machines_with_odd_numbers_are_those_of_evaluate(price: float,
         assert scores.energy_pj[0] == pytest.approx(cost.energy_pj), "energies with any denominator"
 
 
+def test_energies_whose_sums_are_beyond_floats_are_rounded_once() -> None:
+    outer = MemoryLevel("D", read_pj=Fraction(1, 3), write_pj=Fraction(9973, 7000))
+    arch = Architecture("long", (outer, MemoryLevel("B", read_pj=Fraction(1, 11)), ComputeUnit("M", Fraction(1, 13))))
+    workload = matmul(m=2**14, n=2**13, k=3**8)
+    sample = sample_mappings(workload, arch, _EACH)
+    assert sample.scores().energy_pj.tolist() == [evaluate(workload, arch, each).energy_pj for each in sample]
+
+
 def one_node_per_tensor(mapping: Mapping) -> Mapping:
     nodes: list[MappingNode] = []
     run: list[Storage] = []
