@@ -59,9 +59,10 @@ def test_scores_of_machines_with_odd_numbers_are_those_of_evaluate(price: float,
 
 
 def test_energies_whose_sums_are_beyond_floats_are_rounded_once() -> None:
-    outer = MemoryLevel("D", read_pj=Fraction(1, 3), write_pj=Fraction(9973, 7000))
-    arch = Architecture("long", (outer, MemoryLevel("B", read_pj=Fraction(1, 11)), ComputeUnit("M", Fraction(1, 13))))
-    workload = matmul(m=2**14, n=2**13, k=3**8)
+    outer = MemoryLevel("D", read_pj=Fraction("2.0833333"), write_pj=Fraction("1.71"))
+    inner = MemoryLevel("B", read_pj=Fraction("0.33"))
+    arch = Architecture("long", (outer, inner, ComputeUnit("M", Fraction("0.1"))))
+    workload = matmul(m=3**6, n=7**4, k=11**3)  # sums of 2^53 to 2^62 parts of a pJ
     sample = sample_mappings(workload, arch, _EACH)
     assert sample.scores().energy_pj.tolist() == [evaluate(workload, arch, each).energy_pj for each in sample]
 
