@@ -35,7 +35,7 @@ from polymap.search.problem import (
 Factor = TypeVar("Factor", int, IntArray)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Place:
     """Where the spatial loops over a dim stand: those right above level `below`, around a temporal extent `inside` of
     the dim; order: their classes of fan-outs (numbers), outermost first; (): open."""
