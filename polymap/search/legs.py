@@ -57,9 +57,8 @@ class Leg:
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
     cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
-    sums. whole: (tensor, level, dim) where no temporal loop over the dim stands above the tensor's node. once:
-    tensors of which only one element is read, over and over. shares_sums: whether siblings may add parts of one
-    sum. divides: whether tiles divide.
+    sums. spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
+    shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -70,7 +69,7 @@ class Leg:
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
-    whole: tuple[tuple[str, int, str], ...] = ()
+    spans: tuple[Span, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
     divides: bool = True
@@ -112,12 +111,9 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
         own = nest.tensor(name)
         needed = {each.name for each in levels[:level] if each.requires(own)}
         rules = (*rules, *(each for each in held_first(search.arch, name, level) if each.level not in needed))
-    for name, number, dim in leg.whole:
-        outer = [each.name for each in search.arch.levels[: number + 1] if not search.arch.fanouts_above(each.name)]
-        extent = dict(leg.extents)[dim]
-        rules = (*rules, Span(search.arch.levels[number].name, name, outer[-1], dim, extent, extent))
+    rules = (*rules, *leg.spans)
     relative = Relative(nest, arch.naming_only(nest.tensors), (*rules, *rules_of_nest(search.rules, nest)))
-    apart = {each[-1] for each in leg.whole} | {dim for _, dim, instances in leg.spread if instances > 1}
+    apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
         return own_form(relative)
     return form_of(relative, objective, apart, divides=leg.divides)
@@ -158,7 +154,6 @@ def held_first(arch: Architecture, tensor: str, level: int) -> tuple[Held, ...]:
 
 def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
     """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
-    leg = replace(leg, divides=dividing_legs(search))
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)

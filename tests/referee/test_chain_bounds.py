@@ -165,7 +165,7 @@ MISTAKES = {
     "what is around takes all of it": ("(ranges.get(dim, whole[dim] if dim in full else 1) for", "(whole[dim] for"),
     "everything is around": ("for is_held in (True, False)", "for is_held in (True, True)"),
     "nothing is around": ("for is_held in (True, False)", "for is_held in (False, False)"),
-    "nothing passes through the outermost level": ("return [Stay(0), *(", "return [*("),
+    "nothing passes through the outermost level": ("found = [Stay(0)]", "found = list[Stay]()"),
     "shared dims are whole": ("if any(dim not in each.dims for each in others)", "if others"),
 }
 

@@ -223,7 +223,7 @@ MISTAKES = {
         "if any(name in alike and _reads(each, name) for name in needed):",
         "if needed:",
     ),
-    "every tensor passes": ("if number and level.may_hold(tensor):", "if number < 0:"),
+    "every tensor passes": ("if not number or not level.may_hold(tensor) or", "if number >= 0 or"),
 }
 
 
