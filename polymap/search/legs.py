@@ -37,7 +37,9 @@ from polymap.search.problem import (
     Rules,
     Span,
     analyse,
+    floor_of,
     measure_of,
+    objective_values,
     rules_from_document,
     rules_of_nest,
 )
@@ -157,7 +159,7 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
-    if leg.free:
+    if leg.free or leg.spans:
         least = legs_of(search).with_free_loads(search, form, objective, share, dict(leg.free))
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
@@ -250,12 +252,17 @@ class Legs:
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
-        program, or it with its loops renamed."""
-        form = form_of_leg(search, workload, leg, objective)
-        found = None if form is None else self.answer(search, form, objective, share, divides=leg.divides)
-        if form is None or found is None or found.best is None:
-            return None
-        return nodes_of_leg(search, leg, form.own_nodes(found.best))
+        program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others."""
+        for one in (*(part for _, part in objective.parts[:1]), objective):
+            form = form_of_leg(search, workload, leg, one)
+            found = None if form is None else self.answer(search, form, one, share, divides=leg.divides)
+            if form is None or found is None or found.best is None or found.cost is None:
+                continue
+            nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
+            others = [part for _, part in objective.parts if one not in (part, objective)]  # none for the sum itself
+            if all(objective_values(nest, arch, each, cost)[0] == floor_of(nest, arch, each) for each in others):
+                return nodes_of_leg(search, leg, form.own_nodes(found.best))
+        return None
 
 
 def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:

@@ -21,17 +21,17 @@ the least over the levels bounds it.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
-Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all fan-outs.
-No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a dim of T, as T
-is complete before it is read. So T's node may stand below these loops: it passes once all the same, in smaller tiles.
-(Where T has a node further in around both, it stands in that level.) On both ways then
+Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
+fan-outs. No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a
+dim of T, as T is complete before it is read. So T's node may stand below these loops: it passes once all the same, in
+smaller tiles. (Where T has a node further in around both, it stands in that level.) On both ways then
 
 - as many indices of each of T's dims are left there, and all of a dim that only one of the statements has;
 - another tensor of one of the two has its node of that level around both, above a loop around T's node, and takes at
   least what is left of it there while the other one runs; or no more indices are left at its node.
 
-These are *cases*: sizes in ranges, tensors around or not. Of each the sum over the statements bounds its trees; the case
-with the least sum is split, that of the tensor that is largest for its level first.
+These are *cases*: sizes in ranges, tensors around or not. Of each the sum over the statements bounds its trees; the
+case with the least sum is split, that of the tensor that is largest for its level first.
 
 A *chain* is a tree without spatial loops above a branch, and above it only nodes of levels that stand above all
 fan-outs: fewer cases.
@@ -528,6 +528,10 @@ class Cases:
             for name, (low, high) in ranges.items():
                 if low > 1 or high < whole[dim]:
                     yield Span(here, name, outer, dim, low, high)
+            for level in arch.levels if self.of_chains and most < whole[dim] else ():
+                if arch.fanouts_above(level.name):  # its nodes stand inside
+                    touched = dict.fromkeys(each.tensor for each in (own.target, *own.reads))
+                    yield from (Span(level.name, name, here, dim, 1, most) for name in touched)
 
     def _own_dims(self, own: Statement, tensor: str) -> list[str]:
         """Return the dims that a statement does not share with the other user of a tensor."""

@@ -6,8 +6,9 @@ import random
 import sys
 from fractions import Fraction
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from time import process_time
 from types import ModuleType
 
 import pytest
@@ -107,6 +108,22 @@ def test_no_chain_moves_less_than_is_proven(sizes: Sizes, room: int) -> None:
     bits = least(tuple(sizes.items()), room)
     assert not is_proven(sizes, room, bits + 1), "a chain moves less"
     assert is_proven(sizes, room, bits) or (sizes, room) in LOOSE, "no chain moves less"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sizes", "room"), few((*LOOSE, *CASES), 3))
+def test_the_floor_of_all_trees_is_no_more_than_the_least_chain(
+    sizes: Sizes, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)  # as of programs that are too large to be climbed
+    work, arch = chain_of(sizes, room)
+    asked, known = read_question(work, arch, Options("traffic:DRAM", "divide", clock=process_time), provers)
+    steps = count()
+    by_nests = refunds.bound_by_refunds(asked, known, never).floors[0]
+    floor = refunds.bound_by_cases(asked, known, lambda: next(steps) > 400).floors[0]
+    bits = least(tuple(sizes.items()), room)
+    assert by_nests <= floor <= bits, "no chain moves less, and cases say no less than nests alone"
+    assert floor == bits or (sizes, room) in LOOSE, "cases decide"
 
 
 def is_chain(nodes: tuple[MappingNode, ...], extents: Sizes) -> bool:
