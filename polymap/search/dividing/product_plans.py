@@ -20,6 +20,7 @@ import numpy as np
 from polymap.search.problem import IntArray
 
 WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
+SOME, ALL, NOT_ALL = range(3)
 SCALAR = -1  # what a tensor of one element lacks: all dims
 
 
@@ -34,12 +35,13 @@ class Cut:
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node of a plan: the dim that its tensor lacks (SCALAR: all), its level, and the dims of which some indices, or
-    all, are left there."""
+    all, are left there, and not all."""
 
     lacks: int | None
     level: int
     some: frozenset[int]
     whole: frozenset[int]
+    cut: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,14 @@ class Plan:
     """A choice of levels.
 
     lacks: the dim that each tensor lacks (SCALAR: all); chains: the levels that hold it; limited: levels of limited
-    room; dims: how many there are; left: (tensor, level, dim, whether all) where indices of the dim are left.
+    room; dims: how many there are; left: (tensor, level, dim, SOME, ALL or NOT_ALL) of the indices that are left there.
     """
 
     lacks: tuple[int | None, ...]
     chains: tuple[tuple[int, ...], ...]
     limited: frozenset[int]
     dims: int
-    left: frozenset[tuple[int, int, int, bool]]
+    left: frozenset[tuple[int, int, int, int]]
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +86,7 @@ def orders_of(plan: Plan) -> tuple[Order, ...]:
         Node(
             lacks[tensor],
             level,
-            *(frozenset(d for d in range(dims) if (tensor, level, d, of_all) in plan.left) for of_all in (False, True)),
+            *(frozenset(d for d in range(dims) if (tensor, level, d, kind) in plan.left) for kind in range(3)),
         )
         for tensor, chain in enumerate(chains)
         for level in chain[1:]
@@ -110,6 +112,7 @@ class Sheet:
     dims: IntArray
     visited: IntArray
     crowds: tuple[tuple[int, IntArray], ...]
+    tiles: IntArray
     firsts: IntArray
 
 
@@ -128,8 +131,11 @@ def sheet_of(plan: Plan) -> Sheet | None:
         for level, some in crowd:
             crowds[level][at, some] = 1
     cut_dims = np.array([cut.dim for order in orders for cut in order.cuts], dtype=np.int64)
-    firsts = np.cumsum([0, *counts[:-1]])
-    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), firsts)
+    firsts, tiles = np.cumsum([0, *counts[:-1]]), np.zeros_like(visited)
+    for first, order in zip(firsts, orders, strict=True):
+        for node, row in zip(order.nodes, order.tiles, strict=True):
+            tiles[[first + t for t in row if t >= 0], node] = 1
+    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), tiles, firsts)
 
 
 def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
@@ -152,6 +158,9 @@ def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dim
             is_whole = any(d in own[other].whole for other in nodes[place:])
             is_left = is_whole or any(d in own[other].some for other in nodes[place:])
             if own[node].lacks == d:
+                if fresh[d] and d in own[node].cut:
+                    cuts.append(Cut(d, now[d]))
+                    now[d] = len(cuts) - 1
                 fresh[d] = True
             elif not is_left and not any(own[other].lacks == d for other in nodes[place:]):
                 now[d] = ONE

@@ -18,7 +18,7 @@ from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
-from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, Plan, orders_of, sheet_of
+from polymap.search.dividing.product_plans import ALL, NOT_ALL, SCALAR, SOME, WHOLE, Order, Plan, orders_of, sheet_of
 from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
@@ -151,8 +151,7 @@ def spans_of(problem: Problem) -> tuple[tuple[int, int, int, int, int], ...] | N
         if least <= 1 and most >= extent:
             continue
         at = problem.arch.level_index(rule.level if isinstance(rule, AtLeast) else rule.at)
-        is_cut = isinstance(rule, Span) and rule.dim in terms[rule.tensor].dims  # above each of its nodes
-        if at >= below or (most < extent and not is_cut) or (isinstance(rule, AtLeast) and least < extent):
+        if at >= below or (isinstance(rule, AtLeast) and least < extent) or not terms[rule.tensor].dims:
             return None
         for d in dims:
             bounds = (problem.extents[d],) * 2 if isinstance(rule, AtLeast) else (least, most)
@@ -231,6 +230,9 @@ class _Plans:
             free = self.usable[level] - sum(each for at, each in own if at == level)
             taken = crowd @ bits
             most = np.where(taken > 0, np.minimum(most, 1 + free // np.maximum(taken, 1)), most)
+        for node, dim, _, high in self._left_at(chains, tuple(each[structures] for each in self.weights.whole)):
+            rows = sheet.tiles[:, node] * (sheet.dims == dim) > 0
+            most = np.where(rows[:, None], np.minimum(most, np.maximum(high, 1)), most)
         parts: list[IntArray] = []
         for number, least in enumerate(total):
             once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
@@ -306,8 +308,8 @@ class _Plans:
             list(self._left_at(chains, whole)),
         )
 
-    def _left_at(self, chains: tuple[ChainWeights, ...], whole: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (node, dim, least, most) of temporal tiles, as rules ask."""
+    def _left_at(self, chains: tuple[ChainWeights, ...], whole: tuple[Any, ...]) -> Iterator[tuple[int, int, Any, Any]]:
+        """Yield (node, dim, least, most) of temporal tiles, as rules ask, of one structure or several."""
         nodes = [(tensor, level) for tensor, chain in enumerate(chains) for level in chain.levels[1:]]
         for tensor, level, dim, least, most in self._spans if nodes else ():
             if (tensor, level) in nodes:
@@ -330,10 +332,11 @@ class _Plans:
     def _levels(self, plan: int) -> Plan:
         chains = tuple(chain.levels for chain in self.of(plan))
         extents = self.problem.extents
-        left = frozenset(
-            (tensor, level, d, least == extents[d]) for tensor, level, d, least, _ in self._spans if least > 1
-        )
-        return Plan(self.lacks, chains, frozenset(self.usable), len(extents), left)
+        left = set[tuple[int, int, int, int]]()
+        for tensor, level, d, least, most in self._spans:
+            left |= {(tensor, level, d, ALL if least == extents[d] else SOME)} if least > 1 else set()
+            left |= {(tensor, level, d, NOT_ALL)} if most < extents[d] else set()
+        return Plan(self.lacks, chains, frozenset(self.usable), len(extents), frozenset(left))
 
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
         """Return a plan's chain of levels per tensor."""
