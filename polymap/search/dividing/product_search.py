@@ -153,9 +153,11 @@ def spans_of(problem: Problem) -> tuple[tuple[int, int, int, int, int], ...] | N
         at = problem.arch.level_index(rule.level if isinstance(rule, AtLeast) else rule.at)
         if at >= below or (isinstance(rule, AtLeast) and least < extent) or not terms[rule.tensor].dims:
             return None
+        place = terms[rule.tensor].index, problem.arch.level_index(rule.level)
         for d in dims:
-            bounds = (problem.extents[d],) * 2 if isinstance(rule, AtLeast) else (least, most)
-            found.append((terms[rule.tensor].index, problem.arch.level_index(rule.level), d, *bounds))
+            is_all = isinstance(rule, AtLeast)
+            least, most = (problem.extents[d],) * 2 if is_all else (least, most)
+            found.append((*place, d, least, most))
     return tuple(dict.fromkeys(found))
 
 
