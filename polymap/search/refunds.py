@@ -437,7 +437,7 @@ class Cases:
         for number, level in enumerate(self.search.arch.levels):
             if not number or not level.may_hold(tensor) or (self.of_chains and number not in above):
                 continue
-            own = dims if self.divides and number in above else summed
+            own = dims if dims and self.divides and number in above else summed
             found.append(Stay(number, tuple((dim, extents[dim] if dim in summed else 1, extents[dim]) for dim in own)))
             if summed:
                 spans = tuple((dim, 1, extents[dim]) for dim in own if number in above)
