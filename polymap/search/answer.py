@@ -161,7 +161,7 @@ def best_so_far(
         return None
     floors = question.floors()
     if objective.goal is Goal.PARETO:
-        return front_answer(question, last.front, [floors], UNCOUNTED, last.seconds, None)
+        return front_answer(question, last.front or (last.best,), [floors], UNCOUNTED, last.seconds, None)
     found = answer(question, last.best, (floors,), UNCOUNTED, last.seconds, None)
     if last.bound is None or last.gap is None or last.value != found.value or len(objective.singles) > 1:
         return found

@@ -24,7 +24,6 @@ from polymap.search.answer import (
     bound_of,
     covers,
     front_answer,
-    gap_of,
     not_less,
     not_worse,
     number_of,
@@ -213,9 +212,7 @@ class Search:
         cost = self.legal_cost(workload, mapping)
         if cost is None:
             return evidence
-        found = self.incumbent(mapping, cost, workload)
-        self.report(mapping, found.values[0], evidence.floors[0], workload=workload)
-        return evidence.with_incumbents((found,))
+        return self.tell(evidence.with_incumbents((self.incumbent(mapping, cost, workload),)))
 
     def proven(self, evidence: Evidence, claims: tuple[tuple[Mapping, Values], ...], space: SpaceCount) -> Evidence:
         """Return the evidence that nothing beats these mappings, claimed to have these values; what was known before
@@ -313,6 +310,16 @@ class Search:
 
     def _seconds(self) -> float:
         return self.limits.seconds() + (self.before.seconds if self.before else 0)
+
+    def tell(self, evidence: Evidence) -> Evidence:
+        """Tell of the mappings and the bound that are known; return them."""
+        if not evidence.incumbents:
+            self.report(None, None, evidence.floors[0])
+            return evidence
+        best, is_front = evidence.incumbents[0], self.objective.goal is Goal.PARETO
+        front = tuple(one.mapping for one in evidence.incumbents if is_front and one.workload == best.workload)
+        self.report(best.mapping, best.values[0], evidence.floors[0], front, best.workload)
+        return evidence
 
     def report(
         self,

@@ -126,6 +126,8 @@ class Climber:
         instances run in any order keeps its loops: its space is that of all nests (docs/counting.md)."""
         found: list[Rewriting] = []
         for rewriting in (each for each in every if not (each and self.keeps_loops)):
+            if self.late():
+                raise OutOfTime
             arrays = self.programs.get(rewriting) or rewritten(self.programs[()], rewriting)
             if arrays is not None:
                 self.programs[rewriting] = arrays
