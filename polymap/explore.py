@@ -163,6 +163,7 @@ def provers_of_programs() -> Table:
         begin_large_products,
         begin_near_relatives,
         begin_nest_after_nest,
+        bound_by_cases,
         bound_by_refunds,
         climb_timed_nests,
         further,
@@ -182,7 +183,7 @@ def provers_of_programs() -> Table:
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
-        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # what a share of the limit ended before
+        Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
         Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples

@@ -12,6 +12,7 @@ with lazy(__name__):
         Verdict as Verdict,
         digest as digest,
         label as label,
+        label_of_places as label_of_places,
         verify as verify,
     )
     from polymap.checker.counts import cost as cost

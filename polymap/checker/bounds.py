@@ -14,7 +14,8 @@ from polymap.checker.model import Rows, Structure, Tensor, Tile, need, tick
 from polymap.checker.windows import Blocks, Crossing, window
 
 Prices = tuple[Tile, ...]  # each: a unit, prices of bits per level, of the parts after the first
-Places = tuple[tuple[tuple[int, int], int], ...]  # ((level below the fan-outs, dim), temporal extent inside them)
+# ((level below the fan-outs, dim), (temporal extent inside them, their classes from outside where that is open))
+Places = tuple[tuple[tuple[int, int], tuple[int, Tile]], ...]
 # A node: state before, state after, level; over the grid: cost per part (never where it cannot be), bits.
 Edge = tuple[int, int, int, list[Array], Array]
 
@@ -130,13 +131,15 @@ class Tables:
         axes = [(tuple(tensor.window.index(d) for d, _ in one), tuple(weight for _, weight in one)) for one in groups]
         top, seen = tuple(self.marks[0][d] for d in tensor.window), list[tuple[Crossing, ...]]()
         for d in tensor.window:
-            own, crossings = list[tuple[int, int, str]](), list[Crossing]()
-            for number, (fan, row) in reversed([*enumerate(self.structure.spread)]):
-                shares = outside <= number and fan.below <= level
-                own += [(fan.below, row[d], fan.merge if shares else "")] * (row[d] > 1)
-            for b in sorted({below for below, _, _ in own}):
-                here = tuple((f, merge) for a, f, merge in own if a == b)
-                crossings.append((here, b <= level, self.places.get((b, d), 0)))
+            spread, crossings = self.structure.spread, list[Crossing]()
+            for b in sorted({fan.below for fan, row in spread if row[d] > 1}):
+                place, order = self.places.get((b, d), (0, ()))
+                merges = [fan.merge if outside <= i and b <= level else "" for i, (fan, _) in enumerate(spread)]
+                orders = [
+                    tuple((spread[i][1][d], merges[i]) for i in reversed(one))
+                    for one in ([order] if order else self.structure.orders(b, d))
+                ]
+                crossings.append((tuple(dict.fromkeys(orders)), b <= level, place))
             seen.append(tuple(crossings))
         least, first, through = window(tuple(axes), top, tuple(seen), blocks, self.never)
         return (least[0], least[1]), first, through

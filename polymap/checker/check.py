@@ -215,7 +215,7 @@ class Check:
         if kind == "places" and not places:
             choices = prover.places(rows)
             need(len(choices) > 1 and proof[1:] == [str(len(choices))], f"{line}: there are {len(choices)} places")
-            below = [(one, self._next("  " + ",".join(str(y) for _, y in one)).split(" ")) for one in choices]
+            below = [(one, self._next(f"  {label_of_places(one, choices)}").split(" ")) for one in choices]
             return "word" if "word" in [self._claim(rows, one, words) for one, words in below] else kind
         forms = {"apart": "kb", "word": "kb", "over": "knb", "joint": "kpb", "empty": "k", "search": "kpbn"}
         form = forms.get(kind, "")
@@ -248,6 +248,15 @@ class Check:
         for claim in doubts[:ATTEMPTS]:
             better = self.prover.meets_better(claim.rows, claim.places, VISITS)
             need(not better, f"line {claim.line}: a mapping of this structure costs less than the value")
+
+
+def label_of_places(places: Places, choices: list[Places]) -> str:
+    """Return places as certificates write them, with the order of loops where there is a choice of that."""
+    orders = [len({order for _, (_, order) in own}) > 1 for own in zip(*choices, strict=True)]
+    told = [
+        str(y) + "".join(f"/{i}" for i in order) * many for (_, (y, order)), many in zip(places, orders, strict=True)
+    ]
+    return ",".join(told)
 
 
 def label(rows: Rows) -> str:

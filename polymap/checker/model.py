@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from fractions import Fraction
-from itertools import chain, combinations, groupby, pairwise, product
+from itertools import chain, combinations, groupby, pairwise, permutations, product
 from math import ceil, floor, inf, lcm, prod
 from typing import Any, NamedTuple
 
@@ -122,7 +122,9 @@ class Problem:
                 over, own = node["dims"], (node["fanout"], level, node["multicast"], node["reduction"], wires_of(node))
                 free = frozenset(d for d, dim in enumerate(self.dims) if over is None or dim in over)
                 self.fanouts.append(Fanout(*own, node["size"], free))
-        alike = groupby(self.fanouts, lambda fan: (*fan[1:4], any(fan.wires) and fan.name))
+        kinds = {(fan.below, kind_of_fan(fan)) for fan in self.fanouts} if windows else set[Any]()
+        apart = {b for b in range(len(levels) + 1) if sum(below == b for below, _ in kinds) > 1}
+        alike = groupby(self.fanouts, lambda fan: (*fan[1:4], kind_of_fan(fan), fan.below in apart and fan.name))
         self.classes = [list(own) for _, own in alike]
         self.above = [sum(own[0].below <= level for own in self.classes) for level in range(len(levels) + 1)]
         compute, self.per_cycle, pj = fields(nodes[-1], "compute", "per_cycle", "pj")
@@ -290,6 +292,14 @@ class Structure:
         own = tuple(dims)
         return prod(row[d] for fan, row in self.spread if after < fan.below <= upto for d in own)
 
+    def orders(self, below: int, d: int) -> list[Tile]:
+        """Return the orders, as classes from outside, of the spatial loops over a window's dim right above a level,
+        as far as they count unlike: neighbours that share loads alike keep their own."""
+        kinds = {i: kind_of_fan(fan) for i, (fan, row) in enumerate(self.spread) if fan.below == below and row[d] > 1}
+        alike = len({*kinds.values()}) < 2
+        found = [tuple(kinds)] if alike else permutations(kinds)
+        return [one for one in found if all(a < b or kinds[a] != kinds[b] for a, b in pairwise(one))]
+
     def instances(self, end: int) -> Any:
         """Return how many there are below so many classes of fan-outs."""
         return prod(factor for _, row in self.spread[:end] for factor in row)
@@ -320,6 +330,11 @@ class Structure:
                 cost = cost + back * (merged - zero) - (loads * here - merged) * further
             costs.append(cost)
         return costs
+
+
+def kind_of_fan(fan: Fanout) -> tuple[str, Any]:
+    """Return what decides how a fan-out counts the loads that pass it."""
+    return fan.merge, any(fan.wires) and fan.name
 
 
 def wires_of(node: Any) -> tuple[Fraction, ...]:

@@ -78,10 +78,11 @@ class Prover:
         return None if max(totals) >= tables.never // 2 else tables.value(totals, tables.structure.steps)
 
     def places(self, rows: Rows) -> list[Places]:
-        """Return every choice of places for the spatial loops over window dims."""
+        """Return every choice of places for the spatial loops over window dims, and of their orders."""
         structure = Structure(self.problem, rows)
         wide = sorted({(fan.below, d) for fan, row in structure.spread for d in self.windows if row[d] > 1})
-        return list(product(*([(one, y) for y in divisors(structure.top[one[1]])] for one in wide)))
+        spots = [product(divisors(structure.top[d]), structure.orders(b, d)) for b, d in wide]
+        return list(product(*([(one, spot) for spot in own] for one, own in zip(wide, spots, strict=True))))
 
     def descend(self, rows: Rows, places: Places, prices: Prices, most: int) -> int:
         """Return how many chains a search for one below the value visits; refuse where it meets one, or visits more."""

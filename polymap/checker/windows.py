@@ -10,7 +10,8 @@ from polymap.checker.grids import NEVER, Array, divisors, grid_of, kind_of, prim
 from polymap.checker.model import Tile, spread, sums, tick
 from polymap.checker.rules import need
 
-Crossing = tuple[tuple[tuple[int, str], ...], bool, int]  # (factor, merge) from inside; above the node; place or 0
+# (factor, merge) from inside, in every order; above the node; place or 0
+Crossing = tuple[tuple[tuple[tuple[int, str], ...], ...], bool, int]
 Groups = tuple[tuple[Tile, Tile], ...]  # dims and weights of every axis
 Seen = tuple[tuple[Crossing, ...], ...]  # per dim
 Blocks = tuple[tuple[Tile, int, int, int], ...]
@@ -20,20 +21,20 @@ Climb = tuple[int, int, Array, Array]  # a loop over a dim: the dim, its iterati
 @lru_cache(maxsize=100_000)
 def looks(extent: int, tile: int, passed: int, crossings: tuple[Crossing, ...]) -> set[Tile]:
     """Return (index set, offsets of siblings whose equal loads are shared, distance to the next pass, length of a
-    pass) of a dim, seen from a node with this tile when loops up to `passed` have run, for every place of its spatial
-    loops."""
+    pass) of a dim, seen from a node with this tile when loops up to `passed` have run, for every place and order of its
+    spatial loops."""
     found: set[Tile] = set()
     for places in product(*((place,) if place else divisors(extent) for _, _, place in crossings)):
         tick()
         pairs = [(y, above) for y, (_, above, _) in zip(places, crossings, strict=True)]
         if any((y % tile and (above or tile % y)) or (y % passed and passed % y) for y, above in pairs):
             continue
-        for order in permutations(range(len(places))):
+        for order, chosen in product(permutations(range(len(places))), product(*(orders for orders, *_ in crossings))):
             if any(places[b] % places[a] for a, b in pairwise(order)):
                 continue
             indices, offsets, reach, factors, inner = 1, 1, 0, 1, list[tuple[int, int]]()
             for number in order:
-                for factor, merge in crossings[number][0]:
+                for factor, merge in chosen[number]:
                     step, factors = places[number] * factors, factors * factor
                     inner.append((places[number], factor))
                     if not crossings[number][1]:

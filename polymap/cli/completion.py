@@ -86,9 +86,9 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _bash() -> str:
-    files = '$(compgen -f -- "$word")'
+    files = {"--arch": ' $(compgen -f -- "$word")'}  # a machine's
     values = [
-        f'        {option}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word") {files}); return ;;'
+        f'        {option}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word"){files.get(option, "")}); return ;;'
         for option, words in _values().items()
     ]
     options = [

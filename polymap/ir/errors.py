@@ -101,6 +101,9 @@ def did_you_mean(word: str, known: Sequence[str], missing: Sequence[str] = ()) -
 
     missing: the needed words that are not given: where it is one, another word may stand for it.
     """
+    begun = [f"'{each}'" for each in known if each.startswith(word)]
+    if len(word) > 3 and 0 < len(begun) < 5:
+        return f"Did you mean {'one of ' * (len(begun) > 1)}{', '.join(begun)}?"
     close = closest(word, known)
     if close is not None:
         return f"Did you mean '{close}'?"

@@ -31,6 +31,7 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.layouts.tuning import TUNING
+from polymap.poly import COUNT_LIMIT
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
@@ -279,11 +280,9 @@ def _digits(loops: list[LoopInTree]) -> list[Ints]:
 def _counted(tile: _Tile, layout: Layout) -> TensorConflicts:
     """Return the conflicts of a tile in one layout. Raises BudgetError (PM477) where addresses have over 62 bits."""
     level, bits = tile.level, tile.tensor.bits
-    if layout.elements(tile.shape) * bits >= 2**62:
-        what = (
-            f"a tile of {tile.tensor.name} in {level.name!r} as {layout} takes {layout.elements(tile.shape) * bits:,}"
-        )
-        raise BudgetError(Mistake("PM477", f"{what} bits; addresses have 62 bits", "Pad and swizzle by less."))
+    if (taken := layout.elements(tile.shape) * bits) > COUNT_LIMIT:
+        what = f"a tile of {tile.tensor.name} in {level.name!r} as {layout} takes {taken:,} bits"
+        raise BudgetError(Mistake("PM477", f"{what}; addresses have 62 bits", "Pad and swizzle by less."))
     address = np.zeros(tile.active.shape, np.int64)
     for axis, (place, size) in enumerate(zip(tile.places, tile.shape, strict=True)):
         address = address + layout.offsets(tile.shape, axis, np.arange(size))[np.clip(place, 0, size - 1)]

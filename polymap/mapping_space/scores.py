@@ -165,7 +165,7 @@ class _Totals:
         return -(-total // unit)
 
     def _energy(self, latency: Ints) -> Floats:
-        """Return the energies in pJ, sums of integers divided once."""
+        """Return the energies in pJ, sums of integers divided and rounded once."""
         arch = self.arch
         prices = [(level.read_pj / level.word_bits, level.write_pj / level.word_bits) for level in arch.levels]
         leaks = [level.leak_pj_per_cycle for level in arch.levels]
@@ -187,7 +187,8 @@ class _Totals:
             total = total + self.read[number].astype(kind) * _whole(read * unit)
             total = total + self.written[number].astype(kind) * _whole(write * unit)
             total = total + latency.astype(kind) * _whole(leaks[number] * unit)
-        return np.asarray(total / unit, dtype=np.float64)
+        exact = total if max(most, unit) < 2**53 else total.astype(np.object_)  # floats hold all of these integers
+        return np.asarray(exact / unit, dtype=np.float64)
 
 
 def _whole(value: Fraction) -> int:

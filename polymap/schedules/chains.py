@@ -6,7 +6,8 @@ tiles each divides the one before. `any`: a chain of k loops picks k - 1 tiles b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from math import comb, prod
@@ -52,17 +53,33 @@ def longest_chain(rule: TileRule, extent: int) -> int:
     return extent - 1 if rule is TileRule.ANY else sum(prime_exponents(extent))
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Spread:
+    """One dim over some fan-outs. trips: of its loop on each (1: none). stands: the fan-outs of its loops, outermost
+    first, at the places of these fan-outs."""
+
+    trips: Trips
+    stands: Trips
+
+
+def spreads(rule: TileRule, extent: int, sizes: Sequence[int], orders: Iterable[Trips]) -> Iterator[Spread]:
+    """Yield all ways to spread one dim over fan-outs of these sizes. orders: those with a loop, outermost first."""
+    for order in orders:
+        stands = dict(zip(sorted(order), order, strict=True))
+        for trips in spatial_trips(rule, extent, [sizes[fanout] for fanout in order]):
+            own = dict(zip(order, trips, strict=True))
+            every = range(len(sizes))
+            yield Spread(tuple(own.get(f, 1) for f in every), tuple(stands.get(f, f) for f in every))
+
+
 def spatial_trips(rule: TileRule, extent: int, sizes: Sequence[int]) -> Iterator[Trips]:
-    """Yield all tuples of trip counts of one dim over fan-outs of these sizes (1: no loop there)."""
+    """Yield all tuples of trip counts above 1 of one dim over fan-outs of these sizes."""
     if not sizes:
         yield ()
         return
     most = min(sizes[0], extent)
-    for trips in divisors_up_to(extent, most) if rule is TileRule.DIVIDE else range(1, most + 1):
-        if rule is TileRule.DIVIDE:
-            inner = extent // trips
-        else:
-            inner = extent if trips == 1 else (extent - 1) // (trips - 1)
+    for trips in divisors_up_to(extent, most)[1:] if rule is TileRule.DIVIDE else range(2, most + 1):
+        inner = extent // trips if rule is TileRule.DIVIDE else (extent - 1) // (trips - 1)
         for rest in spatial_trips(rule, inner, sizes[1:]):
             yield (trips, *rest)
 
@@ -85,12 +102,10 @@ def dividing_table(extent: int, trips: Sequence[Trips], longest: int, prime: int
     return np.array(counts, dtype=np.int64)
 
 
-def unlimited_table(rule: TileRule, extent: int, fanouts: int, longest: int, prime: int) -> Table:
-    """Return [temporal loops 0..longest, 0] -> chains with or without a spatial loop over each of the fan-outs."""
-    counts = [
-        [sum(comb(fanouts, spatial) * chains(rule, extent, k + spatial) for spatial in range(fanouts + 1)) % prime]
-        for k in range(longest + 1)
-    ]
+def unlimited_table(rule: TileRule, extent: int, orders: Sequence[Trips], longest: int, prime: int) -> Table:
+    """Return [temporal loops 0..longest, 0] -> chains with spatial loops in any of these orders."""
+    loops = [len(order) for order in orders]
+    counts = [[sum(chains(rule, extent, k + spatial) for spatial in loops) % prime] for k in range(longest + 1)]
     return np.array(counts, dtype=np.int64)
 
 

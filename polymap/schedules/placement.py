@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import combinations, product
+from itertools import accumulate, combinations, pairwise, permutations, product
 from math import comb, prod
 
-from polymap.ir import Architecture, Fanout, MemoryLevel, Workload
+from polymap.ir import Architecture, Fanout, MemoryLevel, Workload, accesses_of
 
 Vector = tuple[int, ...]
 
@@ -64,6 +64,51 @@ def groups_of(arch: Architecture) -> tuple[Group, ...]:
             fanouts = []
         levels += isinstance(node, MemoryLevel)
     return tuple(groups)
+
+
+def fanouts_of(groups: Sequence[Group], used: Sequence[int]) -> list[range]:
+    """Return the positions, among all fan-outs of the machine, of those in some groups."""
+    ends = [0, *accumulate(len(group.fanouts) for group in groups)]
+    return [range(ends[g], ends[g + 1]) for g in used]
+
+
+def spatial_orders(groups: Sequence[Group], used: Sequence[int], kinds: Vector) -> Iterator[Vector]:
+    """Yield every order in which loops over one dim stand on some fan-outs of the used groups, which are numbered from
+    0, outermost first: neighbours of one kind (`kinds_of`) keep their own order."""
+    every = [f for own in fanouts_of(groups, used) for f in own]
+    ends = [0, *accumulate(len(groups[g].fanouts) for g in used)]
+    each = [
+        [
+            order
+            for count in range(last - first + 1)
+            for order in permutations(range(first, last), count)
+            if all(a < b or kinds[every[a]] != kinds[every[b]] for a, b in pairwise(order))
+        ]
+        for first, last in pairwise(ends)
+    ]
+    return (tuple(f for order in orders for f in order) for orders in product(*each))
+
+
+def kinds_of(workload: Workload, arch: Architecture, dim: str) -> Vector:
+    """Return a number per fan-out, equal where two count alike whatever siblings along a dim share: all of them where
+    siblings share all or nothing of each tensor, as they do but along windows."""
+    extents, statement = workload.extents(), workload.statements[0]
+    windows: set[bool] = set()  # whether written
+    for tensor in workload.tensors:
+        accesses = accesses_of(statement, tensor.name)
+        axes = [axis for access in accesses for axis in access.index if dim in axis.dims]
+        plain = all(axis.is_linear and sum(extents[other] > 1 for other in axis.dims) == 1 for axis in axes)
+        if axes and (len(accesses) > 1 or not plain):
+            windows.add(tensor.name == statement.target.tensor)
+    kinds = [
+        (
+            fanout.multicast if False in windows else None,
+            fanout.reduction if True in windows else None,
+            number if windows and fanout.has_energies else None,
+        )
+        for number, fanout in enumerate(arch.fanouts)
+    ]
+    return tuple(kinds.index(kind) for kind in kinds)
 
 
 def holdings_of(workload: Workload, arch: Architecture) -> tuple[Holding, ...]:

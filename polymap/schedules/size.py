@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from polymap.formatting import exact
-from polymap.ir import Architecture, Fanout, Operator, Statement, Workload, accesses_of
+from polymap.ir import Architecture, Dim, Fanout, Operator, Statement, Workload, accesses_of
 from polymap.schedules.chains import TileRule
-from polymap.schedules.placement import Holding, free_holdings, groups_of, holdings_of
+from polymap.schedules.placement import Holding, Vector, free_holdings, groups_of, holdings_of, kinds_of
 from polymap.schedules.trees import CountedDim, Space, count_trees, never
 
 __all__ = ["SpaceSize", "TileRule", "few_legal", "legal_count", "space_size", "syntactic_count"]
@@ -56,8 +56,7 @@ def syntactic_count(
     """Return the number of canonical trees; None for several statements."""
     if len(workload.statements) != 1:
         return None
-    unlimited = (0,) * len(arch.fanouts)
-    dims = tuple(CountedDim(dim.extent, unlimited) for dim in workload.dims if dim.extent > 1)
+    dims = tuple(_counted_dim(workload, arch, dim, (0,) * len(arch.fanouts)) for dim in workload.dims if dim.extent > 1)
     return count_trees(Space(TileRule(tiles), dims, free_holdings(workload, arch), groups_of(arch), None), stop)
 
 
@@ -98,12 +97,16 @@ def _legal_space(workload: Workload, arch: Architecture, tiles: TileRule | str) 
     if not any_order_is_legal(workload):
         return None
     dims = tuple(
-        CountedDim(dim.extent, tuple(_most_trips(fanout, dim.name) for fanout in arch.fanouts))
+        _counted_dim(workload, arch, dim, tuple(_most_trips(fanout, dim.name) for fanout in arch.fanouts))
         for dim in sorted(workload.dims, key=lambda dim: dim.extent)  # in any order; small ones leave few states
         if dim.extent > 1
     )
     sizes = tuple(fanout.size for fanout in arch.fanouts)
     return Space(TileRule(tiles), dims, holdings_of(workload, arch), groups_of(arch), sizes)
+
+
+def _counted_dim(workload: Workload, arch: Architecture, dim: Dim, trips: Vector) -> CountedDim:
+    return CountedDim(dim.extent, trips, kinds_of(workload, arch, dim.name))
 
 
 def _most_trips(fanout: Fanout, dim: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
@@ -11,6 +12,7 @@ import numpy as np
 
 from polymap.poly import split
 from polymap.schedules.chains import (
+    Spread,
     Table,
     TileRule,
     Trips,
@@ -18,21 +20,23 @@ from polymap.schedules.chains import (
     chains,
     dividing_table,
     longest_chain,
-    spatial_trips,
+    spreads,
     unlimited_table,
 )
 from polymap.schedules.fanouts import Share, Stopped, shared_product, shares_of, unless
 from polymap.schedules.orders import Quadrature, UnitBlock, evaluation_points, rules
-from polymap.schedules.placement import Group, Holding, Vector, placements, subsets
+from polymap.schedules.placement import Group, Holding, Vector, fanouts_of, placements, spatial_orders, subsets
 from polymap.schedules.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
 class CountedDim:
-    """A dim of extent > 1 and, per fan-out of the machine, how many of its iterations may run there (1: none)."""
+    """A dim of extent > 1 and, per fan-out of the machine, how many of its iterations may run there (1: none) and what
+    tells it from others, where the order of loops over the dim counts."""
 
     extent: int
     trips: Vector
+    kinds: Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,11 @@ class Space:
 
     def fanouts(self, groups: Sequence[int]) -> Vector:
         """Return the positions, among all fan-outs of the machine, of those in these groups."""
-        first = [sum(len(group.fanouts) for group in self.groups[:g]) for g in range(len(self.groups))]
-        return tuple(first[g] + i for g in groups for i in range(len(self.groups[g].fanouts)))
+        return tuple(fanout for own in fanouts_of(self.groups, groups) for fanout in own)
+
+    def orders(self, dim: CountedDim, groups: Sequence[int]) -> list[Trips]:
+        """Return the orders of a dim's spatial loops over these groups."""
+        return list(spatial_orders(self.groups, groups, dim.kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +173,17 @@ def _bound(space: Space, family: _Family) -> int:
     """
     count = len(space.dims)
     base = (count + 2) // 2
-    fanouts = len(space.fanouts(family.units))
+    loops = [Counter(len(order) for order in space.orders(dim, family.units)) for dim in space.dims]
     total = 0
     for vector, weight in family.blocks.items():
         blocks = sum(vector) + len(family.parts)
         ways = prod(
             sum(
-                comb(fanouts, spatial) * comb(blocks, k) * base**k * chains(space.rule, dim.extent, k + spatial)
+                ways * comb(blocks, k) * base**k * chains(space.rule, dim.extent, k + spatial)
                 for k in range(blocks + 1)
-                for spatial in range(fanouts + 1)
+                for spatial, ways in own.items()
             )
-            for dim in space.dims
+            for dim, own in zip(space.dims, loops, strict=True)
         )
         total += abs(weight) * ways
     return total * (count + len(family.units) + 1) ** len(family.units) * family.orders * 2 ** len(family.units)
@@ -192,7 +199,7 @@ class _Work:
 
     family: _Family
     longest: Vector
-    trips: list[list[Trips]]
+    trips: list[list[Spread]]
     subsets: list[tuple[Vector, list[Share]]]
     operations: int
 
@@ -200,18 +207,20 @@ class _Work:
 def _work(space: Space, family: _Family, stop: Callable[[], bool]) -> _Work | None:
     longest = _longest(space, family)
     fanouts = space.fanouts(family.units)
-    trips: list[list[Trips]] = []
+    trips: list[list[Spread]] = []
     for dim in space.dims:
         limits = [dim.trips[fanout] for fanout in fanouts]
-        choices = spatial_trips(space.rule, dim.extent, limits) if space.sizes is not None else iter([()])
-        trips.append(list(islice(unless(stop, choices), TUNING.most_trips + 1)))
+        choices = iter([Spread((), ())])
+        if space.sizes is not None:
+            choices = spreads(space.rule, dim.extent, limits, space.orders(dim, family.units))
+        trips.append(sorted(islice(unless(stop, choices), TUNING.most_trips + 1)))
         if len(trips[-1]) > TUNING.most_trips:
             return None
     steps: list[tuple[Vector, list[Share]]] = []
     for allowed in subsets(family.units):
         usable = set(space.fanouts(allowed))
         sizes = () if space.sizes is None else tuple(space.sizes[f] if f in usable else 1 for f in fanouts)
-        shares = shares_of(trips, sizes, stop)
+        shares = shares_of([[own.trips for own in each] for each in trips], sizes, stop)
         if shares is None:
             return None
         steps.append((allowed, shares))
@@ -220,9 +229,9 @@ def _work(space: Space, family: _Family, stop: Callable[[], bool]) -> _Work | No
     return _Work(family, longest, trips, steps, _operations(space, family, longest, trips, steps))
 
 
-def _table_entries(space: Space, longest: Vector, trips: list[list[Trips]]) -> int:
+def _table_entries(space: Space, longest: Vector, trips: list[list[Spread]]) -> int:
     """Return how many entries the tables of chains have, of one prime."""
-    if not _positions_matter(space) or not any(trips) or trips[0][0] == ():
+    if not _positions_matter(space) or not any(trips) or trips[0][0].trips == ():
         return 0
     coefficients = prod(most + 1 for most in longest)
     return sum(len(t) * dim.extent * coefficients for t, dim in zip(trips, space.dims, strict=True))
@@ -232,7 +241,7 @@ def _operations(
     space: Space,
     family: _Family,
     longest: Vector,
-    trips: list[list[Trips]],
+    trips: list[list[Spread]],
     steps: list[tuple[Vector, list[Share]]],
 ) -> int:
     """Return about how many operations one prime takes."""
@@ -271,11 +280,12 @@ def _count_family(space: Space, work: _Work, rule: Quadrature) -> int:
     return total * family.orders % rule.prime
 
 
-def _table(space: Space, work: _Work, allowed: Vector, dim: CountedDim, trips: list[Trips], prime: int) -> Table:
+def _table(space: Space, work: _Work, allowed: Vector, dim: CountedDim, trips: list[Spread], prime: int) -> Table:
     """Return [coefficient, trips] -> chains of one dim, modulo prime."""
     if space.sizes is None:
-        return unlimited_table(space.rule, dim.extent, len(space.fanouts(allowed)), work.longest[0], prime)
+        return unlimited_table(space.rule, dim.extent, space.orders(dim, allowed), work.longest[0], prime)
     if not _positions_matter(space):
-        return dividing_table(dim.extent, trips, work.longest[0], prime)
+        return dividing_table(dim.extent, [own.trips for own in trips], work.longest[0], prime)
     units = [len(space.groups[unit].fanouts) for unit in work.family.units]
-    return any_table(dim.extent, units, trips, work.longest, prime).reshape(-1, len(trips))
+    standing = [tuple(own.trips[fanout] for fanout in own.stands) for own in trips]
+    return any_table(dim.extent, units, standing, work.longest, prime).reshape(-1, len(trips))

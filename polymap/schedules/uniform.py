@@ -37,8 +37,8 @@ from polymap.ir import (
     Workload,
 )
 from polymap.poly import split
-from polymap.schedules.chains import TileRule, Trips, chains, divisors_up_to, spatial_trips
-from polymap.schedules.placement import Vector, groups_of, holdings_of, subsets
+from polymap.schedules.chains import Spread, TileRule, Trips, chains, divisors_up_to, spreads
+from polymap.schedules.placement import Vector, groups_of, holdings_of, kinds_of, spatial_orders, subsets
 from polymap.schedules.skeletons import BlockCount, Skeleton, Skeletons
 from polymap.schedules.tuning import TUNING
 
@@ -86,6 +86,7 @@ class _Mixture:
                 [[f.size if f.may_spread(dim.name) else 1 for g in used for f in groups[g].fanouts] for dim in dims],
                 tuple(f.size for g in used for f in groups[g].fanouts),
                 tuple(len(groups[g].fanouts) for g in used),
+                [[*spatial_orders(groups, used, kinds_of(workload, arch, dim.name))] for dim in dims],
             )
             for blocks, ways in skeletons.by_blocks().items():
                 self._families.append(_Family(skeletons, rooms, blocks, ways, used))
@@ -110,13 +111,13 @@ class _Mixture:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim, fan-out] trips; trips: [draw,
+    """Loops of many draws of one family. kept: which draws these are. spread: [draw, dim] over fan-outs; trips: [draw,
     dim, number of the loop] of the temporal loops, outermost first; orders: [draw, slot, place] the dims with a
     temporal loop in the block, and its groups (numbered after the dims), of which counts says how many there are.
     Slots: blocks without a group, then the others."""
 
     kept: Ints
-    spread: list[list[list[int]]]
+    spread: list[list[Spread]]
     trips: list[list[list[int]]]
     orders: list[list[list[int]]]
     counts: list[list[int]]
@@ -125,13 +126,17 @@ class _Drawn:
 class _Rooms:
     """Per dim what it may take of the used fan-outs, and the recurrence over the room that is left in them."""
 
-    def __init__(self, extents: list[int], limits: list[list[int]], sizes: Trips, parts: Vector) -> None:
+    def __init__(
+        self, extents: list[int], limits: list[list[int]], sizes: Trips, parts: Vector, orders: list[list[Trips]]
+    ) -> None:
         self.extents, self.parts = extents, parts
+        self.spreads: list[list[Spread]] = []
         self.trips: list[list[Trips]] = []
         self.after: list[Ints] = []  # per dim [room, trips] -> room afterwards, -1: too many
         rooms = {sizes: 0}
-        for extent, most in zip(extents, limits, strict=True):
-            trips = list(spatial_trips(TileRule.DIVIDE, extent, most))
+        for extent, most, own in zip(extents, limits, orders, strict=True):
+            self.spreads.append(sorted(spreads(TileRule.DIVIDE, extent, most, own)))
+            trips = [one.trips for one in self.spreads[-1]]
             following: dict[Trips, int] = {}
             table = np.full((len(rooms), len(trips)), -1, dtype=np.int64)
             for room, row in rooms.items():
@@ -205,12 +210,14 @@ class _Family:
         loops = self._temporal(points, columns, x, uniform)
         inner = slice(int(self.blocks.first), self.blocks.plain - int(self.blocks.last))  # these hold a loop
         full = np.flatnonzero(loops[:, :, inner].any(axis=1).all(axis=-1))
-        kept, columns, spread, loops = kept[full], columns[full], spread[full], loops[full]
+        kept, columns, loops = kept[full], columns[full], loops[full]
         trips = self._factored(factors, columns, loops, uniform)
         present = self._with_groups(loops)
         keys = np.where(present, uniform.random(present.shape), 2.0)
         orders, counts = np.argsort(keys, axis=2), present.sum(axis=2)
-        return _Drawn(kept, spread.tolist(), trips.tolist(), orders.tolist(), counts.tolist())
+        numbers: list[list[int]] = columns.tolist()
+        drawn = [[own[n] for own, n in zip(self._rooms.spreads, row, strict=True)] for row in numbers]
+        return _Drawn(kept, drawn, trips.tolist(), orders.tolist(), counts.tolist())
 
     def _with_groups(self, loops: Booleans) -> Booleans:
         """Return [draw, slot, dim or group] -> whether it has its loops there."""
@@ -359,14 +366,16 @@ class _Builder:
                 nodes += self._stores(skeleton.sets[block])
         return Mapping((*nodes, self._end))
 
-    def _unit(self, unit: int, used: Vector, spread: list[list[int]], tiles: list[int]) -> Iterator[MappingNode]:
-        """Yield the spatial loops of a group, by fan-out and dim."""
+    def _unit(self, unit: int, used: Vector, spread: list[Spread], tiles: list[int]) -> Iterator[MappingNode]:
+        """Yield the spatial loops of a group, by the fan-outs where those over a dim stand and by dim."""
         first = sum(len(self._groups[g].fanouts) for g in used[: used.index(unit)])
-        for place, fanout in enumerate(self._groups[unit].fanouts, start=first):
+        own = self._groups[unit].fanouts
+        for place in range(first, first + len(own)):
             for d, dim in enumerate(self._dims):
-                if spread[d][place] > 1:
-                    tiles[d] //= spread[d][place]
-                    yield self._spatial(dim.name, tiles[d], fanout.name)
+                fanout = spread[d].stands[place]
+                if spread[d].trips[fanout] > 1:
+                    tiles[d] //= spread[d].trips[fanout]
+                    yield self._spatial(dim.name, tiles[d], own[fanout - first].name)
 
     def _stored(self, nodes: Sequence[tuple[int, int]]) -> tuple[Storage, ...]:
         """Return the storage nodes of a set, a level each, outermost first."""

@@ -65,6 +65,7 @@ with lazy(__name__):
         result_from_document as result_from_document,
     )
     from polymap.search.refunds import (
+        bound_by_cases as bound_by_cases,
         bound_by_refunds as bound_by_refunds,
         most_refunded_bits as most_refunded_bits,
         prove_chains as prove_chains,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 
 from polymap.ir import (
     Architecture,
     Branch,
+    Fanout,
     MappingNode,
     MemoryLevel,
     Spatial,
@@ -25,11 +26,14 @@ from polymap.search.problem import divisors
 
 @dataclass(frozen=True, slots=True)
 class HeldTile:
-    """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level."""
+    """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level. life: the
+    numbers of the statements beside which it stands there: all, or, right above the branch, from its first user to its
+    last, which may write in the place of a single element."""
 
     tensor: str
     level: int
     elements: int
+    life: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class Around:
         holds a tensor that statements touch by more than one access, or there is no room."""
         accesses, tiles = simple_accesses(program), program.extents()
         spread, held = list[tuple[str, str, int]](), list[HeldTile]()
-        for node in nodes:
+        last = max((at for at, node in enumerate(nodes) if isinstance(node, Temporal)), default=-1)
+        for at, node in enumerate(nodes):
             if isinstance(node, Temporal):
                 if any(dim == node.dim for _, dim, _ in spread):
                     return None
@@ -65,18 +70,31 @@ class Around:
                 level = arch.level_index(node.level)
                 if not level:
                     continue  # it holds everything
-                held += [HeldTile(name, level, elements_of(accesses[name], own)) for name in node.tensors]
-        taken = _bits_taken(program, held)
+                for name in node.tensors:
+                    users = [n for n, each in enumerate(program.statements) if accesses_of(each, name)]
+                    elements, life = elements_of(accesses[name], own), range(len(program.statements))
+                    life = range(users[0], users[-1] + (elements > 1)) if at > last and users else life
+                    held.append(HeldTile(name, level, elements, life))
         limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
-        if any(room is not None and taken[number] > room for number, room in limits.items()):
-            return None
+        for at in range(len(program.statements)):
+            taken = _bits_taken(program, (each for each in held if at in each.life))
+            if any(room is not None and taken[number] > room for number, room in limits.items()):
+                return None
         nodes = tuple(node for node in nodes if not (isinstance(node, Storage) and not arch.level_index(node.level)))
         return Around(nodes, tuple(tiles.items()), tuple(spread), tuple(held))
 
+    def leaves_one(self, statement: Statement) -> bool:
+        """Return whether each instance of a statement runs on siblings of its own."""
+        instances = Counter[str]()
+        for _, dim, many in self.spread:
+            instances[dim] = many * (instances[dim] or 1)
+        return all((instances[dim] or 1) >= extent for dim, extent in self.extents if dim in statement.dims)
+
     def leg(self, program: Workload, arch: Architecture, statement: Statement) -> Leg:
         """Return what is left of a statement."""
-        inside, taken = dict(self.extents), _bits_taken(program, self.held)
+        inside, at = dict(self.extents), program.statements.index(statement)
         given = {each.tensor: each.level for each in self.held if accesses_of(statement, each.tensor)}
+        taken = _bits_taken(program, (each for each in self.held if at in each.life or each.tensor in given))
         for name, level in given.items():
             above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
             own = cut(inside, [each for each in self.spread if each[0] in above])
@@ -144,43 +162,85 @@ class Run:
 
 
 def runs_over_fanouts(program: Workload, arch: Architecture, kept: tuple[str, ...]) -> Iterator[Run]:
-    """Yield what may stand around the statements that have a dim spread over a fan-out, so that what siblings hold of
-    other tensors is not loaded again: the dims that all accesses have, what passes on without that dim, the
-    fan-out, what is read again, a loop over another dim with the largest tiles for which there is room, and what passes
-    on with the dim."""
+    """Yield what may stand around the statements that have a dim spread over one fan-out, or over all those above a
+    level; the dims that all accesses have, and what passes on without that dim, stand around all statements."""
     accesses, statements = simple_accesses(program), program.statements
     touched = [{dim for index in each.index for dim in index.dims} for s in statements for each in (s.target, *s.reads)]
     batch = {dim for dim in program.extents() if all(dim in dims for dims in touched)}
     outer = tuple(Temporal(dim, 1) for dim, extent in program.extents().items() if dim in batch and extent > 1)
     dims = [dim for dim, extent in program.extents().items() if extent > 1 and dim not in batch]
-    for fanout, dim, time in product(arch.fanouts, dims, dims):
+    together = (permutations(arch.fanouts_above(each.name)) for each in arch.levels)
+    orders = dict.fromkeys((*((each,) for each in arch.fanouts), *(order for some in together for order in some)))
+    for dim, time in product(dims, dims):
         places = [at for at, each in enumerate(statements) if dim in each.dims]
         begin, end = places[0], places[-1] + 1
-        if dim == time or not 2 <= len(places) == end - begin or (fanout.dims is not None and dim not in fanout.dims):
+        own = statements[begin:end]
+        if dim == time or not 2 <= len(places) == end - begin or not all(time in each.dims for each in own):
             continue
-        if not all(time in each.dims for each in statements[begin:end]):
-            continue
-        names = {each.tensor for s in statements[begin:end] for each in (s.target, *s.reads)}
+        names = [name for name in accesses if any(accesses_of(each, name) for each in own)]
         inside = [name for name in kept if name in names and dim in accesses[name].dims]
-        again = [
-            name for name, each in accesses.items() if name not in kept and dim in each.dims and time not in each.dims
-        ]
-        if not again or not all(time in accesses[name].dims for name in kept if name in names):
+        whole = _stored(program, _above(arch), [name for name in kept if name not in inside])
+        if whole is None or not all(time in accesses[name].dims for name in kept if name in names):
             continue
-        below = [each for each in arch.levels[1:] if fanout in arch.fanouts_above(each.name)]
-        above = [each for each in arch.levels[1:] if not arch.fanouts_above(each.name)]
-        whole = _stored(program, above, [name for name in kept if name not in inside])
-        held, passed = _stored(program, below, again), _stored(program, below, inside)
-        if whole is None or held is None or passed is None:
-            continue
-        extent = program.extents()[dim]
-        par = Spatial(dim, extent // max(n for n in divisors(extent) if n <= fanout.size), fanout.name)
-        for tile in reversed(divisors(program.extents()[time])):
-            loop = (Temporal(time, tile),) if tile < program.extents()[time] else ()
-            inner = (par, *held, *loop, *passed)
-            if Around.of(program, arch, (*outer, *whole, *inner)) is not None:
+        read = [name for name in names if name not in kept and {dim, time} & set(accesses[name].dims)]
+        for order in filter(None, orders):
+            ways = _inside(program, arch, order, (dim, time), (read, inside))
+            inner = next((each for each in ways if Around.of(program, arch, (*outer, *whole, *each)) is not None), None)
+            if inner is not None:
                 yield Run(begin, end, (*outer, *whole), inner)
-                break
+
+
+def _inside(
+    program: Workload,
+    arch: Architecture,
+    order: tuple[Fanout, ...],
+    dims: tuple[str, str],
+    names: tuple[list[str], list[str]],
+) -> Iterator[Nodes]:
+    """Yield what may stand below what passes on without a dim: fan-outs over which it is spread, first of all those of
+    an order, a loop over another dim, with the largest tiles first, and what passes on with the dim. Of what is read
+    again, siblings hold their parts; else it stands around them, and the other dim is spread, too."""
+    accesses, extents, (dim, time) = simple_accesses(program), program.extents(), dims
+    read, inside = names
+    again = [name for name in read if dim in accesses[name].dims and time not in accesses[name].dims]
+    below = [each for each in arch.levels[1:] if {*order} <= {*arch.fanouts_above(each.name)}]
+    held, passed = _stored(program, below, again), _stored(program, below, inside)
+    whole, tiles = (
+        _stored(program, _above(arch), [name for name in read if (name in again) == is_whole])
+        for is_whole in (True, False)
+    )
+    if passed is None or not again:
+        return
+    loops = [
+        (tile, (Temporal(time, tile),) if tile < extents[time] else ()) for tile in reversed(divisors(extents[time]))
+    ]
+    if held is not None:
+        yield from ((*_spread(arch, order, {dim: extents[dim]}), *held, *loop, *passed) for _, loop in loops)
+    if whole is not None and tiles is not None and len(order) > 1:
+        for tile, loop in loops:
+            yield (*whole, *loop, *tiles, *_spread(arch, order, {dim: extents[dim], time: tile}), *passed)
+
+
+def _spread(arch: Architecture, order: tuple[Fanout, ...], left: dict[str, int]) -> Nodes:
+    """Return loops over fan-outs, of each in an order as many instances as there are, of the first dims first."""
+    found = list[tuple[int, str, str, int]]()
+    for fanout in order:
+        size = fanout.size
+        for dim, extent in left.items():
+            if fanout.dims is None or dim in fanout.dims:
+                many = max(n for n in divisors(extent) if n <= size)
+                left, size = left | {dim: extent // many}, size // many
+                found += [(arch.fanouts.index(fanout), fanout.name, dim, many)] if many > 1 else []
+    nodes = list[MappingNode]()
+    for _, name, dim, many in sorted(found, key=lambda each: each[0], reverse=True):
+        nodes.insert(0, Spatial(dim, left[dim], name))
+        left[dim] *= many
+    return tuple(nodes)
+
+
+def _above(arch: Architecture) -> list[MemoryLevel]:
+    """Return the levels above all fan-outs but the outermost, the innermost first."""
+    return [each for each in reversed(arch.levels[1:]) if not arch.fanouts_above(each.name)]
 
 
 def _stored(program: Workload, levels: list[MemoryLevel], names: list[str]) -> Nodes | None:

@@ -23,6 +23,7 @@ from polymap.checker import (
     cost,
     digest,
     label,
+    label_of_places,
     least,
     parsed,
 )
@@ -237,7 +238,7 @@ class _Writer:
             if proof is None:
                 least, used = self._priced(rows, one, bound or 0)
                 proof = self._refuted(used, least) or self._searched(rows, one, used, least)
-            lines.append(f"  {','.join(str(y) for _, y in one)} {proof}")
+            lines.append(f"  {label_of_places(one, choices)} {proof}")
         return lines
 
     def _searched(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:

@@ -39,7 +39,7 @@ from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb
 from polymap.search.nest_after_nest import begin_nest_after_nest, kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, divisors, parse_single
+from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
 from polymap.search.programs import with_loops_joined
 from polymap.search.refunds import Refunds
 
@@ -87,8 +87,7 @@ class State:
 
 
 def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
-    """Propose the trees of the segments that cost least together: by what is asked, where it adds up over segments,
-    else by energy and by latency."""
+    """Propose the trees of the segments that cost least together."""
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
     if len(statements) < 2 or not are_nests:
@@ -98,11 +97,12 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     spent, share = search.limits.share(), TUNING.chains_share
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
-    goals = [parse_single(name, search.arch) for name in _asked(search)]
+    goals = _asked(search)
     workload = with_loops_joined(search.workload)
     for number, goal in enumerate(goals):
         own_end = _next_share(search.limits.share(), end, len(goals) - number)
-        nodes = Chains(search, workload, goal, divides=search.divides).best_tree(own_end)
+        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, evidence), search.arch)
+        nodes = Chains(search, workload, asked, divides=search.divides).best_tree(own_end)
         evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
     return kept_on_chip(search, evidence)
 
@@ -137,10 +137,25 @@ def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends,
     return best[end][1]
 
 
-def _asked(search: Search) -> tuple[str, ...]:
-    """Return the objectives that trees are looked for by: those that add up over segments, else energy and latency."""
-    texts = ((each.text,) if each.goal in _ADDITIVE else ("energy", "latency") for each in search.objective.singles)
-    return tuple(dict.fromkeys(name for one in texts for name in one))
+def _asked(search: Search) -> tuple[str | Powers, ...]:
+    """Return by what trees are looked for: objectives that add up over segments; for a product of powers a sum, and
+    again for what that finds; else energy and latency."""
+    found = list[str | Powers]()
+    for each in search.objective.singles:
+        if each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
+            found.append(each.text)
+        else:
+            found += ("energy", "latency") if each.goal.powers is None else (each.goal.powers,) * 2
+    return tuple(found)
+
+
+def _sum_near(powers: Powers, evidence: Evidence) -> str:
+    """Return the sum of energy and latency that falls as a product of powers does near the best mapping."""
+    if not evidence.incumbents:
+        return "energy"
+    cost = evidence.incumbents[0].cost
+    weight = powers.cycles * cost.energy_pj_exact / (powers.energy * max(1, cost.latency_cycles))
+    return f"weighted:1*energy+{max(weight.limit_denominator(1000), Fraction(1, 1000))}*latency"
 
 
 class Chains:

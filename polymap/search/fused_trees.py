@@ -12,6 +12,7 @@ from math import prod
 
 from polymap.ir import (
     Branch,
+    Compute,
     Mapping,
     Statement,
     Storage,
@@ -229,9 +230,9 @@ class FusedTrees:
         legs: list[Nodes] = []
         for statement in statements:
             leg = self._leg(around.leg(program, self._search.arch, statement))
-            if leg is None and statement.reads:
+            if leg is None and statement.reads and not around.leaves_one(statement):
                 return None
-            legs.append(leg or as_written(statement))
+            legs.append(leg or ((Compute(statement.name),) if statement.reads else as_written(statement)))
         return tuple(legs)
 
     def _leg(self, leg: Leg) -> Nodes | None:
@@ -267,11 +268,12 @@ class FusedTrees:
         return total
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
-        """Return what bits read and written in a level cost; of latency, if nothing else took time."""
+        """Return what bits read and written in a level cost; of latency, if nothing else took time; of sums, the
+        energy."""
         level, objective = self._search.arch.levels[number], self.objective
         if objective.goal is Goal.TRAFFIC:
             return Fraction(read + written if objective.level == level.name else 0)
-        if objective.goal is Goal.ENERGY:
+        if objective.goal is not Goal.LATENCY:
             return level.access_pj(read, written)
         widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
         least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)

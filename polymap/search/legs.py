@@ -37,7 +37,9 @@ from polymap.search.problem import (
     Rules,
     Span,
     analyse,
+    floor_of,
     measure_of,
+    objective_values,
     rules_from_document,
     rules_of_nest,
 )
@@ -57,9 +59,8 @@ class Leg:
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
     cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
-    sums. whole: (tensor, level, dim) where no temporal loop over the dim stands above the tensor's node. once:
-    tensors of which only one element is read, over and over. shares_sums: whether siblings may add parts of one
-    sum. divides: whether tiles divide.
+    sums. spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
+    shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -70,7 +71,7 @@ class Leg:
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
-    whole: tuple[tuple[str, int, str], ...] = ()
+    spans: tuple[Span, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
     divides: bool = True
@@ -112,12 +113,9 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
         own = nest.tensor(name)
         needed = {each.name for each in levels[:level] if each.requires(own)}
         rules = (*rules, *(each for each in held_first(search.arch, name, level) if each.level not in needed))
-    for name, number, dim in leg.whole:
-        outer = [each.name for each in search.arch.levels[: number + 1] if not search.arch.fanouts_above(each.name)]
-        extent = dict(leg.extents)[dim]
-        rules = (*rules, Span(search.arch.levels[number].name, name, outer[-1], dim, extent, extent))
+    rules = (*rules, *leg.spans)
     relative = Relative(nest, arch.naming_only(nest.tensors), (*rules, *rules_of_nest(search.rules, nest)))
-    apart = {each[-1] for each in leg.whole} | {dim for _, dim, instances in leg.spread if instances > 1}
+    apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
         return own_form(relative)
     return form_of(relative, objective, apart, divides=leg.divides)
@@ -158,11 +156,10 @@ def held_first(arch: Architecture, tensor: str, level: int) -> tuple[Held, ...]:
 
 def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
     """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
-    leg = replace(leg, divides=dividing_legs(search))
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
-    if leg.free:
+    if leg.free or leg.spans:
         least = legs_of(search).with_free_loads(search, form, objective, share, dict(leg.free))
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
@@ -255,12 +252,17 @@ class Legs:
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
-        program, or it with its loops renamed."""
-        form = form_of_leg(search, workload, leg, objective)
-        found = None if form is None else self.answer(search, form, objective, share, divides=leg.divides)
-        if form is None or found is None or found.best is None:
-            return None
-        return nodes_of_leg(search, leg, form.own_nodes(found.best))
+        program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others."""
+        for one in (*(part for _, part in objective.parts[:1]), objective):
+            form = form_of_leg(search, workload, leg, one)
+            found = None if form is None else self.answer(search, form, one, share, divides=leg.divides)
+            if form is None or found is None or found.best is None or found.cost is None:
+                continue
+            nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
+            others = [part for _, part in objective.parts if one not in (part, objective)]  # none for the sum itself
+            if all(objective_values(nest, arch, each, cost)[0] == floor_of(nest, arch, each) for each in others):
+                return nodes_of_leg(search, leg, form.own_nodes(found.best))
+        return None
 
 
 def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:

@@ -145,6 +145,8 @@ class Tuning:
     """Cases of where tensors stand that the proof of chains splits: proofs took up to 2 (benchmarks/chains.py)."""
     split_instances: int = 2**27
     """Of programs of few instances, whose parts are soon searched, as many as this over their number (not swept)."""
+    most_splits_of_trees: int = 60
+    """The same of all trees: sums over more cases take longer than the nests (not swept)."""
     widest_case: int = 4
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
     proof_share: float = 0.5

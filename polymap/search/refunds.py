@@ -21,18 +21,20 @@ the least over the levels bounds it.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
+Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
+fan-outs. No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a
+dim of T, as T is complete before it is read. So T's node may stand below these loops: it passes once all the same, in
+smaller tiles. (Where T has a node further in around both, it stands in that level.) On both ways then
+
+- as many indices of each of T's dims are left there, and all of a dim that only one of the statements has;
+- another tensor of one of the two has its node of that level around both, above a loop around T's node, and takes at
+  least what is left of it there while the other one runs; or no more indices are left at its node.
+
+These are *cases*: sizes in ranges, tensors around or not. Of each the sum over the statements bounds its trees; the
+case with the least sum is split, that of the tensor that is largest for its level first.
+
 A *chain* is a tree without spatial loops above a branch, and above it only nodes of levels that stand above all
-fan-outs. Of these, where tiles divide, more is known. A tensor T that one statement leaves for another
-stands around both in such a level, right above the branch where they part (a node further out costs no less), and on
-both ways
-
-- as many indices of each of its dims are left there, and all of a dim that only one of the statements has;
-- nodes of the levels below fan-outs stand inside: no more indices are left there;
-- another tensor of one of the two stands around both in that level, and takes at least what is left of it there while
-  the other one runs; or inside, where no more indices are left.
-
-These are cases: sizes in ranges, tensors around or inside. Of each the sum over the statements bounds its chains; the
-case with the least sum is split until no sum is below the best tree, or nothing is left to split.
+fan-outs: fewer cases.
 """
 
 from __future__ import annotations
@@ -40,14 +42,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from math import prod
 
 from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.around import levels_above_fanouts
-from polymap.search.dividing import Count, solve
+from polymap.search.dividing import Count
 from polymap.search.driver import Search, counted_space
 from polymap.search.evidence import Evidence
 from polymap.search.forms import with_less_room
@@ -55,22 +56,16 @@ from polymap.search.legs import (
     Leg,
     dividing_legs,
     elements_of,
-    held_first,
     least_of_leg,
-    nest_of_leg,
     simple_accesses,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     Goal,
     Objective,
-    Problem,
-    Rules,
     Span,
-    analyse,
     divisors,
     floor_of,
-    measure_of,
     parse_single,
 )
 from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
@@ -103,62 +98,51 @@ Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at lea
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor of a program to what its statements cost alone, less what never passes."""
+    return _bounded(search, evidence, stop, splits=0)
+
+
+def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor further by the cases of where tensors stand."""
+    return _bounded(search, evidence, stop, splits=TUNING.most_splits_of_trees)
+
+
+def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
     passed = passed_tensors(search.workload)
     if passed is None or search.rules:
         return evidence
     for place, objective in enumerate(search.objective.singles):
         try:
-            evidence = evidence.with_floor(place, _floor(search, objective, passed, stop))
+            evidence = evidence.with_floor(place, _floor(search, objective, passed, stop, splits))
         except OutOfTime:
             break
     return evidence
 
 
-def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop) -> Fraction | None:
+def _floor(
+    search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop, splits: int
+) -> Fraction | None:
     """Return what no tree costs less than by an objective, None where nothing is known."""
     powers = objective.goal.powers
     if powers is not None and powers.energy and powers.cycles:
         energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
-        least = _floor(search, energy, passed, stop)
+        least = _floor(search, energy, passed, stop, splits)
         return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
-    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
-    if not is_energy and objective.goal is not Goal.TRAFFIC:
+    if not _adds_up(search, objective):
         return None
-    once = read_once(search.workload)
-    refunds = Refunds(search, objective, stop, once, partial(_alone, search, objective, once))
+    refunds = Refunds(Cases(search, objective, read_once(search.workload)), stop)
     search.engines.keep(refunds, objective.text)
-    choices = {each.name: list(_stays(search, each)) for each in passed}
-    found: tuple[Fraction, Stays] | None = None
+    found: Fraction | None = None
     try:
-        found = refunds.least(choices)
-        while found is not None and refunds.know(found[1]):
-            found = refunds.least(choices)
+        for least in refunds.sums(passed, splits):
+            found = least  # each bounds all trees
     except OutOfTime:
-        pass  # what is known by then bounds all trees, too
-    return None if found is None else found[0]
+        pass
+    return found
 
 
-def _alone(
-    search: Search, objective: Objective, once: dict[str, tuple[str, ...]], statement: str, where: Stays
-) -> Fraction | None:
-    """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more of
-    what it costs with one element of those that are charged to others, and with their loads free."""
-    leg = Leg.of(search.workload.statement(statement), search.workload.extents())
-    first = tuple((name, stay.level) for name, stay in where.items())
-    whole = tuple((name, stay.level, dim) for name, stay in where.items() for dim, _, _ in stay.spans)
-    leg = replace(leg, once=once[statement], first=first, whole=whole)
-    least, alike = least_of_leg(search, leg, objective, TUNING.refunded_leg_share), simple_accesses(search.workload)
-    shared = [name for name in leg.once if name in alike or name not in written_tensors(search.workload)]
-    if least is None or not shared or not dividing_legs(search):
-        return least
-    leg = replace(leg, once=tuple(name for name in leg.once if name not in shared))
-    costs = list[Fraction | None]()
-    for places in product(*(_levels_of(search, name) for name in shared)):
-        free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)
-        costs.append(least_of_leg(search, replace(leg, free=free), objective, TUNING.refunded_leg_share))
-    apart = min((cost for cost in costs if cost is not None), default=None)
-    bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
-    return None if apart is None else max(least, apart + _filled_once(search, objective, bits))
+def _adds_up(search: Search, objective: Objective) -> bool:
+    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
+    return is_energy or objective.goal is Goal.TRAFFIC
 
 
 def _levels_of(search: Search, tensor: str) -> list[int]:
@@ -245,18 +229,6 @@ def _users(workload: Workload, tensor: str) -> list[str]:
     return [each.name for each in workload.statements if accesses_of(each, tensor)]
 
 
-def _stays(search: Search, tensor: Tensor) -> Iterator[Stay]:
-    """Yield where a tensor that one statement leaves for others may stand first on their ways."""
-    workload, extents = search.workload, search.workload.extents()
-    spans = tuple((dim, extents[dim], extents[dim]) for dim in summed_up_between(workload, tensor.name))
-    spans = spans if dividing_legs(search) else ()  # no other legs are searched under such rules
-    yield Stay(0)
-    for number, level in enumerate(search.arch.levels):
-        if number and level.may_hold(tensor):
-            yield Stay(number, spans)
-            yield from (Stay(number, also_outside=True) for _ in spans[:1])
-
-
 def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
     """Return the dims of a tensor over which one of its readers sums up what another one needs, all in between touched
     alike: no temporal loop over them stands above both."""
@@ -274,29 +246,39 @@ def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Refunds:
-    """What statements cost at least. once: by statement, what is charged to others. alone: what one costs before it is
-    refunded. known: by statement and where the tensors that it passes on or gets stay; that of one with tensors
-    anywhere bounds those that were not looked at.
+    """What statements cost at least. known: before the refund, by statement and where the tensors that it passes on or
+    gets stay; that of one with tensors anywhere bounds those that were not looked at.
     """
 
-    search: Search
-    objective: Objective
+    cases: Cases
     stop: Stop
-    once: dict[str, tuple[str, ...]]
-    alone: Alone
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
 
+    def sums(self, passed: tuple[Tensor, ...], splits: int) -> Iterator[Fraction]:
+        """Yield what no tree costs less than, each no less than the one before: the least sum over the cases, of which
+        so many are split. Raises OutOfTime."""
+        choices = {each.name: self.cases.widest(each) for each in passed}
+        while (found := self.least(choices)) is not None:
+            yield found[0]
+            if self.know(found[1]):
+                continue
+            name, parts = self.cases.split(found[1]) if splits else ("", [])
+            if not parts:
+                return
+            splits -= 1
+            choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
+
     def least_of(self, names: Collection[str]) -> Fraction | None:
         """Return what is known that some statements cost at least as a program of their own, which gets from others and
         leaves for them what passes through the outermost level; None where nothing is."""
-        workload, choices = self.search.workload, dict[str, list[Stay]]()
+        workload, choices = self.cases.search.workload, dict[str, list[Stay]]()
         for tensor in passed_tensors(workload) or ():
             users = _users(workload, tensor.name)
             inside = [each for each in users if each in names]
             if inside:  # two of them may share it further in, whether others need it or not
-                choices[tensor.name] = list(_stays(self.search, tensor)) if len(inside) > 1 else [Stay(0)]
+                choices[tensor.name] = self.cases.widest(tensor) if len(inside) > 1 else [Stay(0)]
         try:
             found = self.least(choices, names)
         except OutOfTime:
@@ -310,9 +292,9 @@ class Refunds:
         of these, the same for both of its users; None where some statement has no mapping. Of parts of known stays the
         sum is no more than theirs."""
         self._told.clear()
-        users = {name: self.charged_users(name) for name in choices}
+        users = {name: self.cases.charged_users(name) for name in choices}
         totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
-        for statement in self.search.workload.statements:
+        for statement in self.cases.search.workload.statements:
             if names is not None and statement.name not in names:
                 continue
             own = [name for name in choices if statement.name in users[name]]
@@ -331,23 +313,19 @@ class Refunds:
             totals = found
         return min(totals.values(), key=lambda each: each[0], default=None)
 
-    def charged_users(self, tensor: str) -> list[str]:
-        """Return the statements that touch a tensor and are charged for it."""
-        return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
-
     def know(self, chosen: Stays) -> bool:
         """Work out what statements cost with these stays; return whether something was not known before."""
         before = len(self.known)
-        for statement in self.search.workload.statements:
-            own = {name: stay for name, stay in chosen.items() if statement.name in self.charged_users(name)}
+        for statement in self.cases.search.workload.statements:
+            own = {name: stay for name, stay in chosen.items() if statement.name in self.cases.charged_users(name)}
             self._before_refund(statement.name, own)
         return len(self.known) > before
 
     def _at_least(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known that a statement costs at least with these stays."""
         known = self._known(statement, where)
-        bits = sum(self.search.workload.tensor(name).bits for name in self.once[statement])
-        refund = _filled_once(self.search, self.objective, bits)
+        search, once = self.cases.search, self.cases.once[statement]
+        refund = _filled_once(search, self.cases.objective, sum(search.workload.tensor(name).bits for name in once))
         for name, stay in ((name, stay) for name, stay in where.items() if stay.level):
             asked = statement, name, stay
             if asked not in self._refunds:
@@ -373,7 +351,7 @@ class Refunds:
         if asked not in self.known:
             if self.stop():
                 raise OutOfTime
-            cost = self.alone(statement, dict(asked[1]))
+            cost = self.cases.alone(statement, dict(asked[1]))
             base = self._before_refund(statement, {}) if asked[1] else Fraction(0)
             self.known[asked] = None if cost is None or base is None else max(cost, base)
         return self.known[asked]
@@ -381,7 +359,7 @@ class Refunds:
     def _refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
         """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
         program needs the tensor after the run."""
-        workload = self.search.workload
+        workload = self.cases.search.workload
         writes = workload.statement(statement).target.tensor == tensor
         if not stay.level or (writes and (stay.also_outside or not workload.tensor(tensor).temporary)):
             return Fraction(0)
@@ -392,7 +370,7 @@ class Refunds:
 
     def _cost(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost."""
-        level, objective = self.search.arch.levels[number], self.objective
+        level, objective = self.cases.search.arch.levels[number], self.cases.objective
         if objective.goal is Goal.ENERGY:
             return level.access_pj(read, written)
         return Fraction(read + written if objective.level == level.name else 0)
@@ -400,11 +378,10 @@ class Refunds:
 
 def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Prove that no chain costs less than the best tree known, where that is so."""
-    passed, goal = passed_tensors(search.workload), search.objective.goal
-    adds_up = goal is Goal.TRAFFIC or (goal is Goal.ENERGY and is_plain_energy(search.arch))
-    if passed is None or search.rules or not (search.divides and adds_up and evidence.incumbents):
+    passed = passed_tensors(search.workload)
+    if passed is None or search.rules or not (search.divides and evidence.incumbents):
         return evidence
-    if not _is_space_of(search.workload, passed):
+    if not _adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
         return evidence
     best = evidence.incumbents[0]
     if best.values == evidence.floors:
@@ -427,44 +404,57 @@ def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
 
 def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
     """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
-    once = read_once(search.workload)
-    cases = Cases(search, once, stop)
-    refunds = Refunds(search, search.objective, stop, once, cases.alone)
-    choices = {each.name: cases.widest(each, refunds.charged_users(each.name)) for each in passed}
-    splits, most = 0, max(TUNING.most_splits, TUNING.split_instances // instance_bound(search.workload))
-    while (found := refunds.least(choices)) is not None and found[0] < value:
-        if refunds.know(found[1]):
-            continue
-        name, parts = cases.split(found[1])
-        splits += 1
-        if not parts or splits > most:
-            return False
-        choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
-    return True
+    refunds = Refunds(Cases(search, search.objective, read_once(search.workload), of_chains=True), stop)
+    most = max(TUNING.most_splits, TUNING.split_instances // instance_bound(search.workload))
+    return any(least >= value for least in refunds.sums(passed, most))
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
     """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
-    others."""
+    others. of_chains: of these alone."""
 
     search: Search
+    objective: Objective
     once: dict[str, tuple[str, ...]]
-    stop: Stop
+    of_chains: bool = False
 
-    def widest(self, tensor: Tensor, users: list[str]) -> list[Stay]:
-        """Return the stays of a tensor, one per level, that are all cases together."""
+    @property
+    def divides(self) -> bool:
+        return self.of_chains or dividing_legs(self.search)
+
+    def charged_users(self, tensor: str) -> list[str]:
+        """Return the statements that touch a tensor and are charged for it."""
+        return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
+
+    def widest(self, tensor: Tensor) -> list[Stay]:
+        """Return the stays of a tensor that are all cases together."""
         workload, extents = self.search.workload, self.search.workload.extents()
-        access = simple_accesses(workload).get(tensor.name)
-        dims = access.dims if access is not None and len(users) == 2 else ()
-        spans = tuple((dim, 1, extents[dim]) for dim in dims)
-        levels = levels_above_fanouts(self.search.arch, workload, (tensor.name,))
-        return [Stay(0), *(Stay(level, spans) for level in levels)]
+        access, above = simple_accesses(workload).get(tensor.name), self._levels_above(tensor.name)
+        dims = access.dims if access is not None and len(self.charged_users(tensor.name)) == 2 else ()
+        summed = summed_up_between(workload, tensor.name) if self.divides else ()
+        found = [Stay(0)]
+        for number, level in enumerate(self.search.arch.levels):
+            if not number or not level.may_hold(tensor) or (self.of_chains and number not in above):
+                continue
+            own = dims if dims and self.divides and number in above else summed
+            found.append(Stay(number, tuple((dim, extents[dim] if dim in summed else 1, extents[dim]) for dim in own)))
+            if summed:
+                spans = tuple((dim, 1, extents[dim]) for dim in own if number in above)
+                found.append(Stay(number, spans, also_outside=True))
+        return found
+
+    def _levels_above(self, tensor: str) -> list[int]:
+        return levels_above_fanouts(self.search.arch, self.search.workload, (tensor,))
 
     def split(self, chosen: Stays) -> tuple[str, list[Stay]]:
         """Return one of the stays in parts: the one with the widest ranges first, and its tensor; no parts where
         nothing is left to split."""
-        whole = self.search.workload.extents()
+        whole, levels = self.search.workload.extents(), self.search.arch.levels
+        sizes = {name: prod(each.shape) * each.bits for name in chosen for each in (self.search.workload.tensor(name),)}
+        rooms = {name: levels[stay.level].usable_bits for name, stay in chosen.items() if stay.level}
+        full = {name: Fraction(sizes[name], room or 1) if room else Fraction(0) for name, room in rooms.items()}
+        chosen = {name: chosen[name] for name in sorted(full, key=lambda name: full[name], reverse=True)}
         for name, stay in chosen.items():
             for dim, least, most in stay.spans:
                 if least < most == whole[dim]:
@@ -490,54 +480,58 @@ class Cases:
             return
         for name, access in simple_accesses(workload).items():
             own = [each for each in users if accesses_of(each, name)]
-            is_passed = sum(bool(accesses_of(each, name)) for each in workload.statements) > 1
             lacks = any(dim not in access.dims for dim, _, _ in stay.spans)
-            is_open = len(own) == 1 and not is_passed and lacks and name not in dict(stay.held)
+            is_open = len(own) == 1 and lacks and name not in dict(stay.held)
             if is_open and level.may_hold(workload.tensor(name)):
                 yield name
 
     def alone(self, statement: str, where: Stays) -> Fraction | None:
-        """Return what a statement alone costs at least; None where it has no mapping."""
-        search, own = self.search, self.search.workload.statement(statement)
-        nest = nest_of_leg(search.workload, replace(Leg.of(own, search.workload.extents()), once=self.once[statement]))
-        if nest is None:
-            return Fraction(0)
-        rules, taken = list[Rules](), list[tuple[int, int]]()
-        for name, stay in where.items():
-            rules.append((*held_first(search.arch, name, stay.level), *self._rules(own, name, stay, nest)))
-            taken += self._taken(own, name, stay)
-        levels = search.arch.levels
-        arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in taken))
-        return None if arch is None else self._solved(analyse(nest, arch, sum(rules, ())))
+        """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more
+        of what it costs with one element of those that are charged to others, and with their loads free; None where it
+        has no mapping."""
+        search, own, share = self.search, self.search.workload.statement(statement), TUNING.refunded_leg_share
+        first = tuple((name, stay.level) for name, stay in where.items())
+        spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
+        taken = tuple(each for name, stay in where.items() for each in self._taken(own, name, stay))
+        if with_less_room(search.arch, ((search.arch.levels[level].name, bits) for level, bits in taken)) is None:
+            return None
+        leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
+        leg = replace(leg, taken=taken, once=self.once[statement], divides=self.divides)
+        least, alike = least_of_leg(search, leg, self.objective, share), simple_accesses(search.workload)
+        shared = [name for name in leg.once if name in alike or name not in written_tensors(search.workload)]
+        if least is None or not shared or not self.divides:
+            return least
+        leg = replace(leg, once=tuple(name for name in leg.once if name not in shared))
+        costs = list[Fraction | None]()
+        for places in product(*(_levels_of(search, name) for name in shared)):
+            free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)
+            costs.append(least_of_leg(search, replace(leg, free=free), self.objective, share))
+        apart = min((cost for cost in costs if cost is not None), default=None)
+        bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
+        return None if apart is None else max(least, apart + _filled_once(search, self.objective, bits))
 
-    def _solved(self, problem: Problem) -> Fraction | None:
-        search = self.search
-        if problem.reason is not None:
-            return Fraction(0)
-        measure = measure_of(search.objective, problem.workload, problem.arch)
-        found = solve(problem, measure, self.stop, _not_told, work=search.limits.work, caches=search.caches)
-        if found.left != ():
-            raise OutOfTime
-        return None if not found.found else measure.unscaled(found.found[0][0])
-
-    def _rules(self, own: Statement, tensor: str, stay: Stay, nest: Workload) -> Iterator[Span]:
-        """Yield the rules of a stay for one of its statements."""
+    def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:
+        """Yield how many indices a stay leaves at the nodes of one of its statements."""
         arch, whole = self.search.arch, self.search.workload.extents()
         here, held = arch.levels[stay.level].name, dict(stay.held)
-        if not stay.spans:
-            return
-        full = [Span(here, tensor, here, dim, whole[dim], whole[dim]) for dim in self._own_dims(own, tensor)]
-        yield from full
+        outer = [each.name for each in arch.levels[: stay.level + 1] if not arch.fanouts_above(each.name)][-1]
+        is_case = stay.level in self._levels_above(tensor) and (self.of_chains or stay.wider is not None)
+        full = self._own_dims(own, tensor) if is_case and stay.spans else ()
+        for name in (tensor, *(name for name, is_held in held.items() if is_held and accesses_of(own, name))):
+            yield from (Span(here, name, here, dim, whole[dim], whole[dim]) for dim in full)
         for dim, least, most in stay.spans:
-            yield Span(here, tensor, here, dim, least, most)
-            for level in arch.levels:
-                if arch.fanouts_above(level.name):
-                    yield from (Span(level.name, each.name, here, dim, 1, most) for each in nest.tensors)
-            for name, is_held in held.items():
-                if accesses_of(own, name):
-                    yield Span(here, name, here, dim, *((least, whole[dim]) if is_held else (1, most)))
-        for name in (name for name, is_held in held.items() if is_held and accesses_of(own, name)):
-            yield from (replace(each, tensor=name) for each in full)
+            ranges = {tensor: (least, most)} | {
+                name: (least, whole[dim]) if is_held else (1, most)
+                for name, is_held in held.items()
+                if accesses_of(own, name)
+            }
+            for name, (low, high) in ranges.items():
+                if low > 1 or high < whole[dim]:
+                    yield Span(here, name, outer, dim, low, high)
+            for level in arch.levels if self.of_chains and most < whole[dim] else ():
+                if arch.fanouts_above(level.name):  # its nodes stand inside
+                    touched = dict.fromkeys(each.tensor for each in (own.target, *own.reads))
+                    yield from (Span(level.name, name, here, dim, 1, most) for name in touched)
 
     def _own_dims(self, own: Statement, tensor: str) -> list[str]:
         """Return the dims that a statement does not share with the other user of a tensor."""
@@ -550,9 +544,8 @@ class Cases:
         workload, whole = self.search.workload, self.search.workload.extents()
         ranges = {dim: least for dim, least, _ in stay.spans}
         for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
-            (user,) = (each for each in workload.statements if accesses_of(each, name))
-            full = self._own_dims(user, tensor)
-            access = accesses_of(user, name)[0]
+            user = next(each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name))
+            full, access = self._own_dims(user, tensor), accesses_of(user, name)[0]
             left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
             yield stay.level, workload.tensor(name).bits * prod(left)
 
@@ -571,7 +564,3 @@ def _halves(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
     (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
     middle = len(own) // 2
     return _split_off(stay, dim, own[middle:], own[:middle])
-
-
-def _not_told(_found: object, _bound: int) -> None:
-    """Report nothing."""

@@ -112,6 +112,14 @@ BUGS = {
         Bug("nodes take twice their bits", rooms.RoomCosts.through, "rooms - _upto", "rooms - 2 * _upto"),
         Bug("a price is saved twice", _private(rooms, "_without"), "- saved", "- 2 * saved"),
     ),
+    "costs below a tile": (
+        Bug(
+            "united loads cost what each costs",
+            _private(cost_tables, "_costs_per_load"),
+            "if is_narrow and not",
+            "if is_narrow or not",
+        ),
+    ),
     "costs by few classes of room": (
         Bug("a class has its least room", _private(rooms, "_most_room"), "np.append(needs[1:] - 1, most)", "needs"),
     ),
@@ -225,6 +233,7 @@ LAWS: dict[str, Callable[[int], None]] = {
     "states that win": test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more,
     "what is kept": test_costs_inside.what_is_kept_is_what_it_would_be,
     "costs by room": partial(_room_bounds, 64),
+    "costs below a tile": test_rooms.costs_below_are_those_worked_out_there,
     "costs by few classes of room": partial(_room_bounds, 2),
     **{name: _at(name) for name in test_chains.BETWEEN},
     "the best tree of every structure, place by place": partial(_best_tree_is_found, 0),

@@ -7,7 +7,7 @@ block between them and every place of the spatial loops, and throws equal canoni
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.ir.loopnest import Workload
@@ -70,12 +70,7 @@ def _skeletons(workload: Workload, arch: Architecture, nodes: tuple[tuple[str, s
     dims = [dim.name for dim in workload.dims if dim.extent > 1]
     groups = _groups(arch)
     homes = [next((i for i, (_, level) in enumerate(nodes) if level in below), len(nodes)) for _, below in groups]
-    spatial = []
-    for fanouts, _ in groups:
-        slots = [("par", dim, fanout.name) for fanout in fanouts for dim in dims]
-        spatial.append(
-            [[s for s, k in zip(slots, kept, strict=True) if k] for kept in product((0, 1), repeat=len(slots))]
-        )
+    spatial = [list(_units(workload, dims, fanouts)) for fanouts, _ in groups]
     for units in product(*spatial):
         blocks = []
         for position in range(len(nodes) + 1):
@@ -88,6 +83,47 @@ def _skeletons(workload: Workload, arch: Architecture, nodes: tuple[tuple[str, s
                 if position < len(nodes):
                     sequence.append(("store", *nodes[position]))
             yield sequence
+
+
+def _units(workload: Workload, dims: list[str], fanouts: list[Fanout]) -> Iterator[list[Loop]]:
+    """Yield all spatial loops of a group, of each dim in every order that counts, sorted where it does not."""
+    orders = [
+        [
+            order
+            for count in range(len(fanouts) + 1)
+            for order in permutations(range(len(fanouts)), count)
+            if all(a < b or not _are_alike(workload, dim, fanouts[a], fanouts[b]) for a, b in pairwise(order))
+        ]
+        for dim in dims
+    ]
+    for choice in product(*orders):
+        loops = []
+        for number, (dim, order) in enumerate(zip(dims, choice, strict=True)):
+            loops += [
+                (place, number, ("par", dim, fanouts[f].name)) for place, f in zip(sorted(order), order, strict=True)
+            ]
+        yield [loop for _, _, loop in sorted(loops)]
+
+
+def _are_alike(workload: Workload, dim: str, one: Fanout, other: Fanout) -> bool:
+    """Return whether exchanging the loops over a dim on two fan-outs, one right inside the other, changes no count."""
+    statement = workload.statements[0]
+    extents = workload.extents()
+    alike = True
+    for tensor in {statement.target.tensor, *(read.tensor for read in statement.reads)}:
+        accesses = [access for access in (statement.target, *statement.reads) if access.tensor == tensor]
+        axes = [axis for access in accesses for axis in access.index if dim in axis.dims]
+        shares_all_or_nothing = len(accesses) == 1 and all(
+            axis.is_linear and not any(extents[d] > 1 for d in axis.dims if d != dim) for axis in axes
+        )
+        if axes and not shares_all_or_nothing:
+            same = (
+                one.reduction == other.reduction
+                if tensor == statement.target.tensor
+                else one.multicast == other.multicast
+            )
+            alike = alike and same and not (one.has_energies or other.has_energies)
+    return alike
 
 
 def _blocks(dims: list[str], units: list[list[Loop]]) -> Iterator[list[Loop]]:

@@ -6,8 +6,9 @@ import random
 import sys
 from fractions import Fraction
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from time import process_time
 from types import ModuleType
 
 import pytest
@@ -109,6 +110,22 @@ def test_no_chain_moves_less_than_is_proven(sizes: Sizes, room: int) -> None:
     assert is_proven(sizes, room, bits) or (sizes, room) in LOOSE, "no chain moves less"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("sizes", "room"), few((*LOOSE, *CASES), 3))
+def test_the_floor_of_all_trees_is_no_more_than_the_least_chain(
+    sizes: Sizes, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)  # as of programs that are too large to be climbed
+    work, arch = chain_of(sizes, room)
+    asked, known = read_question(work, arch, Options("traffic:DRAM", "divide", clock=process_time), provers)
+    steps = count()
+    by_nests = refunds.bound_by_refunds(asked, known, never).floors[0]
+    floor = refunds.bound_by_cases(asked, known, lambda: next(steps) > 400).floors[0]
+    bits = least(tuple(sizes.items()), room)
+    assert by_nests <= floor <= bits, "no chain moves less, and cases say no less than nests alone"
+    assert floor == bits or (sizes, room) in LOOSE, "cases decide"
+
+
 def is_chain(nodes: tuple[MappingNode, ...], extents: Sizes) -> bool:
     """Return whether tiles divide, and above branches stand neither spatial loops nor nodes of the inner level."""
     above = nodes[:-1] if isinstance(nodes[-1], Branch) else ()
@@ -165,7 +182,7 @@ MISTAKES = {
     "what is around takes all of it": ("(ranges.get(dim, whole[dim] if dim in full else 1) for", "(whole[dim] for"),
     "everything is around": ("for is_held in (True, False)", "for is_held in (True, True)"),
     "nothing is around": ("for is_held in (True, False)", "for is_held in (False, False)"),
-    "nothing passes through the outermost level": ("return [Stay(0), *(", "return [*("),
+    "nothing passes through the outermost level": ("found = [Stay(0)]", "found = list[Stay]()"),
     "shared dims are whole": ("if any(dim not in each.dims for each in others)", "if others"),
 }
 

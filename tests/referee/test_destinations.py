@@ -45,7 +45,7 @@ def random_text(rng: random.Random) -> str:
     head = rng.choice([f"{kind} s = 1;", f"{kind} s; s = 2;"] if stale else [f"{kind} s;"]) if is_outside else ""
     twice = is_outside and rng.random() < 0.3
     body = f"for (int i = 0; i < n; i++) {body}"
-    return f"void f(int n, {arrays}) {{ {head} {body} {body.replace(' d[i] = s;', '') if twice else ''} }}"
+    return f"void f(int n, {arrays}) {{ {head} {body} {body.replace(' d[i] = s;', ' ;') if twice else ''} }}"
 
 
 def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[str]]:

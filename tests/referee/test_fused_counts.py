@@ -25,7 +25,6 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.schedules.legality import dependence_violations
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
 
@@ -154,10 +153,10 @@ def test_thousands_of_fused_trees_are_counted_as_they_run() -> None:
 
 
 def test_a_tensor_that_accesses_with_dims_of_their_own_touch_is_counted_as_it_stays() -> None:
-    """Legal trees: an element that is read before it is written is no operand."""
     counted = wrong = 0
     for seed in (
         *range(150),
+        10_615,  # E[m] is read before a later iteration adds to it
         11_316,
         11_490,
     ):  # the last two: a run sees other overlaps of Q[m,e] and Q[n,e] than the first
@@ -168,8 +167,7 @@ def test_a_tensor_that_accesses_with_dims_of_their_own_touch_is_counted_as_it_st
         found = count_closed_form(*case)
         above = {name for node in case[2].nodes if isinstance(node, Storage) for name in node.tensors}
         counted += found is not None and not above.isdisjoint("XQT")
-        differs = found is not None and found != count_by_simulation(*case)
-        wrong += differs and not dependence_violations(case[0], case[2])
+        wrong += found is not None and found != count_by_simulation(*case)
     assert wrong == 0
     assert counted > 2
 

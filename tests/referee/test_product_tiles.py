@@ -244,8 +244,8 @@ def question(
 
 
 def rules_of_a_leg(rng: random.Random, workload: Workload, arch: Architecture) -> Rules:
-    """Return rules that legs of programs have: what a level holds, all of a tensor or of a dim there, and how far a
-    fan-out spreads a dim."""
+    """Return rules that legs of programs have: what a level holds, all of a tensor or some of a dim there, and how far
+    a fan-out spreads a dim."""
     names, extents, rules = [level.name for level in arch.levels], workload.extents(), list[Rule]()
     for kind in rng.choices(("held", "least", "span", "factor"), (3, 2, 3, 2), k=rng.choice((1, 2, 3))):
         tensor, level, dim = rng.choice(workload.tensors), rng.choice(names[1:]), rng.choice(list(extents))
@@ -255,7 +255,9 @@ def rules_of_a_leg(rng: random.Random, workload: Workload, arch: Architecture) -
         if kind == "least":
             rules.append(AtLeast(level, tensor.name, prod(tensor.shape)))
         elif kind == "span":
-            rules.append(Span(level, tensor.name, rng.choice(outside), dim, extents[dim], extents[dim]))
+            whole = (extents[dim],) * 2
+            some = sorted(rng.choices([n for n in range(1, extents[dim] + 1) if extents[dim] % n == 0], k=2))
+            rules.append(Span(level, tensor.name, rng.choice(outside), dim, *rng.choice((whole, some, some))))
         elif kind == "factor" and arch.fanouts:
             rules.append(Factor(rng.choice(arch.fanouts).name, dim, rng.choice((1, 1, 2)), rng.choice((2, 4, None))))
     return tuple(rules)

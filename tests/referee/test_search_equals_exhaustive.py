@@ -148,8 +148,8 @@ def test_more_problems_with_any_tiles(batch: int, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_half_of_the_spaces_are_large_and_every_feature_is_there() -> None:
-    problems = [problem for batch in range(30) for problem in _problems(batch, "divide")]
-    problems += [problem for batch in range(8) for problem in _problems(batch, "any")]
+    problems = [problem for batch in range(34) for problem in _problems(batch, "divide")]
+    problems += [problem for batch in range(12) for problem in _problems(batch, "any")]
     assert median(problem.legal for problem in problems) > LARGE
     assert max(problem.legal for problem in problems) > 9 * LARGE
     wanted = (

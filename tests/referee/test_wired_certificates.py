@@ -13,11 +13,12 @@ import pytest
 
 from polymap import explore, verify
 from polymap.checker import Rows, least
-from polymap.checker.any_size import bounds
+from polymap.checker.any_size import Siblings, bounds
 from polymap.costmodel import evaluate
 from polymap.ir.errors import OptionError
 from polymap.search.problem import objective_values, parse_objective
 from tests.case_machines import with_wires
+from tests.property.test_seeded_search_bugs import Bug, assert_seen
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import Problem, random_problem
 from tests.referee.test_checker import (
@@ -86,6 +87,24 @@ def any_sizes_hold(seeds: range, most: int = 600) -> int:
     return structures
 
 
+def any_mappings_hold(seed: int, count: int, most: int = 20_000) -> tuple[int, int]:
+    """Return how many structures of random mappings over any sizes were bounded, none above the mapping, and how many
+    bounds were met: problems too large for all trees, which tests of all trees cannot see."""
+    rng, structures, met = random.Random(f"wired sizes {seed}"), 0, 0
+    while structures < count:
+        problem = wired_problem(rng, most=most, tiles="any")
+        checked, goal = checked_of(problem, problem.objective), parse_objective(problem.objective, problem.arch)
+        for mapping in (sample_mapping(problem.workload, problem.arch, "any", rng) for _ in range(8)):
+            cost = evaluate(problem.workload, problem.arch, mapping)
+            if cost.legal:
+                found = siblings(checked, first_siblings(checked, mapping))
+                *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
+                value = objective_values(problem.workload, problem.arch, goal, cost)[0] * checked.scale
+                assert checked.value(parts, steps) <= value, f"{problem}\n{mapping}"
+                structures, met = structures + 1, met + (checked.value(parts, steps) == value)
+    return structures, met
+
+
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 def test_the_checker_counts_wires_as_the_cost_model_does(tiles: str) -> None:
     assert same_counts(0, 60, tiles, wired_problem) < 20
@@ -113,6 +132,33 @@ def test_no_bound_with_wires_over_any_sizes_is_above_a_tree() -> None:
     assert any_sizes_hold(range(500, 503)) > 5
 
 
+def _random_mappings() -> None:
+    structures, met = any_mappings_hold(0, 24)
+    assert met > structures // 8
+
+
+@pytest.mark.slow
+def test_no_bound_with_wires_over_any_sizes_is_above_a_random_mapping() -> None:
+    _random_mappings()
+
+
+BUGS = (
+    Bug("siblings below an end are apart", Siblings.moved, "between = above[end:]", "between = above[end + 1 :]"),
+    Bug(
+        "siblings of all kinds are apart",
+        Siblings.moved,
+        "apart = [g for g in above if g not in merging]",
+        "apart = above",
+    ),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_seeded_bug_puts_a_bound_above_a_random_mapping(bug: Bug) -> None:
+    assert_seen(bug, (_random_mappings,))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_certificates_with_wires_hold_in_many_cases(seed: int) -> None:
@@ -121,3 +167,4 @@ def test_certificates_with_wires_hold_in_many_cases(seed: int) -> None:
     bounds_hold(seed, 80, wired_problem)
     optima(range(100 * seed, 100 * seed + 60))
     any_sizes_hold(range(1000 * seed, 1000 * seed + 60))
+    any_mappings_hold(seed, 300)

@@ -222,13 +222,14 @@ def _chosen_text(
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
             return _NOTHING
-        changes = (*done, *([_MARKED] if is_marked else []))
+        changes = (*done, *([_MARKED] if is_marked else []), *([f"{_SMALL} {' && '.join(small)}"] if small else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         return f"another order cannot be written: {error.mistakes[0].what}"
 
 
 _NOTHING = "no other order was found to pay"
+_SMALL = "the text's own loops unless"
 _MARKED = "loops marked for vectors, as their iterations touch no element in common"
 
 

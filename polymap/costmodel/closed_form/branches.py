@@ -447,6 +447,7 @@ class BranchCounter(Generic[Amount]):
         self, chain: Nodes, leaves: tuple[Statement, ...], run: Run[Amount], times: Amount
     ) -> tuple[dict[int, Amount], dict[str, int]]:
         """Count what the nodes above a branch load and drain. Return the bits that they hold, and the holders below."""
+        _check_values(leaves, {node.dim for node in chain if isinstance(node, Temporal)})
         held: dict[int, Any] = {}
         holders = dict(run.holders)
         spread = tuple(node for node in chain if isinstance(node, Spatial))
@@ -591,6 +592,15 @@ def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) ->
     read = [(each, name) for each in own for name in sorted({one.tensor for one in each.reads})]
     if any(_moves_unlike(accesses_of(each, name), mine) for each, name in read):
         raise OutOfReach("accesses to one tensor that overlap otherwise from run to run")
+
+
+def _check_values(leaves: Sequence[Statement], loops: set[str]) -> None:
+    """Refuse statements that read what others below the same loops add to in later iterations."""
+    for each in leaves:
+        tensor, advanced = each.target.tensor, loops & set(each.target.dims)
+        reads = (access for other in leaves if other is not each for access in accesses_of(other, tensor))
+        if each.operator is not Operator.ASSIGN and not all(advanced <= set(access.dims) for access in reads):
+            raise OutOfReach(tensor)
 
 
 def _moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:

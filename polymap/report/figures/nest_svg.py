@@ -221,9 +221,8 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
             pass
     parallel = row.kind is RowKind.SPATIAL
     ink = svg.FAINT if row.trips == 1 else svg.PARALLEL if parallel else svg.INK
-    shapes = [
-        svg.rect(x - 3, y + 2, LAYOUT.margin_px + left - x + 3, LAYOUT.row_px - 4, fill=svg.PARALLEL_PAPER, round_by=5)
-    ] * parallel
+    right, tall = LAYOUT.margin_px + left, LAYOUT.row_px - 4
+    shapes = [svg.rect(x - 3, y + 2, right - x + 3, tall, fill=svg.PARALLEL_PAPER, round_by=5)] * parallel
     keyword = svg.GREY if row.trips != 1 else svg.FAINT
     shapes.append(svg.text(x, base, row.kind.value, size=13, fill=keyword, mono=True))
     shapes.append(svg.text(x + 4 * 13 * 0.602, base, row.name, size=13, fill=ink, bold=True, mono=True))
@@ -231,17 +230,11 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
         start = x + (5 + len(row.name)) * 13 * 0.602
         shapes.append(svg.text(start, base, f"over {row.fanout}{_used(row)}", size=13, fill=svg.GREY, mono=True))
     if row.trips is not None:
-        shapes.append(
-            svg.text(
-                LAYOUT.margin_px + left - 62, base, f"×{exact(row.trips)}", size=13, fill=ink, anchor="end", bold=True
-            )
-        )
+        words = f"×{exact(row.trips)}"
+        shapes.append(svg.text(right - 62, base, words, size=13, fill=ink, anchor="end", bold=True))
     if row.tile is not None:
-        shapes.append(
-            svg.text(
-                LAYOUT.margin_px + left - 8, base, f"tile {short(row.tile)}", size=11, fill=svg.FAINT, anchor="end"
-            )
-        )
+        words = f"tile {short(row.tile)}"
+        shapes.append(svg.text(right - 8, base, words, size=11, fill=svg.FAINT, anchor="end"))
     return shapes
 
 
@@ -250,42 +243,26 @@ def _lane_head(name: str, x: float, lane: float, colour: str, figure: NestFigure
     whole = [item for row in figure.rows[:1] for item in row.held if item.tensor == name]
     role = next((item.role.value for row in figure.rows for item in row.held if item.tensor == name and item.role), "")
     count = f"{exact(whole[0].elements)} elements" if whole and whole[0].elements is not None else ""
-    middle = x + lane / 2
+    middle, words = x + lane / 2, ", ".join(filter(None, (role, count)))
     return [
         svg.text(middle, LAYOUT.top_px - 26, name, size=16, fill=svg.shade(colour, 0.1), bold=True, anchor="middle"),
-        svg.text(
-            middle,
-            LAYOUT.top_px - 10,
-            ", ".join(part for part in (role, count) if part),
-            size=11,
-            fill=svg.GREY,
-            anchor="middle",
-        ),
+        svg.text(middle, LAYOUT.top_px - 10, svg.fitted(words, lane, 11), size=11, fill=svg.GREY, anchor="middle"),
     ]
 
 
 def _block(block: _Block, x: float, lane: float, colour: str, traffic: Traffic | None) -> list[str]:
     """Return a block with its level, size and what moves in and out; many instances lie behind one another."""
     left, width = x + block.layer * LAYOUT.inset_px, lane - 2 * block.layer * LAYOUT.inset_px
-    y, height = (
-        LAYOUT.top_px + block.start * LAYOUT.row_px + 2,
-        (block.end - block.start) * LAYOUT.row_px - 4 - 4 * block.layer,
-    )
+    y = LAYOUT.top_px + block.start * LAYOUT.row_px + 2
+    height = (block.end - block.start) * LAYOUT.row_px - 4 - 4 * block.layer
     strength = min(0.92, 0.13 + 0.2 * block.layer)
     fill, edge = svg.tint(colour, strength), svg.tint(colour, min(1, strength + 0.25))
     ink = svg.PAPER if strength > 0.6 else svg.shade(colour, 0.45)
     soft = svg.PAPER if strength > 0.6 else svg.shade(colour, 0.25)
     many = (block.row.instances or 1) > 1
+    thin = svg.tint(colour, strength * 0.7)
     shapes = [
-        svg.rect(
-            left + step,
-            y - step,
-            width - 2 * step,
-            height,
-            fill=svg.tint(colour, strength * 0.7),
-            stroke=edge,
-            round_by=6,
-        )
+        svg.rect(left + step, y - step, width - 2 * step, height, fill=thin, stroke=edge, round_by=6)
         for step in ((4, 2) if many else ())
     ]
     shapes.append(svg.rect(left, y, width, height, fill=fill, stroke=edge, round_by=6))
@@ -327,12 +304,9 @@ def _compute(lines: list[_Line], width: float) -> list[str]:
         row = line.first
         if row.kind is RowKind.COMPUTE:
             x, y = LAYOUT.margin_px + row.depth * LAYOUT.indent_px, LAYOUT.top_px + number * LAYOUT.row_px
-            shapes.append(
-                svg.rect(x - 4, y + 2, width - LAYOUT.margin_px - x + 4, LAYOUT.row_px - 4, fill=svg.INK, round_by=6)
-            )
-            shapes.append(
-                svg.text(x + 6, y + LAYOUT.row_px / 2 + 4.5, row.text or row.name, size=12.5, fill=svg.PAPER, mono=True)
-            )
+            right, tall, words = width - LAYOUT.margin_px, LAYOUT.row_px - 4, row.text or row.name
+            shapes.append(svg.rect(x - 4, y + 2, right - x + 4, tall, fill=svg.INK, round_by=6))
+            shapes.append(svg.text(x + 6, y + tall / 2 + 6.5, words, size=12.5, fill=svg.PAPER, mono=True))
     return shapes
 
 

@@ -158,11 +158,15 @@ def _feasible(number: int | None) -> int:
 
 def placed_tables(tables: Tables) -> tuple[Tables, ...]:
     """Return the tables of every member of a group at every choice of places of the spatial loops that are open."""
-    problem, decided = tables.problem, set(tables.context.places)
-    choices = [one for one in places_of(problem, tables.structure) if decided <= set(one)]
-    if not tables.others and (not choices or len(decided) == len(choices[0])):
+    decided = {(place.below, place.dim): place for place in tables.context.places}
+    if not tables.others and len(decided) == len(places_of(tables.problem, tables.structure)[0]):
         return (tables,)
-    return tuple(tables_at(member, places) for member in tables.alone() for places in choices)
+    return tuple(
+        tables_at(member, places)
+        for member in tables.alone()
+        for places in places_of(tables.problem, member.structure)
+        if all(place.suits(decided.get((place.below, place.dim))) for place in places)
+    )
 
 
 class StructureSearch:

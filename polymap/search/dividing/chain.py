@@ -65,7 +65,7 @@ def is_mark(node: ChainNode) -> bool:
 def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tuple[Block, ...]]:
     """Yield the blocks of a chain, outermost first, the last one above compute, for every choice of the blocks in which
     spatial loops stand: above the first node that is below them, but for those whose places count no node between."""
-    placed = {below for (below, _), _ in tables.context.places}
+    placed = {place.below for place in tables.context.places}
     pending = sorted({one.below for one in tables.problem.classes})
     choices: dict[int, range] = {}
     first = 0  # of the blocks without a node between
@@ -139,14 +139,16 @@ def _stands_here(tables: Tables, group: tuple[int, tuple[int, ...]], inside: lis
 
 
 def _add_group(tables: Tables, below: int, inner: list[int], nodes: list[MappingNode]) -> None:
-    problem = tables.problem
-    fanouts = [f for one in problem.classes if one.below == below for f in one.fanouts]
-    for f in sorted(fanouts, reverse=True):
-        for d in reversed(range(len(problem.dims))):
-            factor = tables.structure.factors[f][d]
-            if factor > 1:
-                nodes.append(Spatial(problem.dims[d], inner[d], problem.arch.fanouts[f].name))
-                inner[d] *= factor
+    problem, factors = tables.problem, tables.structure.factors
+    groups = {number: one.fanouts for number, one in enumerate(problem.classes) if one.below == below}
+    loops: list[tuple[int, int, int]] = []  # by the fan-outs outermost first, where those of a dim stand, then by dim
+    for d, dim in enumerate(problem.dims):
+        place = tables.factors.places.get((below, dim))
+        own = [f for i in (place.order if place and place.order else groups) for f in groups[i] if factors[f][d] > 1]
+        loops += [(where, d, f) for where, f in zip(sorted(own), own, strict=True)]
+    for _, d, f in sorted(loops, reverse=True):
+        nodes.append(Spatial(problem.dims[d], inner[d], problem.arch.fanouts[f].name))
+        inner[d] *= factors[f][d]
 
 
 def _one_storage_per_level(nodes: list[MappingNode]) -> list[MappingNode]:
@@ -164,7 +166,7 @@ def _one_storage_per_level(nodes: list[MappingNode]) -> list[MappingNode]:
 def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tuple[ChainNode, ...]]:
     """Yield the chain itself and every chain in which nodes stand lower so that spatial loops have their places."""
     chains = [chain]
-    for below in sorted({below for (below, _), _ in tables.context.places}):
+    for below in sorted({place.below for place in tables.context.places}):
         chains = [other for one in chains for other in (one, *_lower_chains(tables, one, below))]
     if tables.context.places:
         chains = [other for one in chains for other in (one, _headed(one))]
@@ -179,8 +181,8 @@ def may_cross(tables: Tables, chain: tuple[ChainNode, ...]) -> bool:
     a node before them does not hold would have to stand above it.
     """
     places: dict[int, list[tuple[int, int]]] = {}
-    for (below, dim), place in tables.context.places:
-        places.setdefault(below, []).append((tables.problem.dims.index(dim), place))
+    for place in tables.context.places:
+        places.setdefault(place.below, []).append((tables.problem.dims.index(place.dim), place.inside))
     nodes = [node for node in chain if not is_mark(node)]
     return all(_may_cross_at(tables, nodes, below, at) for below, at in places.items())
 
@@ -228,7 +230,7 @@ def _stops(
     tables: Tables, chain: tuple[ChainNode, ...], moving: list[int], below: int, ends: tuple[Tile, Tile]
 ) -> Iterator[Tile]:
     """Yield the tiles of a block at which the spatial loops may stand, the moving nodes right below them."""
-    places = {dim: place for (group, dim), place in tables.context.places if group == below}
+    places = {place.dim: place.inside for place in tables.context.places if place.below == below}
     divisors_of = tables.caches.memo(divisors)
     choices: list[list[int]] = []
     for d, dim in enumerate(tables.problem.dims):

@@ -370,10 +370,10 @@ def _standing(setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numb
     ok = setting.everywhere
     for group in setting.factors.groups():
         outside = inside = setting.everywhere
-        for (below, dim), place in setting.context.places:
-            if below == group and dim in term.dims:
-                tile = setting.lattice.values[dim]
-                outside, inside = outside & (place % tile == 0), inside & (tile % place == 0)
+        for place in setting.context.places:
+            if place.below == group and place.dim in term.dims:
+                tile, own = setting.lattice.values[place.dim], place.inside
+                outside, inside = outside & (own % tile == 0), inside & (tile % own == 0)
         if group <= level:
             ok = ok & outside
         elif term.is_window:
@@ -551,7 +551,7 @@ def _messages_of(
         total: IntArray | None = None
         for group in term.groups if term.is_window else ():
             crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims if group.is_window)
-            if any(merge is Multicast.IDENTICAL for own in crossings for one in own for _, merge in one.parts):
+            if any(merge is Multicast.IDENTICAL for own in crossings for one in own for _, merge in one.orders[0]):
                 extent = dict(setting.lattice.extents)
                 inner = setting.windows.lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
                 extents = tuple(setting.whole[dim] for dim in group.dims)

@@ -127,14 +127,14 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
 
 def _crossing_tiles(tables: Tables, block: Block, below: int, window: TensorTerm) -> list[Vector]:
     """Return the temporal tiles inside a group of the block; decided places that no loop order gives leave none."""
-    decided = dict(tables.context.places)
+    decided = tables.factors.places
     windows = set(window.window_dims)
     choices: list[Vector] = []
     for dim, outer, inner in zip(tables.problem.dims, block.outer, block.inner, strict=True):
         free = dim in windows and tables.factors.group_factor(dim, below) > 1
         ends = tuple(dict.fromkeys((inner, outer))) if free else (inner,)
         place = decided.get((below, dim))
-        choices.append(ends if place is None or not free else tuple(end for end in ends if end == place))
+        choices.append(ends if place is None or not free else tuple(end for end in ends if end == place.inside))
     return list(product(*choices))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, Generic, TypeVar
@@ -34,7 +34,24 @@ from polymap.search.problem import (
 )
 
 Factor = TypeVar("Factor", int, IntArray)
-Places = tuple[tuple[tuple[int, str], int], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where the spatial loops over a dim stand: those right above level `below`, around a temporal extent `inside` of
+    the dim; order: their classes of fan-outs (numbers), outermost first; (): open."""
+
+    below: int
+    dim: str
+    inside: int
+    order: tuple[int, ...] = ()
+
+    def suits(self, decided: Place | None) -> bool:
+        """Return whether it is what was decided of it (None: nothing)."""
+        return decided is None or decided in (self, replace(self, order=()))
+
+
+Places = tuple[Place, ...]
 
 
 class SpatialFactors(Generic[Factor]):
@@ -113,14 +130,11 @@ class SpatialFactors(Generic[Factor]):
 
 
 class StructureFactors(SpatialFactors[int]):
-    """The spatial factors of one structure.
-
-    places: ((level below the fan-outs, dim), temporal extent of the dim inside the spatial loop), where it is decided.
-    """
+    """The spatial factors of one structure. places: by level below and dim, where they are decided."""
 
     def __init__(self, problem: Problem, structure: Structure, places: Places = ()) -> None:
         super().__init__(problem, structure.classes, 1)
-        self.places = dict(places)
+        self.places = {(one.below, one.dim): one for one in places}
         self._crossings: dict[tuple[str, int, int, int], tuple[Crossing, ...]] = {}
         self._spread = {
             dim for row in structure.classes for dim, factor in zip(problem.dims, row, strict=True) if factor > 1
@@ -129,7 +143,7 @@ class StructureFactors(SpatialFactors[int]):
     def placed(self, places: Places) -> StructureFactors:
         """Return the factors with spatial loops at other places."""
         found = copy(self)
-        found.places, found._crossings = dict(places), {}
+        found.places, found._crossings = {(one.below, one.dim): one for one in places}, {}
         return found
 
     def unites(self, dims: Iterable[str], after: int, upto: int) -> bool:
@@ -150,15 +164,25 @@ class StructureFactors(SpatialFactors[int]):
         return self._crossings[asked]
 
     def _crossings_of(self, dim: str, after: int, level: int, cut: int) -> Iterator[Crossing]:
-        d = self.problem.dims.index(dim)
+        d, classes = self.problem.dims.index(dim), self.problem.classes
         for below in self.groups():
+            place = self.places.get((below, dim))
+            orders = (place.order,) if place is not None and place.order else self.orders(dim, below)
             parts = tuple(
-                (row[d], one.multicast if after < below <= level and one.fanouts[0] >= cut else None)
-                for one, row in reversed(self.between(below - 1, below))
-                if row[d] > 1
+                tuple(
+                    (self.rows[i][d], one.multicast if after < below <= level and one.fanouts[0] >= cut else None)
+                    for i, one in ((i, classes[i]) for i in reversed(order))
+                )
+                for order in orders
             )
             if parts:
-                yield Crossing(parts, below <= level, self.places.get((below, dim)))
+                yield Crossing(tuple(dict.fromkeys(parts)), below <= level, None if place is None else place.inside)
+
+    def orders(self, dim: str, below: int) -> tuple[tuple[int, ...], ...]:
+        """Return the orders that count differently of a window dim's spatial loops right above a level, as classes."""
+        d = self.problem.dims.index(dim)
+        spread = [i for i, one in enumerate(self.problem.classes) if one.below == below and self.rows[i][d] > 1]
+        return self.problem.spatial_orders(spread) if spread else ()
 
     def groups(self) -> tuple[int, ...]:
         """Return the fan-out groups, named by the level below them, outermost first."""
@@ -451,17 +475,23 @@ def update_end(
 
 
 def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
-    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
+    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops, and of the
+    order of these."""
     return tuple(product(*choices_of_places(problem, structure)))
 
 
-def choices_of_places(problem: Problem, structure: Structure) -> tuple[Places, ...]:
-    """Return, per group of fan-outs and window dim that is spread there, the choices of its place."""
+def choices_of_places(problem: Problem, structure: Structure, *, ordered: bool = True) -> tuple[Places, ...]:
+    """Return, per group of fan-outs and window dim that is spread there, the choices of its place, with the order of
+    its loops or that open."""
     windows = [dim for term in problem.terms for dim in term.window_dims]
     whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
     factors = StructureFactors(problem, structure)
     return tuple(
-        tuple(((below, dim), place) for place in divisors(whole[dim]))
+        tuple(
+            Place(below, dim, inside, order)
+            for inside in divisors(whole[dim])
+            for order in (factors.orders(dim, below) if ordered else ((),))
+        )
         for below in factors.groups()
         for dim in windows
         if factors.group_factor(dim, below) > 1

@@ -4,8 +4,9 @@ A product is an accumulation in which every tensor lacks at most one dim and eve
 A node of X is then filled n / t times over, with t the tile of the dim that X lacks, and room is taken by the others.
 Along a chain of nodes tiles only shrink. A dim that X lacks is therefore best cut as soon as a node that has it stands
 below the last node of X, once per node of X that is to come, and down to 1 where none is: those cuts are all that an
-order leaves to choose. Where a rule asks that no loop over a dim stands above a node, the first cut of the dim is all
-of it, and the next one waits for that node. Nodes of a tensor without dims stand outermost: there they are filled once.
+order leaves to choose. Where a rule asks that some indices of a dim are left at a node, the dim is not cut to 1 above
+it, nor at all where it asks for all of them, and may be cut anew below. Nodes of a tensor without dims stand outermost:
+there they are filled once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from polymap.search.problem import IntArray
 
 WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
+SOME, ALL, NOT_ALL = range(3)
 SCALAR = -1  # what a tensor of one element lacks: all dims
 
 
@@ -32,12 +34,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of a plan: the dim that its tensor lacks (SCALAR: all), its level, and the dims that have no loop above
-    it."""
+    """A node of a plan: the dim that its tensor lacks (SCALAR: all), its level, and the dims of which some indices, or
+    all, are left there, and not all."""
 
     lacks: int | None
     level: int
+    some: frozenset[int]
     whole: frozenset[int]
+    cut: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,15 @@ class Order:
     """A chain of a plan's nodes, outermost first; nodes are numbered tensor by tensor, outermost first in each.
 
     tiles: [place][dim], the number of the cut that the tile is, WHOLE or ONE. nested: pairs of cuts (outer, inner) of
-    which the inner one divides the outer. whole: the cuts that are all of their dims. visited: per cut, the nodes that
-    are visited extent / tile times. rooms: per level of limited room, the nodes there, each with the cuts that its tile
-    has. crowds: per cut, the levels of limited room where nodes have it, with these nodes.
+    which the inner one divides the outer. visited: per cut, the nodes that are visited extent / tile times. rooms: per
+    level of limited room, the nodes there, each with the cuts that its tile has. crowds: per cut, the levels of limited
+    room where nodes have it, with these nodes.
     """
 
     nodes: tuple[int, ...]
     cuts: tuple[Cut, ...]
     tiles: tuple[tuple[int, ...], ...]
     nested: tuple[tuple[int, int], ...]
-    whole: frozenset[int]
     visited: tuple[tuple[int, ...], ...]
     rooms: tuple[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]], ...]
     crowds: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
@@ -65,14 +68,14 @@ class Plan:
     """A choice of levels.
 
     lacks: the dim that each tensor lacks (SCALAR: all); chains: the levels that hold it; limited: levels of limited
-    room; dims: how many there are; whole: (tensor, level, dim) where no loop over the dim stands above the node.
+    room; dims: how many there are; left: (tensor, level, dim, SOME, ALL or NOT_ALL) of the indices that are left there.
     """
 
     lacks: tuple[int | None, ...]
     chains: tuple[tuple[int, ...], ...]
     limited: frozenset[int]
     dims: int
-    whole: frozenset[tuple[int, int, int]]
+    left: frozenset[tuple[int, int, int, int]]
 
 
 @lru_cache(maxsize=4096)
@@ -80,7 +83,11 @@ def orders_of(plan: Plan) -> tuple[Order, ...]:
     """Return the orders of the nodes of a plan, but of those between which nothing is to choose one."""
     lacks, chains, dims = plan.lacks, plan.chains, plan.dims
     own = [
-        Node(lacks[tensor], level, frozenset(d for d in range(dims) if (tensor, level, d) in plan.whole))
+        Node(
+            lacks[tensor],
+            level,
+            *(frozenset(d for d in range(dims) if (tensor, level, d, kind) in plan.left) for kind in range(3)),
+        )
         for tensor, chain in enumerate(chains)
         for level in chain[1:]
     ]
@@ -105,6 +112,7 @@ class Sheet:
     dims: IntArray
     visited: IntArray
     crowds: tuple[tuple[int, IntArray], ...]
+    tiles: IntArray
     firsts: IntArray
 
 
@@ -123,8 +131,11 @@ def sheet_of(plan: Plan) -> Sheet | None:
         for level, some in crowd:
             crowds[level][at, some] = 1
     cut_dims = np.array([cut.dim for order in orders for cut in order.cuts], dtype=np.int64)
-    firsts = np.cumsum([0, *counts[:-1]])
-    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), firsts)
+    firsts, tiles = np.cumsum([0, *counts[:-1]]), np.zeros_like(visited)
+    for first, order in zip(firsts, orders, strict=True):
+        for node, row in zip(order.nodes, order.tiles, strict=True):
+            tiles[[first + t for t in row if t >= 0], node] = 1
+    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), tiles, firsts)
 
 
 def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
@@ -144,15 +155,20 @@ def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dim
     now, fresh = [WHOLE] * dims, [True] * dims  # whether the next node that has the dim cuts it
     for place, node in enumerate(nodes):
         for d in range(dims) if own[node].lacks != SCALAR else ():
-            is_kept = any(d in own[other].whole for other in nodes[place:])
+            is_whole = any(d in own[other].whole for other in nodes[place:])
+            is_left = is_whole or any(d in own[other].some for other in nodes[place:])
             if own[node].lacks == d:
+                if fresh[d] and d in own[node].cut:
+                    cuts.append(Cut(d, now[d]))
+                    now[d] = len(cuts) - 1
                 fresh[d] = True
-            elif not is_kept and not any(own[other].lacks == d for other in nodes[place:]):
+            elif not is_left and not any(own[other].lacks == d for other in nodes[place:]):
                 now[d] = ONE
-            elif fresh[d] and not (is_kept and now[d] in whole):
+            elif fresh[d] and not (is_whole and now[d] in whole):
                 cuts.append(Cut(d, now[d]))
-                now[d], fresh[d] = len(cuts) - 1, is_kept
-                whole |= {now[d]} if is_kept else set()
+                now[d], fresh[d] = len(cuts) - 1, False
+                whole |= {now[d]} if is_whole else set()
+            fresh[d] = fresh[d] or d in own[node].some or d in own[node].whole
         tiles.append(tuple(now))
     visited: list[list[int]] = [[] for _ in cuts]
     rooms: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
@@ -171,7 +187,6 @@ def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dim
         tuple(cuts),
         tuple(tiles),
         tuple((cut.within, place) for place, cut in enumerate(cuts) if cut.within >= 0),
-        frozenset(whole),
         tuple(tuple(some) for some in visited),
         tuple((level, tuple(some)) for level, some in rooms.items()),
         tuple(tuple((level, tuple(some)) for level, some in crowd.items()) for crowd in crowds),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, inf, prod
@@ -17,7 +18,7 @@ from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
 from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
-from polymap.search.dividing.product_plans import SCALAR, WHOLE, Order, Plan, orders_of, sheet_of
+from polymap.search.dividing.product_plans import ALL, NOT_ALL, SCALAR, SOME, WHOLE, Order, Plan, orders_of, sheet_of
 from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
@@ -110,7 +111,7 @@ def is_product(problem: Problem, measure: Measure) -> bool:
         and all(len(own) in (0, 1, len(problem.dims)) for own in lacking)
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
-        and whole_nodes(problem) is not None
+        and spans_of(problem) is not None
         and not measure.limits
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
@@ -132,10 +133,10 @@ def kept_as(problem: Problem, measure: Measure) -> np.dtype[Any]:
     return INT64 if kinds == {Kind.NARROW} else np.dtype(np.float64)
 
 
-def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
-    """Return (tensor, level, dim) where rules ask that no loop over the dim stands above the tensor's node there; None
-    where they ask for more than that, and for what levels hold and fan-outs spread."""
-    found = set[tuple[int, int, int]]()
+def spans_of(problem: Problem) -> tuple[tuple[int, int, int, int, int], ...] | None:
+    """Return (tensor, level, dim, least, most) where rules ask that so many indices are left at the tensor's node
+    there; None where they ask for more than that, and for what levels hold and fan-outs spread."""
+    found = list[tuple[int, int, int, int, int]]()
     terms = {term.tensor.name: term for term in problem.terms}
     below = min((one.below for one in problem.classes), default=problem.level_count)
     for rule in problem.rules:
@@ -147,12 +148,17 @@ def whole_nodes(problem: Problem) -> frozenset[tuple[int, int, int]] | None:
         dims = [d for d, dim in enumerate(problem.dims) if dim in own]
         extent = prod(problem.extents[d] for d in dims)
         least, most = (rule.elements, extent) if isinstance(rule, AtLeast) else (rule.least, rule.most)
+        if least <= 1 and most >= extent:
+            continue
         at = problem.arch.level_index(rule.level if isinstance(rule, AtLeast) else rule.at)
-        if most < extent or (least > 1 and (least != extent or at >= below)):
+        if at >= below or (isinstance(rule, AtLeast) and least < extent) or not terms[rule.tensor].dims:
             return None
-        level = problem.arch.level_index(rule.level)
-        found |= {(terms[rule.tensor].index, level, d) for d in dims if least > 1}
-    return frozenset(found)
+        place = terms[rule.tensor].index, problem.arch.level_index(rule.level)
+        for d in dims:
+            is_all = isinstance(rule, AtLeast)
+            least, most = (problem.extents[d],) * 2 if is_all else (least, most)
+            found.append((*place, d, least, most))
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(slots=True)
@@ -185,7 +191,7 @@ class _Plans:
         lacking = ([d for d, dim in enumerate(problem.dims) if dim not in term.dims] for term in problem.terms)
         self.lacks = tuple(None if not own else own[0] if len(own) == 1 else SCALAR for own in lacking)
         self._none = np.zeros_like(weights.steps)
-        self._whole = whole_nodes(problem) or frozenset()
+        self._spans = spans_of(problem) or ()
         self._of_one: dict[int, _Plans] = {}
 
     def bounds(self, some: IntArray) -> Bounds:
@@ -226,6 +232,9 @@ class _Plans:
             free = self.usable[level] - sum(each for at, each in own if at == level)
             taken = crowd @ bits
             most = np.where(taken > 0, np.minimum(most, 1 + free // np.maximum(taken, 1)), most)
+        for node, dim, _, high in self._left_at(chains, tuple(each[structures] for each in self.weights.whole)):
+            rows = sheet.tiles[:, node] * (sheet.dims == dim) > 0
+            most = np.where(rows[:, None], np.minimum(most, np.maximum(high, 1)), most)
         parts: list[IntArray] = []
         for number, least in enumerate(total):
             once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
@@ -289,15 +298,25 @@ class _Plans:
                 if level in free:
                     free[level] -= int(own[structure])
         weights = [own[:, structure].tolist() for chain in chains for own in chain.nodes]
+        whole = tuple(int(own[structure]) for own in self.weights.whole)
         return Place(
-            tuple(int(own[structure]) for own in self.weights.whole),
+            whole,
             [[own[part] for own in weights] for part in range(len(self.weights.components))],
             np.sum([chain.total[:, structure] for chain in chains], axis=0).tolist(),
             int(self.weights.cycles[structure]),
             [int(own[structure]) for chain in chains for own in chain.bits],
             usable,
             free,
+            list(self._left_at(chains, whole)),
         )
+
+    def _left_at(self, chains: tuple[ChainWeights, ...], whole: tuple[Any, ...]) -> Iterator[tuple[int, int, Any, Any]]:
+        """Yield (node, dim, least, most) of temporal tiles, as rules ask, of one structure or several."""
+        nodes = [(tensor, level) for tensor, chain in enumerate(chains) for level in chain.levels[1:]]
+        for tensor, level, dim, least, most in self._spans if nodes else ():
+            if (tensor, level) in nodes:
+                siblings = self.problem.extents[dim] // whole[dim]
+                yield nodes.index((tensor, level)), dim, -(-least // siblings), most // siblings
 
     def _exact(self, structure: int) -> _Plans:
         """Return the plans in one structure, in Python's integers."""
@@ -314,7 +333,12 @@ class _Plans:
 
     def _levels(self, plan: int) -> Plan:
         chains = tuple(chain.levels for chain in self.of(plan))
-        return Plan(self.lacks, chains, frozenset(self.usable), len(self.problem.dims), self._whole)
+        extents = self.problem.extents
+        left = set[tuple[int, int, int, int]]()
+        for tensor, level, d, least, most in self._spans:
+            left |= {(tensor, level, d, ALL if least == extents[d] else SOME)} if least > 1 else set()
+            left |= {(tensor, level, d, NOT_ALL)} if most < extents[d] else set()
+        return Plan(self.lacks, chains, frozenset(self.usable), len(extents), frozenset(left))
 
     def of(self, plan: int) -> tuple[ChainWeights, ...]:
         """Return a plan's chain of levels per tensor."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polymap.poly import Numbers, count_type
 from polymap.search.dividing.product_bounds import Number, PartValues
-from polymap.search.dividing.product_plans import Order
+from polymap.search.dividing.product_plans import ONE, Order
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import divisors
 
@@ -20,7 +20,8 @@ from polymap.search.problem import divisors
 class Place:
     """A plan in a structure: temporal extents per dim; per component what one visit of each node costs, and all of the
     plan where each is visited once; compute cycles; per node the bits that it takes with tiles of one index; usable:
-    bits of each level that has limited room; free: what such tiles leave of them."""
+    bits of each level that has limited room; free: what such tiles leave of them; spans: (node, dim, least, most) that
+    are left there."""
 
     whole: tuple[int, ...]
     weights: list[list[int]]
@@ -29,6 +30,7 @@ class Place:
     bits: list[int]
     usable: dict[int, int]
     free: dict[int, int]
+    spans: list[tuple[int, int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,13 @@ divisors_of = lru_cache(maxsize=1 << 14)(divisors)
 
 def best_tiles(place: Place, order: Order, values: PartValues, limit: Number) -> BestTiles | None:
     """Return the least value below `limit` of the nodes in this order, with the tiles of its cuts (None: no such)."""
+    ranges = _ranges(place, order)
+    if ranges is None:
+        return None
     fixed, least = list(place.once), list(place.once)
     visits: list[tuple[int, ...]] = []
-    for cut, visited, crowd in zip(order.cuts, order.visited, order.crowds, strict=True):
-        most = extent = place.whole[cut.dim]
+    for cut, visited, crowd, (_, most) in zip(order.cuts, order.visited, order.crowds, ranges, strict=True):
+        extent = place.whole[cut.dim]
         for level, nodes in crowd:
             most = min(most, 1 + place.free[level] // sum([place.bits[node] for node in nodes]))
         own: list[int] = []
@@ -63,9 +68,23 @@ def best_tiles(place: Place, order: Order, values: PartValues, limit: Number) ->
     bits = place.bits
     rooms = [_Room(place.usable[level], tuple((bits[node], cuts) for node, cuts in own)) for level, own in order.rooms]
     question = _Question(order, rooms, visits, fixed, place.cycles, values)
-    extents = [place.whole[cut.dim] for cut in order.cuts]
-    choices = [(own,) if n in order.whole else divisors_of(own) for n, own in enumerate(extents)]
-    return _best_choice(question, choices, limit)
+    every = (divisors_of(place.whole[cut.dim]) for cut in order.cuts)
+    choices = [tuple(t for t in own if low <= t <= high) for own, (low, high) in zip(every, ranges, strict=True)]
+    return _best_choice(question, choices, limit) if all(choices) else None
+
+
+def _ranges(place: Place, order: Order) -> list[tuple[int, int]] | None:
+    """Return the least and the most that the tile of each cut may be; None where a tile that is not cut is neither."""
+    ranges = [(1, place.whole[cut.dim]) for cut in order.cuts]
+    for node, dim, least, most in place.spans:
+        tile = order.tiles[order.nodes.index(node)][dim]
+        low, high = ranges[tile] if tile >= 0 else (1, 1) if tile == ONE else (place.whole[dim],) * 2
+        low, high = max(low, least), min(high, most)
+        if low > high:
+            return None
+        if tile >= 0:
+            ranges[tile] = low, high
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,10 +96,10 @@ def room_costs(
     start: the room in the states that chains begin in (None: all of it in the first states). Raises OutOfTime."""
     most = usable_bits(tables, level) or 0
     priced = _without(tables, level, multipliers[0]) if multipliers else no_multipliers(tables)
-    moves = {move for own in graph_of(tables).moves.values() for move in own}
-    costs = {move.key: priced_cost(tables, move, 0, priced) for move in moves}
+    moves = {move.key: move for own in graph_of(tables).moves.values() for move in own}
+    costs = {key: priced_cost(tables, move, 0, priced) for key, move in moves.items()}
     found = RoomCosts(level, most, priced, costs, {})
-    bits = {move.key: _bits_of(tables, found, move) for move in moves if move.edge_of(tables).level == level}
+    bits = {key: _bits_of(tables, found, one) for key, one in moves.items() if one.edge_of(tables).level == level}
     needs = _needs(tables, most, bits)
     asked = _asked(tables, most, bits, needs, start or dict.fromkeys(first_states(tables), most))
     for state in (state for layer in graph_of(tables).layers for state in layer if len(asked.get(state, ()))):

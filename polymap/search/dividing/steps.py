@@ -198,7 +198,7 @@ def solve_structures(
 
 def _undecided(tables: Tables) -> tuple[Box, ...]:
     """Return the box of all trees: places of spatial loops that have one choice are decided, the others open."""
-    every = choices_of_places(tables.problem, tables.structure)
+    every = choices_of_places(tables.problem, tables.structure, ordered=not tables.others)
     return ((0, tuple(one for choices in every if len(choices) == 1 for one in choices)),)
 
 
@@ -206,9 +206,9 @@ def _decided(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None
     """Return the parts of a box in which one more place is decided, those that may win (None: all are, or the measure
     is no sum: each choice would take multipliers of its own). tables: without places."""
     bound, places = box
-    known = {asked for asked, _ in places}
-    every = choices_of_places(tables.problem, tables.structure)
-    choices = next((own for own in every if own[0][0] not in known), None)
+    known = {(one.below, one.dim) for one in places}
+    every = choices_of_places(tables.problem, tables.structure, ordered=not tables.others)
+    choices = next((own for own in every if (own[0].below, own[0].dim) not in known), None)
     if choices is None or not tables.measure.is_linear:
         return None
     longer = [(*places, one) for one in choices]

@@ -29,18 +29,18 @@ from polymap.search.problem import IndexGroup, IntArray, Lattice, divisors, latt
 class Crossing:
     """The spatial loops over one dim in one group of fan-outs, as a node sees them.
 
-    parts: (factor, how siblings' loads are merged towards the node's parent; None: not between the two), innermost
-    first. fixed: they choose the instance of the node, and stand above it; others may, too. place: the temporal extent
-    of the dim inside them, None while that is open.
+    orders: (factor, how siblings' loads are merged towards the node's parent; None: not between the two), innermost
+    first, in every order in which they may stand. fixed: they choose the instance of the node, and stand above it;
+    others may, too. place: the temporal extent of the dim inside them, None while that is open.
     """
 
-    parts: tuple[tuple[int, Multicast | None], ...]
+    orders: tuple[tuple[tuple[int, Multicast | None], ...], ...]
     fixed: bool
     place: int | None = None
 
     @property
     def factor(self) -> int:
-        return prod(factor for factor, _ in self.parts)
+        return prod(factor for factor, _ in self.orders[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,10 @@ def dim_views(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ..
     loops that reach `inside` cannot respect the decided places.
     """
     found: dict[DimView, None] = {}
+    choices = [[replace(one, orders=(o,)) for o in one.orders] if len(one.orders) > 1 else [one] for one in crossings]
     for order in _crossing_orders(extent, tile, inside, crossings):
-        found[dim_view(tile, inside, crossings, order)] = None
+        for ordered in product(*choices):
+            found[dim_view(tile, inside, ordered, order)] = None
     return tuple(found)
 
 
@@ -91,7 +93,8 @@ def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Cross
 
 
 def dim_view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Order) -> DimView:
-    """Return one dim as a node sees it when the spatial loops stand as `order` says, innermost first.
+    """Return one dim as a node sees it when the spatial loops stand as `order` says, innermost first, each crossing's
+    own in its first order.
 
     A loop's stride is the extent inside it: of the temporal loops, times the factors of the spatial loops.
     """
@@ -102,7 +105,7 @@ def dim_view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Ord
         one, step = crossings[index], place * inner
         if not one.fixed:
             indices = _copies(indices, one.factor, step)
-        for factor, merge in one.parts if one.fixed else ():
+        for factor, merge in one.orders[0] if one.fixed else ():
             siblings[merge] = _copies(siblings[merge], factor, step)
             step *= factor
         inner *= one.factor
@@ -172,7 +175,7 @@ def _sum_size(first: int, second: int) -> int:
 
 def unmerged(crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[tuple[Crossing, ...], ...]:
     """Return the crossings without how siblings merge, which fills do not depend on."""
-    return tuple(tuple(replace(one, parts=((one.factor, None),)) for one in own) for own in crossings)
+    return tuple(tuple(replace(one, orders=(((one.factor, None),),)) for one in own) for own in crossings)
 
 
 def _tile_index(

@@ -1,8 +1,9 @@
 """All sequences of loops of legal trees, without storage nodes.
 
-A word is a sequence of temporal loops and of units. A unit is all spatial loops of one group of fan-outs, sorted by
-fan-out and dim. Tiles strictly decrease along each dim and end at 1. Between two temporal loops over one dim there must
-be a storage node: `gaps` lists where. Words that need more nodes than a tree may have are omitted.
+A word is a sequence of temporal loops and of units. A unit is all spatial loops of one group of fan-outs: those over a
+dim on outer fan-outs first, or in any order where that counts. Tiles strictly decrease along each dim and end at 1.
+Between two temporal loops over one dim there must be a storage node: `gaps` lists where. Words that need more nodes
+than a tree may have are omitted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise, permutations, product
 
 from polymap.ir import Architecture, Fanout, MemoryLevel
 from polymap.search.enumeration.counts import Loop, Nest
@@ -48,6 +50,12 @@ class Words:
         self.dims = tuple(nest.extents)
         self.extents = nest.extents
         self.groups = fanout_groups(arch)
+        self._kinds = {(dim, one): nest.sharing(dim, one) for dim in self.dims for one in range(len(self.fanouts))}
+        self._orders = {
+            (group, dim): self._orders_of(one.fanouts, dim)
+            for group, one in enumerate(self.groups)
+            for dim in self.dims
+        }
 
     def __iter__(self) -> Iterator[Word]:
         chains = tuple((self.extents[dim],) for dim in self.dims)
@@ -103,11 +111,34 @@ class Words:
         self, chains: tuple[tuple[int, ...], ...], group: int
     ) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]]:
         """Yield every unit of a group: the chains after it, and its loops."""
-        slots = [(fanout, dim) for fanout in self.groups[group].fanouts for dim in range(len(self.dims))]
         room = {fanout: self.fanouts[fanout].size for fanout in self.groups[group].fanouts}
-        for now, unit in self._fill_slots(slots, chains, room):
-            if unit:
-                yield now, unit
+        choices = [self._orders[group, dim] for dim in self.dims]
+        known: set[tuple[int, ...]] = set()
+        for orders in product(*(own if c[-1] > 2 else own[:1] for own, c in zip(choices, chains, strict=True))):
+            slots = [(order[place], dim) for place in range(len(room)) for dim, order in enumerate(orders)]
+            for now, unit in self._fill_slots(slots, chains, room):
+                loops = self._sorted_unit(unit)
+                if loops and loops not in known:
+                    known.add(loops)
+                    yield now, loops
+
+    def _sorted_unit(self, unit: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the loops by the fan-outs, outermost first, where those over a dim stand, then by dim; none where two
+        neighbours that count alike what siblings share along their dim do not keep their own order."""
+        keys: dict[int, tuple[int, int]] = {}
+        for place, dim in enumerate(self.dims):
+            own = [number for number in unit if self.nest.loops[number].dim == dim]
+            fanouts = [self.nest.loops[number].fanout or 0 for number in own]
+            for outer, inner in pairwise(fanouts):
+                if outer > inner and self._kinds[dim, outer] == self._kinds[dim, inner]:
+                    return ()
+            keys |= {number: (fanout, place) for number, fanout in zip(own, sorted(fanouts), strict=True)}
+        return tuple(sorted(unit, key=keys.__getitem__))
+
+    def _orders_of(self, fanouts: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
+        """Return the orders of loops over a dim on these fan-outs, the own one first; that alone, if none counts."""
+        is_alike = len({self._kinds[dim, fanout] for fanout in fanouts}) < 2
+        return (fanouts,) if is_alike else tuple(permutations(fanouts))
 
     def _fill_slots(
         self, slots: Sequence[tuple[int, int]], chains: tuple[tuple[int, ...], ...], room: dict[int, int]

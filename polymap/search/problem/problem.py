@@ -3,9 +3,11 @@ fan-outs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise, permutations
 from math import prod
+from operator import itemgetter
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
 from polymap.poly import INT64, count_type, split
@@ -124,6 +126,17 @@ class Problem:
     def level_count(self) -> int:
         return len(self.arch.levels)
 
+    def spatial_orders(self, numbers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Return the orders that count differently of the spatial loops over one dim of a window on some classes (by
+        number, outermost first) of one group: the own one first."""
+        firsts = {number: self.classes[number].fanouts[0] for number in numbers}
+        kinds = {number: _kind_of(self.arch.fanouts[first], first) for number, first in firsts.items()}
+        if len(set(kinds.values())) == 1:
+            return (tuple(numbers),)
+        return tuple(
+            order for order in permutations(numbers) if all(kinds[a] != kinds[b] or a < b for a, b in pairwise(order))
+        )
+
     def crossed(self, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
         """Yield each fan-out between two levels that has a weight in a component, with its weights per tensor."""
         if component.wires:
@@ -153,7 +166,16 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
             reason = "fan-outs that unite loads of a window cost energy"
         else:
             reason = _too_large(workload, arch, terms)
-    return Problem(workload, arch, dims, extents, terms, _classes(arch), reason, rules)
+    return Problem(
+        workload,
+        arch,
+        dims,
+        extents,
+        terms,
+        _classes(arch, has_window=any(term.is_window for term in terms)),
+        reason,
+        rules,
+    )
 
 
 def _has_union_multicast(arch: Architecture) -> bool:
@@ -243,25 +265,24 @@ def _combined_form(axes: list[dict[str, int]], extents: dict[str, int]) -> Index
     return IndexGroup(tuple(ordered), tuple(totals[dim] for dim in ordered))
 
 
-def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
-    """Return the classes of fan-outs; one that costs energy is a class by itself."""
+def _classes(arch: Architecture, *, has_window: bool) -> tuple[FanoutClass, ...]:
+    """Return the classes of fan-outs. One that costs energy is a class by itself, and so is each of a group that counts
+    loads of a window unlike: another one's loop may stand between theirs."""
     found: list[FanoutClass] = []
-    fanouts: list[Fanout] = []
-    below = 0
-    for node in arch.nodes:
-        if isinstance(node, MemoryLevel):
-            below += 1
-        elif isinstance(node, Fanout):
-            last = found[-1] if found else None
-            if last is not None and last.below == below and _are_equivalent(node, fanouts[-1]):
-                found[-1] = replace(last, fanouts=(*last.fanouts, len(fanouts)))
-            else:
-                found.append(FanoutClass(below, node.multicast, node.reduction, (len(fanouts),)))
-            fanouts.append(node)
+    below = number = 0
+    for _, run in groupby(arch.nodes, lambda node: isinstance(node, Fanout)):
+        nodes = list(run)
+        below += sum(isinstance(node, MemoryLevel) for node in nodes)
+        own = dict(enumerate((node for node in nodes if isinstance(node, Fanout)), number))
+        kinds = {i: _kind_of(fanout, i) for i, fanout in own.items()}
+        is_apart = has_window and len(set(kinds.values())) > 1
+        keyed = [((i if is_apart else 0, kinds[i], fanout.reduction), i) for i, fanout in own.items()]
+        for (_, (multicast, _), reduction), some in groupby(keyed, itemgetter(0)):
+            found.append(FanoutClass(below, multicast, reduction, tuple(i for _, i in some)))
+        number += len(own)
     return tuple(found)
 
 
-def _are_equivalent(one: Fanout, other: Fanout) -> bool:
-    if one.has_energies or other.has_energies:
-        return False
-    return (one.multicast, one.reduction) == (other.multicast, other.reduction)
+def _kind_of(fanout: Fanout, number: int) -> tuple[Multicast, int | None]:
+    """Return what decides how a fan-out counts loads that pass it."""
+    return fanout.multicast, number if fanout.has_energies else None

@@ -155,6 +155,7 @@ def test_the_files_of_the_documents_are_valid() -> None:
 LAYER = {"matmul": {"m": 4, "n": 4, "k": 4}}
 SWEEPS: list[tuple[dict[str, Any], bool]] = [
     ({"workloads": [LAYER], "machines": ["flat3"]}, True),
+    ({"workloads": "alexnet.fc8", "machines": "flat3"}, True),
     ({"workloads": ["bert_base.scores"], "machines": {"base": "flat3"}, "objective": ["energy"]}, True),
     ({"workloads": [LAYER], "machines": {"base": "flat3", "grid": {"GLB.capacity_bits": ["32 KiB"]}}}, True),
     ({"workloads": [], "machines": ["flat3"]}, False),

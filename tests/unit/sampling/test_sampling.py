@@ -58,6 +58,15 @@ def test_scores_of_machines_with_odd_numbers_are_those_of_evaluate(price: float,
         assert scores.energy_pj[0] == pytest.approx(cost.energy_pj), "energies with any denominator"
 
 
+def test_energies_whose_sums_are_beyond_floats_are_rounded_once() -> None:
+    outer = MemoryLevel("D", read_pj=Fraction("2.0833333"), write_pj=Fraction("1.71"))
+    inner = MemoryLevel("B", read_pj=Fraction("0.33"))
+    arch = Architecture("long", (outer, inner, ComputeUnit("M", Fraction("0.1"))))
+    workload = matmul(m=3**6, n=7**4, k=11**3)  # sums of 2^53 to 2^62 parts of a pJ
+    sample = sample_mappings(workload, arch, _EACH)
+    assert sample.scores().energy_pj.tolist() == [evaluate(workload, arch, each).energy_pj for each in sample]
+
+
 def one_node_per_tensor(mapping: Mapping) -> Mapping:
     nodes: list[MappingNode] = []
     run: list[Storage] = []

@@ -180,7 +180,7 @@ def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
     coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]]
 ) -> None:
     group = IndexGroup(tuple(extents), coefficients)
-    crossings = {dim: Crossing(((factor, None),), fixed) for dim, (factor, fixed) in factors.items()}
+    crossings = {dim: Crossing((((factor, None),),), fixed) for dim, (factor, fixed) in factors.items()}
     model = model_of(group, extents, crossings)
     repeat, tight, walked = 2, 0, 0
     found, again, _ = least_loads(model, len(model.overlaps.size) - 1)
@@ -219,7 +219,7 @@ def test_decided_places_give_the_loads_of_exactly_these_places(
     for y in product(*(divisors(extents[dim]) for dim in factors)):
         places = dict(zip(factors, y, strict=True))
         crossings = {
-            dim: Crossing(((factor, None),), fixed, place=places[dim]) for dim, (factor, fixed) in factors.items()
+            dim: Crossing((((factor, None),),), fixed, place=places[dim]) for dim, (factor, fixed) in factors.items()
         }
         sides = {dim: Side(factor, places[dim], fixed) for dim, (factor, fixed) in factors.items()}
         model = model_of(group, extents, crossings)

@@ -17,7 +17,7 @@ from math import prod
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.dividing.chain import ChainNode
-from polymap.search.dividing.node_costs import Places
+from polymap.search.dividing.node_costs import Place, Places
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
@@ -163,15 +163,18 @@ def rows_of(problem: Problem, mapping: Mapping) -> Rows:
 
 
 def places_in(problem: Problem, mapping: Mapping) -> Places:
-    """Return the temporal extents inside the spatial loops over window dims: ((level below, dim), extent), sorted."""
+    """Return the temporal extents inside the spatial loops over window dims, with the loops' order, sorted."""
     windows = {dim for term in problem.terms for group in term.groups if group.is_window for dim in group.dims}
-    below = {problem.arch.fanouts[f].name: one.below for one in problem.classes for f in one.fanouts}
+    number = {problem.arch.fanouts[f].name: i for i, one in enumerate(problem.classes) for f in one.fanouts}
     found: dict[tuple[int, str], int] = {}
+    orders: dict[tuple[int, str], dict[int, None]] = defaultdict(dict)
     for step in _steps(problem, mapping):
         if isinstance(step.node, Spatial) and step.node.dim in windows and step.trips > 1:
-            key = (below[step.node.fanout], step.node.dim)
+            own = number[step.node.fanout]
+            key = (problem.classes[own].below, step.node.dim)
             assert found.setdefault(key, step.inside[step.dim]) == step.inside[step.dim]
-    return tuple(sorted(found.items()))
+            orders[key][own] = None
+    return tuple(sorted(Place(*key, inside, tuple(orders[key])) for key, inside in found.items()))
 
 
 def raised_chain(problem: Problem, mapping: Mapping) -> Chain:

@@ -7,8 +7,9 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import count
+from itertools import count, product
 
+import numpy as np
 import pytest
 
 import polymap.search.dividing.engine as engine
@@ -19,10 +20,10 @@ from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
 from polymap.search.dividing.bounds import Multipliers, usable_bits
 from polymap.search.dividing.branch_and_bound import bound_tables
-from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.groups import bound_by_room, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.node_costs import Context, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.dividing.steps import solve_structures
 from polymap.search.problem.goals import parse_objective
@@ -96,6 +97,30 @@ def test_room_bounds_what_a_search_of_larger_products_finds(seed: int) -> None:
     for _ in range(4):
         found = bound_by_room(tables, prices(tables, rng))
         assert (found or 0) <= incumbent.value, "a bound of all trees"
+
+
+@pytest.mark.parametrize("seed", few(range(30), 10))
+def test_costs_below_a_tile_are_those_worked_out_there(seed: int) -> None:
+    costs_below_are_those_worked_out_there(seed)
+
+
+def costs_below_are_those_worked_out_there(seed: int) -> None:
+    """What a load costs is worked out once, by all members of a group, at all tiles: below a tile it is no other."""
+    one, rng = tight(2 * seed + 1), random.Random(f"below {seed}")
+    for structure in one.structures:
+        root = root_context(one.problem, structure)
+        others = tuple(rng.sample(one.structures, min(2, len(one.structures)))) if rng.random() < 0.3 else ()
+        group = tuple(each for each in others if root_context(one.problem, each) == root)
+        tables = build_tables(one.problem, structure, one.measure, root, others=group)
+        tile = tuple(rng.choice([t for t in range(1, top + 1) if top % t == 0]) for top in root.tiles[0])
+        below = tables_below(tables, Context((*root.tiles, tile), root.places))
+        anew = build_tables(one.problem, structure, one.measure, below.context, others=group)
+        for number, term in enumerate(one.problem.terms):
+            anew.members.per_load.update(dict.fromkeys(product((term.index,), range(-1, 9), range(-1, 9))))
+            for here, there in zip(below.tensors[number].edges, anew.tensors[number].edges, strict=True):
+                for costs in zip(here.cost.costs, there.cost.costs, strict=True):
+                    known, own = np.broadcast_arrays(*costs)
+                    assert np.array_equal(known, own), "costs are equal"
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -239,3 +239,41 @@ def test_trees_with_a_fanout_above_a_branch_count_as_the_simulator_says(seed: in
     assert found is not None, "keys and values have room in the array"
     tree = Mapping(found.nodes[0])
     assert count_closed_form(work, arch, tree) == count_by_simulation(work, arch, tree)
+
+
+ATTENTION = (
+    "S[h,m,n] += Q[h,m,e] * K[h,n,e]",
+    "M[h,m] max= S[h,m,n]",
+    "P[h,m,n] = S[h,m,n] - M[h,m]",
+    "C[h,m,e] += P[h,m,n] * V[h,n,e]",
+)
+
+
+def test_scores_stay_in_the_multipliers_where_their_rows_fill_all_fan_outs() -> None:
+    nodes = [
+        {"level": "DRAM", "read_pj": 100, "write_pj": 100, "bandwidth_bits_per_cycle": 64},
+        {"level": "GLB", "capacity_bits": 8 * 1024, "read_pj": 1, "write_pj": 1, "bandwidth_bits_per_cycle": 128},
+        {"fanout": "X", "size": 4, "reduction": False},
+        {"fanout": "Y", "size": 8, "multicast": "identical"},
+        {"level": "REG", "capacity_bits": 16, "read_pj": 0, "write_pj": 0},
+        {"compute": "MAC", "pj": 1, "per_cycle": 1},
+    ]
+    arch = pm.io.arch_from_document({"name": "multipliers", "nodes": nodes})
+    work = pm.program(list(ATTENTION), sizes={"h": 2, "m": 16, "n": 16, "e": 8}, temporary=["S", "M", "P"], bits=8)
+    interface = Interface.of(work)
+    assert interface is not None, "S, M and P pass"
+    asked, _ = read_question(work, arch, Options("latency", "divide", clock=process_time), provers)
+    found = FusedTrees(asked, work, asked.objective, divides=True).spread(work, interface, never)
+    assert found is not None, "there is a tree"
+    (around,) = found.nodes
+    assert Storage("REG", ("S", "P")) in around, "one score in each, then its weight in the same place"
+    cost = pm.simulate(work, arch, Mapping(around))
+    assert cost.legal, "there is room for either, not for both"
+    assert (cost.latency_cycles, dict(cost.occupancy_bits)["REG"]) == (found.value, 16), "as it runs"
+
+
+def test_a_product_of_energy_and_latency_is_looked_for_by_sums() -> None:
+    work, arch = pair(64, 32, 32), pm.load_arch("flat3")
+    best = {name: begun(work, arch, name).incumbents[0].cost for name in ("energy", "latency", "edp")}
+    value = {name: cost.energy_pj_exact * cost.latency_cycles for name, cost in best.items()}
+    assert value["edp"] <= min(value.values()), "neither of the two alone does better"

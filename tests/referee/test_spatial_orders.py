@@ -1,0 +1,175 @@
+"""Spatial loops over one dim on several fan-outs of a group: each order that counts is in the space, others are not.
+
+The referee is every tree written out and evaluated by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+import polymap as pm
+from polymap.costmodel import evaluate
+from polymap.explore import search
+from polymap.ir import Architecture, ComputeUnit, Fanout, Hops, Mapping, MemoryLevel, Multicast, Spatial, Workload
+from polymap.schedules import space_size
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.problem import analyse
+from tests.referee.all_trees import all_trees
+from tests.referee.problems import Problem
+from tests.referee.test_wired_search import in_order_of_levels, least_value
+from tests.times import few
+
+TEXTS = ("O[p] += I[p+r] * W[r]", "O[p] += I[p+r] * W[r]", "O[p] += I[2*p+r] * W[r]", "O[p] += I[p+2*r] * W[r]")
+OBJECTIVES = ("energy", "energy", "edp", "latency", "ed2p", "traffic:D", "weighted:2*energy+3*latency")
+
+
+def question(seed: int, most: int, tiles: str = "divide") -> tuple[Workload, Architecture, str]:
+    """Return a window on a machine whose fan-outs count unlike, mostly, of at most so many legal trees."""
+    rng = random.Random(f"orders {seed}")
+    while True:
+        fanouts = tuple(_fanout(rng, f"F{i}") for i in range(rng.choice((2, 2, 2, 3))))
+        sizes = {"p": rng.choice((4, 4, 6, 8) if tiles == "divide" else (3, 4)), "r": rng.choice((2, 3, 4))}
+        held = rng.choice((None, None, ("O",), ("I", "O")))
+        outer = MemoryLevel("D", None, 8, Fraction(rng.choice((5, 20))), Fraction(5))
+        buffer = MemoryLevel("B", rng.choice((None, 64)), 8, Fraction(2), Fraction(2), holds=("I",))
+        inner = MemoryLevel("R", rng.choice((None, 16, 24, 40, 64)), 8, Fraction(1), Fraction(1), holds=held)
+        nodes = rng.choice(((outer, *fanouts, inner), (outer, *fanouts, inner), (outer, buffer, *fanouts, inner)))
+        workload, arch = pm.einsum(rng.choice(TEXTS), **sizes), Architecture("unlike", (*nodes, ComputeUnit("MAC")))
+        legal = space_size(workload, arch, tiles).legal
+        if legal is not None and legal <= most and analyse(workload, arch).reason is None:
+            return workload, arch, rng.choice(OBJECTIVES)
+
+
+def _fanout(rng: random.Random, name: str) -> Fanout:
+    merge, price = Multicast(rng.choice(("identical", "none", "union"))), Fraction(rng.choice((1, 3)))
+    one = Fanout(name, rng.choice((2, 3, 4)), merge, reduction=rng.random() < 0.6)
+    if rng.random() < 0.6:
+        return one
+    wired = replace(one, multicast=Multicast.NONE if merge is Multicast.UNION else merge)
+    return replace(wired, pj_per_word_hop=price, hops=rng.choice(list(Hops)), reduce_pj=price)
+
+
+def unlike() -> tuple[Workload, Architecture]:
+    """Return a window and a machine on which the best tree has an inner fan-out's loop outside an outer one's."""
+    rows, cols = Fanout("rows", 4), Fanout("cols", 4, Multicast.NONE, reduction=False)
+    outer, inner = (MemoryLevel(n, c, 8, Fraction(e), Fraction(e)) for n, c, e in (("D", None, 5), ("RF", 24, 1)))
+    arch = Architecture("unlike", (outer, rows, cols, inner, ComputeUnit("MAC", Fraction(1))))
+    return pm.einsum("O[p] += I[p+r] * W[r]", p=8, r=4), arch
+
+
+def inner_outside(arch: Architecture, mapping: Mapping) -> bool:
+    """Return whether an inner fan-out's loop is outside an outer one's over the same dim."""
+    numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
+    loops = [node for node in mapping.nodes if isinstance(node, Spatial)]
+    return any(
+        one.dim == other.dim and numbers[one.fanout] > numbers[other.fanout]
+        for i, one in enumerate(loops)
+        for other in loops[i:]
+    )
+
+
+@pytest.mark.slow
+def test_the_best_tree_has_an_inner_fan_out_outside() -> None:
+    workload, arch = unlike()
+    found = pm.explore(workload, arch, "edp", tiles="divide")
+    assert (found.status, found.value) == ("OPTIMAL", 672.0)
+    assert found.best is not None
+    assert inner_outside(arch, found.best)
+    assert pm.verify(found.certificate()).proven
+
+
+def check_search(seed: int, most: int) -> None:
+    """Hold the search to every tree evaluated by itself."""
+    workload, arch, objective = question(seed, most)
+    legal = all_trees(workload, arch, "divide", legal=True)
+    true = least_value(Problem(workload, arch, objective, "divide", len(legal), frozenset()), arch, objective, "divide")
+    check_found(seed, workload, arch, objective, true)
+
+
+def check_found(seed: int, workload: Workload, arch: Architecture, objective: str, true: Fraction | None) -> None:
+    found = search(workload, arch, objective, "divide", time_limit_s=600)
+    told = f"seed {seed}: {objective} {found.status} {found.value}, all trees {true}"
+    assert found.status == ("INFEASIBLE" if true is None else "OPTIMAL"), told
+    assert true is None or found.value == float(true), told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(24), 6))
+def test_the_search_finds_the_least_of_all_trees_written_out(seed: int) -> None:
+    check_search(seed, 250)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(50))
+def test_the_search_finds_the_least_of_all_trees_walked(block: int) -> None:
+    for seed in range(1000 + 10 * block, 1010 + 10 * block):
+        workload, arch, objective = question(seed, 12_000)
+        walked = exhaustive(workload, arch, objective, "divide")
+        assert walked is not None
+        check_found(seed, workload, arch, objective, walked.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize("seed", few(range(12), 4))
+def test_spaces_hold_each_order_that_counts_once(seed: int, tiles: str) -> None:
+    workload, arch, objective = question(seed, 800, tiles)
+    size = space_size(workload, arch, tiles)
+    walked = exhaustive(workload, arch, objective, tiles)
+    assert walked is not None
+    assert size.legal == walked.legal
+    if size.legal < 300:
+        assert size.legal == len(all_trees(workload, arch, tiles, legal=True))
+    if size.syntactic is not None and size.syntactic < 600:
+        assert size.syntactic == len(all_trees(workload, arch, tiles, legal=False))
+
+
+@pytest.mark.slow
+def test_samples_are_of_every_order() -> None:
+    workload, arch = pm.einsum("O[p] += I[p+r] * W[r]", p=4, r=2), unlike()[1]
+    drawn = pm.space.sample(workload, arch, 2000, seed=1).mappings
+    legal = all_trees(workload, arch, "divide", legal=True)
+    share = sum(inner_outside(arch, tree) for tree in legal) / len(legal)
+    assert sum(inner_outside(arch, tree) for tree in drawn) / len(drawn) == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(20), 5))
+def test_exchanging_loops_that_are_not_told_apart_changes_no_count(seed: int) -> None:
+    """Along dims of no window, or on fan-outs that count alike, though one of them may add partial sums."""
+    workload, arch, _ = question(seed, 2000)
+    if seed % 2:
+        alike = {node.name: Fanout(node.name, node.size, reduction=node.reduction) for node in arch.fanouts}
+        arch = replace(arch, nodes=tuple(alike.get(node.name, node) for node in arch.nodes))
+    else:
+        workload = pm.einsum("O[p] += I[p,r] * W[r]", **workload.extents())
+    trees = sorted(all_trees(workload, arch, "divide", legal=True), key=repr)
+    met = 0
+    for tree in random.Random(seed).sample(trees, min(len(trees), 400)):
+        mapping = in_order_of_levels(arch, tree)
+        for other in exchanged(workload, mapping):
+            one, two = evaluate(workload, arch, mapping), evaluate(workload, arch, other)
+            assert one == two, (mapping, other)
+            met += 1
+    assert met or len(trees) < 400
+
+
+def exchanged(workload: Workload, mapping: Mapping) -> list[Mapping]:
+    """Return the mapping with two neighbouring loops over a dim, on two fan-outs, exchanged."""
+    found: list[Mapping] = []
+    for dim, extent in workload.extents().items():
+        places = [i for i, node in enumerate(mapping.nodes) if getattr(node, "dim", None) == dim]
+        for before, (outer, inner) in zip([None, *places], pairwise(places), strict=False):
+            one, two = mapping.nodes[outer], mapping.nodes[inner]
+            if isinstance(one, Spatial) and isinstance(two, Spatial) and one.fanout != two.fanout:
+                whole = extent if before is None else mapping.nodes[before].tile  # type: ignore[union-attr]
+                nodes = list(mapping.nodes)
+                nodes[outer] = Spatial(dim, whole * two.tile // one.tile, two.fanout)
+                nodes[inner] = Spatial(dim, two.tile, one.fanout)
+                found.append(Mapping(tuple(nodes)))
+    return found
