@@ -332,9 +332,24 @@ class Search:
         """Tell of a mapping, of this workload (None: the one that is asked for), and of a bound; of those that were
         told before, where these are better."""
         shown = None if value is None else number_of(self.objective.singles[0], value)
-        now = self._telling(Progress(best, shown, self._bound(bound, value), None, self._seconds(), front, workload))
+        now = Progress(best, shown, self._bound(bound, value), None, self._seconds(), front, workload)
+        if self.told and self.objective.goal is Goal.LEXICOGRAPHIC and now.value == self.told[-1].value:
+            now = self._first_of(self.told[-1], now)
+        now = self._telling(now)
         if self.on_progress is not None:
             self.on_progress(now)
+
+    def _first_of(self, old: Progress, new: Progress) -> Progress:
+        """Return the newer state, with the older one's mapping where that comes first in the order asked for."""
+        known = [each.best for each in (old, new) if each.best is not None]
+        if len(set(known)) < 2:
+            return new
+        with suppress(BudgetError):
+            before, after = (
+                self.incumbent(each, None, one.workload) for each, one in zip(known, (old, new), strict=True)
+            )
+            return replace(new, best=old.best, workload=old.workload) if before.values < after.values else new
+        return replace(new, best=old.best, workload=old.workload)
 
     def _telling(self, now: Progress) -> Progress:
         """Return what is told with a new state; add to the history what is new in it."""

@@ -48,7 +48,7 @@ class _Until:
     left_s: float
 
     def is_late(self) -> bool:
-        return self.limits.time_is_up() or self.whole.left_s() < self.left_s
+        return self.whole.time_is_up() or self.whole.left_s() < self.left_s
 
     def __call__(self) -> bool:
         return self.limits() or self.is_late()
