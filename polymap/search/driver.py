@@ -143,7 +143,7 @@ class Search:
                 break
             if line.applies(self, evidence):
                 stop = line.share(self.limits) if line.share else self.limits
-                evidence = evidence.joined(line.prover(self, evidence, stop))
+                evidence = self.tell(evidence.joined(line.prover(self, evidence, stop)))
         self.caches.clear()  # an answer that can be resumed does not keep them
         return evidence
 
