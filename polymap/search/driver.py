@@ -312,9 +312,8 @@ class Search:
         return self.limits.seconds() + (self.before.seconds if self.before else 0)
 
     def tell(self, evidence: Evidence) -> Evidence:
-        """Tell of the mappings and the bound that are known; return them."""
+        """Tell of the mappings that are known, and of the bound; return them."""
         if not evidence.incumbents:
-            self.report(None, None, evidence.floors[0])
             return evidence
         best, is_front = evidence.incumbents[0], self.objective.goal is Goal.PARETO
         front = tuple(one.mapping for one in evidence.incumbents if is_front and one.workload == best.workload)
