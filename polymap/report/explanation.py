@@ -151,7 +151,7 @@ def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
         text += ", each element once" if ratio == 1 else f", {times(ratio)} its {exact(least.reads)} elements"
         text += " (tiles overlap)" if ratio > 1 and not stay.again else ""
     if parent.reads and row.fills > parent.reads:
-        text += f", each shared by {_average(row.fills, parent.reads)} instances"
+        text += f", each shared by {_average(row.fills, parent.reads, 'instances')}"
     return f"{text}{_why(stay)}."
 
 
@@ -160,7 +160,7 @@ def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
     arrivals = parent.writes - parent.fills
     text = f"{stay.level} -> {stay.parent} {exact(arrivals)} written"
     if arrivals and row.drains > arrivals:
-        text += f", each the sum of {_average(row.drains, arrivals)} drained"
+        text += f", each the sum of {_average(row.drains, arrivals, 'drained')}"
     text += f", {exact(row.fills)} {what}s filled back in" if row.fills else f", no {what} comes back"
     return f"{text}{_why(stay)}."
 
@@ -182,15 +182,15 @@ def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: boo
     if not done or done >= wanted:
         return ""
     if is_written:
-        return (
-            f"Each of the {exact(done)} sums that compute sends to {row.level} is of {_average(wanted, done)} products."
-        )
-    return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done)} units."
+        mean = _average(wanted, done, "products")
+        return f"Each of the {exact(done)} sums that compute sends to {row.level} is of {mean}."
+    return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done, 'units')}."
 
 
-def _average(total: int, parts: int) -> str:
-    """Return total / parts, marked as a mean if it is not exact."""
-    return exact(Fraction(total, parts)) if total % parts == 0 else f"{short(Fraction(total, parts))} on average"
+def _average(total: int, parts: int, what: str) -> str:
+    """Return total / parts of something, marked as a mean if it is not exact."""
+    mean = Fraction(total, parts)
+    return f"{exact(mean)} {what}" if total % parts == 0 else f"{short(mean)} {what} on average"
 
 
 def _why(stay: Stay) -> str:

@@ -98,6 +98,10 @@ class Limits:
         """Return the seconds since the begin."""
         return self._clock() - self.begin
 
+    @property
+    def is_of_wall_time(self) -> bool:
+        return self._clock is time.monotonic
+
     def left_s(self) -> float:
         """Return the seconds until the time limit."""
         return self.time_limit_s - self.seconds()

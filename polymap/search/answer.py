@@ -156,16 +156,26 @@ def best_so_far(
     workload: Workload, arch: Architecture, objective: Objective, last: Progress, rules: Rules = ()
 ) -> SearchResult | None:
     """Return what an interrupted search has found, as its answer; None where it has nothing yet."""
-    question = Question(workload, arch, objective, rules)
+    question = Question(last.workload or workload, arch, objective, rules)
     if last.best is None:
         return None
     floors = question.floors()
     if objective.goal is Goal.PARETO:
-        return front_answer(question, last.front, [floors], UNCOUNTED, last.seconds, None)
+        return front_answer(question, last.front or (last.best,), [floors], UNCOUNTED, last.seconds, None)
     found = answer(question, last.best, (floors,), UNCOUNTED, last.seconds, None)
     if last.bound is None or last.gap is None or last.value != found.value or len(objective.singles) > 1:
         return found
     return replace(found, status="FEASIBLE", bound=last.bound, gap=last.gap)
+
+
+def not_less(old: Progress, new: Progress) -> Progress:
+    """Return the newer state of a search, with what the older one knew better."""
+    kept = new if old.value is None or (new.value is not None and new.value <= old.value) else old
+    bound = max(one for one in (old.bound, new.bound, 0) if one is not None)
+    if kept.value is None:
+        return replace(kept, bound=bound)
+    bound = min(bound, kept.value)
+    return replace(kept, bound=bound, gap=gap_of(Fraction(kept.value), Fraction(bound)), seconds=new.seconds)
 
 
 def not_worse(old: SearchResult, new: SearchResult) -> SearchResult:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice, permutations, product
+from itertools import islice, permutations, product, takewhile
 from math import prod
 
 from polymap.ir import (
@@ -251,10 +251,11 @@ class Chains:
         row without a gain end it."""
         tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.interface.shared}
         kinds = dict[tuple[object, ...], list[State]]()
-        for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
+        states = takewhile(lambda _: not is_over(), segment.states(self._search.arch, tiles))
+        for state in islice(states, TUNING.most_states_listed):
             kinds.setdefault(state.kind, []).append(state)
         tries = iter(range(TUNING.most_states_tried))
-        groups = [sorted(each, key=partial(self._rank, segment)) for each in kinds.values()]
+        groups = [sorted(each, key=partial(self._rank, segment)) for each in kinds.values() if not is_over()]
         ranked = [(*self._rank(segment, each[0]), at) for at, each in enumerate(groups)]
         alike = Counter[Fraction]()  # kinds without a gain, by what their first states cost at least
         found, in_vain = dict[int, Part]() if best is None else {0: best}, 0

@@ -24,7 +24,7 @@ from polymap.search.answer import (
     bound_of,
     covers,
     front_answer,
-    gap_of,
+    not_less,
     not_worse,
     number_of,
 )
@@ -106,7 +106,8 @@ class Search:
     """One question, its limits, and the provers that are asked.
 
     provers: the table, by a name that can be pickled. engines: what provers go on from. before: the answer from which
-    this search goes on. moments: how it went so far. caches: what is remembered until there is an answer.
+    this search goes on. told: the last progress. moments: how it went so far. caches: what is remembered until there
+    is an answer.
     """
 
     asked: Question
@@ -119,6 +120,7 @@ class Search:
     on_progress: OnProgress | None = None
     engines: Engines = field(default_factory=Engines)
     before: SearchResult | None = None
+    told: list[Progress] = field(default_factory=list[Progress])
     moments: list[Moment] = field(default_factory=list[Moment])
     caches: SearchCaches = field(default_factory=SearchCaches)
 
@@ -141,7 +143,7 @@ class Search:
                 break
             if line.applies(self, evidence):
                 stop = line.share(self.limits) if line.share else self.limits
-                evidence = evidence.joined(line.prover(self, evidence, stop))
+                evidence = self.tell(evidence.joined(line.prover(self, evidence, stop)))
         self.caches.clear()  # an answer that can be resumed does not keep them
         return evidence
 
@@ -197,9 +199,10 @@ class Search:
     def legal_cost(self, workload: Workload, mapping: Mapping, share: float = 0.25) -> Cost | None:
         """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
         rules, or that takes longer to say than a share of what is left of the limit, and a second."""
+        arch, left = self.arch.naming_only(workload.tensors), self.limits.left_s()
         try:
-            arch = self.arch.naming_only(workload.tensors)
-            cost = evaluate_in_cpu_time(workload, arch, mapping, max(1, share * self.limits.left_s()))
+            with ending_within(max(1, left) if self.limits.is_of_wall_time else None):
+                cost = evaluate_in_cpu_time(workload, arch, mapping, max(1, share * left))
         except BudgetError:
             return None
         return cost if cost.legal and self.meets(mapping, cost, workload) else None
@@ -209,9 +212,7 @@ class Search:
         cost = self.legal_cost(workload, mapping)
         if cost is None:
             return evidence
-        found = self.incumbent(mapping, cost, workload)
-        self.report(mapping, found.values[0], evidence.floors[0])
-        return evidence.with_incumbents((found,))
+        return self.tell(evidence.with_incumbents((self.incumbent(mapping, cost, workload),)))
 
     def proven(self, evidence: Evidence, claims: tuple[tuple[Mapping, Values], ...], space: SpaceCount) -> Evidence:
         """Return the evidence that nothing beats these mappings, claimed to have these values; what was known before
@@ -258,7 +259,9 @@ class Search:
             answered = answer(question, found[0].mapping, left, space, seconds, claims[0], own, found[0].cost)
             _check_floors(found[0], evidence)
         if whole:
-            self._note(answered.value, answered.bound or 0)
+            front = tuple(point.best for point in answered.front if point.best is not None)
+            state = answered.best, answered.value, answered.bound, answered.gap, seconds, front, question.workload
+            self._telling(Progress(*state))
         return replace(answered, history=tuple(self.moments))
 
     def infeasible(self, clash: tuple[str, ...]) -> SearchResult:
@@ -308,25 +311,53 @@ class Search:
     def _seconds(self) -> float:
         return self.limits.seconds() + (self.before.seconds if self.before else 0)
 
-    def _note(self, value: int | float | None, bound: int | float) -> None:
-        """Add to the history what is new."""
-        last = self.moments[-1] if self.moments else None
-        least = bound if last is None else max(bound, last.bound)
-        if last is None or (last.value, last.bound) != (value, least):
-            self.moments.append(Moment(self._seconds(), value, least))
+    def tell(self, evidence: Evidence) -> Evidence:
+        """Tell of the mappings that are known, and of the bound; return them."""
+        if not evidence.incumbents:
+            return evidence
+        best, is_front = evidence.incumbents[0], self.objective.goal is Goal.PARETO
+        front = tuple(one.mapping for one in evidence.incumbents if is_front and one.workload == best.workload)
+        self.report(best.mapping, best.values[0], evidence.floors[0], front, best.workload)
+        return evidence
 
     def report(
-        self, best: Mapping | None, value: Fraction | None, bound: Fraction, front: tuple[Mapping, ...] = ()
+        self,
+        best: Mapping | None,
+        value: Fraction | None,
+        bound: Fraction,
+        front: tuple[Mapping, ...] = (),
+        workload: Workload | None = None,
     ) -> None:
+        """Tell of a mapping, of this workload (None: the one that is asked for), and of a bound; of those that were
+        told before, where these are better."""
         shown = None if value is None else number_of(self.objective.singles[0], value)
-        last = self.moments[-1].value if self.moments else None
-        if shown is None and last is not None:
-            return  # what is known stands: a search begins with less than was reported before it
-        least = self._bound(bound, value)
-        self._note(shown, least)
+        now = Progress(best, shown, self._bound(bound, value), None, self._seconds(), front, workload)
+        if self.told and self.objective.goal is Goal.LEXICOGRAPHIC and now.value == self.told[-1].value:
+            now = self._first_of(self.told[-1], now)
+        now = self._telling(now)
         if self.on_progress is not None:
-            gap = None if value is None else gap_of(value, bound)
-            self.on_progress(Progress(best, shown, least, gap, self._seconds(), front))
+            self.on_progress(now)
+
+    def _first_of(self, old: Progress, new: Progress) -> Progress:
+        """Return the newer state, with the older one's mapping where that comes first in the order asked for."""
+        known = [each.best for each in (old, new) if each.best is not None]
+        if len(set(known)) < 2:
+            return new
+        with suppress(BudgetError):
+            before, after = (
+                self.incumbent(each, None, one.workload) for each, one in zip(known, (old, new), strict=True)
+            )
+            return replace(new, best=old.best, workload=old.workload) if before.values < after.values else new
+        return replace(new, best=old.best, workload=old.workload)
+
+    def _telling(self, now: Progress) -> Progress:
+        """Return what is told with a new state; add to the history what is new in it."""
+        now = not_less(self.told[-1] if self.told else now, now)
+        self.told[:] = [now]
+        last, (value, bound) = self.moments[-1] if self.moments else None, (now.value, now.bound or 0)
+        if last is None or (last.value, last.bound) != (value, bound):
+            self.moments.append(Moment(self._seconds(), value, bound))
+        return now
 
     def _bound(self, bound: Fraction, value: Fraction | None) -> int | float:
         return bound_of(self.objective.singles[0], bound, value)
@@ -391,7 +422,8 @@ class Resumption:
     def __call__(self, time_limit_s: float, memory_limit_mb: int | None, work_limit: int | None) -> SearchResult:
         Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
         limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
-        search = replace(self.search, limits=limits, before=self.found, moments=list(self.found.history))
+        search = replace(self.search, limits=limits, before=self.found)
+        search = replace(search, told=list(search.told), moments=list(self.found.history))
         return search.answer(self.evidence.renewed())
 
 

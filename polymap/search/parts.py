@@ -118,7 +118,7 @@ class KnownMappings:
         least = self._least(place, limits)
         if found.status == "INFEASIBLE" and least is None:
             return None, None
-        self._report()
+        self.search.tell(self.evidence)
         value = None if least is None else least.values[place]
         is_proven = found.status == "OPTIMAL" and own == value  # what is known of other parts may refute it
         return value, value if is_proven else min(part.floors[0], value or part.floors[0])
@@ -142,13 +142,6 @@ class KnownMappings:
             if all(value <= most.get(single, value) for single, value in zip(singles, one.values, strict=True))
         ]
         return min(kept, key=lambda one: one.values[place]) if kept else None
-
-    def _report(self) -> None:
-        best = self.evidence.best
-        several = self.incumbents if self.search.objective.goal is Goal.PARETO else ()
-        front = tuple(one.mapping for one in several)
-        mapping, value = best or (None, None)
-        self.search.report(mapping, value, self.evidence.floors[0], front)
 
 
 Values = tuple[Fraction, ...]

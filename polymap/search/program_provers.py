@@ -34,8 +34,7 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
     if not counted:
         return evidence
     (best,) = counted
-    search.report(best.mapping, best.values[0], evidence.floors[0])
-    evidence = evidence.with_incumbents(counted)
+    evidence = search.tell(evidence.with_incumbents(counted))
     if best.values[0] > evidence.floors[0]:
         return evidence
     space = counted_space(search.space_size(search.limits), Count())

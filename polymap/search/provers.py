@@ -280,8 +280,7 @@ def _try_best_by(search: Search, evidence: Evidence, arch: Architecture, objecti
     found = search.incumbent(mapping)
     if not search.meets(mapping, found.cost):
         return evidence
-    search.report(mapping, found.values[0], evidence.floors[0])
-    return evidence.with_incumbents((found,))
+    return search.tell(evidence.with_incumbents((found,)))
 
 
 def _without_bandwidth(arch: Architecture) -> Architecture:
@@ -509,8 +508,7 @@ def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iter
         if score is None or score.excess or score.value >= best[1] or not search.meets(mapping, score.cost):
             continue
         best = mapping, score.value
-        evidence = evidence.with_incumbents(search.counted(mapping))
-        search.report(*best, evidence.floors[0])
+        evidence = search.tell(evidence.with_incumbents(search.counted(mapping)))
     return evidence
 
 

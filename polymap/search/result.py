@@ -59,6 +59,7 @@ class Progress:
     """The state of a running search: the incumbent, its value, the proven lower bound, and their gap.
 
     front: if a front is asked for, its mappings so far, by rising first part (value and bound are the first part's).
+    workload: of which `best` is a mapping, where that is the program with its loops renamed.
     """
 
     best: Mapping | None
@@ -67,6 +68,7 @@ class Progress:
     gap: float | None
     seconds: float
     front: tuple[Mapping, ...] = ()
+    workload: Workload | None = None
 
 
 @dataclass(frozen=True, slots=True)

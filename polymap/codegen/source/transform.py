@@ -386,15 +386,21 @@ def _times_of_choice(
     region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
 ) -> tuple[Times, str]:
     """Return the times of an order that polymap chooses, and its name."""
-    tiled = "" if tile == 1 else f", permutable bands of several loops tiled by {tile}"
     if order != "original":
         try:
-            return isl_order(region, conflicts, tile, reorder_sums=reorder_sums), f"isl's{tiled}"
+            return _named("isl's", isl_order(region, conflicts, tile, reorder_sums=reorder_sums), tile)
         except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
     with _isl_budget("the order of a C program"):
-        return own_order(region, conflicts, tile, reorder_sums=reorder_sums), f"the original's{tiled}"
+        return _named("the original's", own_order(region, conflicts, tile, reorder_sums=reorder_sums), tile)
+
+
+def _named(whose: str, times: Times, tile: int) -> tuple[Times, str]:
+    """Return times with the name of their order; whether it has tiles is seen from the times."""
+    has_tiles = any("floor" in formula_texts(each, each.domain(), ())[0] for each in times.values())
+    told = f"permutable bands of several loops tiled by {tile}" if has_tiles else "no permutable band of several loops"
+    return times, whose if tile == 1 else f"{whose}, {told}"
 
 
 def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *, reorder_sums: bool) -> None:

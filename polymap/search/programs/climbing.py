@@ -9,7 +9,7 @@ from itertools import islice
 from random import Random
 
 from polymap.ir import Architecture, is_box
-from polymap.resources import Work
+from polymap.resources import OutOfTime, Stop, Work, never
 from polymap.schedules import any_order_is_legal
 from polymap.search.programs.alignments import (
     every_rewriting,
@@ -65,7 +65,7 @@ class Found:
 
 class Climber:
     """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at, each of
-    which is a step of `work`.
+    which is a step of `work`; late: whether there is no time for another one: then methods raise OutOfTime.
     apart: of shapes in which statements of different outermost nests share no loop."""
 
     def __init__(
@@ -84,6 +84,7 @@ class Climber:
         self.names: Rewriting = ()  # gives loops that have a dim of their own here the names that they have outside
         self.nests = nests_of(arrays.workload)
         self.work = Work()
+        self.late: Stop = never
         self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
         self.floor = sum(floors.values(), Fraction(0))
         self.levels = self._roomy(weights)
@@ -125,6 +126,8 @@ class Climber:
         instances run in any order keeps its loops: its space is that of all nests (docs/counting.md)."""
         found: list[Rewriting] = []
         for rewriting in (each for each in every if not (each and self.keeps_loops)):
+            if self.late():
+                raise OutOfTime
             arrays = self.programs.get(rewriting) or rewritten(self.programs[()], rewriting)
             if arrays is not None:
                 self.programs[rewriting] = arrays
@@ -153,7 +156,8 @@ class Climber:
         when = self._when(rewriting, shape)
         if when is None or not self.is_legal(rewriting, shape, when):
             return None
-        chosen = best_nodes(Stays(arrays, shape, when), self.arch, self.weights, self.floors, beat, levels=self.levels)
+        stays = Stays(arrays, shape, when, self.late)
+        chosen = best_nodes(stays, self.arch, self.weights, self.floors, beat, levels=self.levels)
         return None if chosen is None else Found(chosen[0], rewriting, shape, chosen[1])
 
     def estimate(self, rewriting: Rewriting, shape: Shape) -> Fraction | None:
@@ -161,18 +165,20 @@ class Climber:
         much."""
         key = rewriting, shape
         if key not in self.estimates:
-            self.estimates[key] = None
             self._look()
-            when = self._when(rewriting, shape)
+            when, nodes = self._when(rewriting, shape), None
             if when is not None and self.is_legal(rewriting, shape, when):
                 thin = replace(self.programs[rewriting], accesses=self.thin.accesses, scales=self.thin.scales)
-                nodes = best_nodes(Stays(thin, shape, when), self.arch, self.weights, self.floors, levels=self.levels)
-                self.estimates[key] = None if nodes is None else nodes[0]
+                stays = Stays(thin, shape, when, self.late)
+                nodes = best_nodes(stays, self.arch, self.weights, self.floors, levels=self.levels)
+            self.estimates[key] = None if nodes is None else nodes[0]
         return self.estimates[key]
 
     def _when(self, rewriting: Rewriting, shape: Shape) -> Timed | None:
         key = rewriting, shape
         if self.last is None or self.last[0] != key:
+            if self.late():
+                raise OutOfTime
             self.last = key, timed(self.program(rewriting), shape)
         return self.last[1]
 
@@ -277,7 +283,7 @@ class Climber:
         arrays = self.program(self.best.rewriting)
         when = timed(arrays, self.best.shape)
         assert when is not None
-        stays = Stays(arrays, self.best.shape, when)
+        stays = Stays(arrays, self.best.shape, when, self.late)
         chosen = best_nodes(stays, self.arch, self.weights, self.floors, self.best.cost, levels=every)
         if chosen is not None:
             self.best = replace(self.best, cost=chosen[0], nodes=chosen[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -38,6 +39,21 @@ class ProgramTree:
     cost: Cost
 
 
+@dataclass(frozen=True, slots=True)
+class _Until:
+    """The limits of a climb, which leave so many seconds of a whole search."""
+
+    limits: Limits
+    whole: Limits
+    left_s: float
+
+    def is_late(self) -> bool:
+        return self.whole.time_is_up() or self.whole.left_s() < self.left_s
+
+    def __call__(self) -> bool:
+        return self.limits() or self.is_late()
+
+
 def may_be_climbed(workload: Workload, arch: Architecture, objective: Objective) -> bool:
     """Return whether the program is small enough for arrays of its instances, one value is asked for, and no fan-out
     costs energy, which climbing does not count."""
@@ -61,6 +77,7 @@ class ProgramSearch:
         self.apart = apart
         self.best: ProgramTree | None = None
         self.complete = ""
+        self._counting_s = 0.0  # about, of a tree
         self._climber: Climber | None = None
         self._folding: list[Climber] = []
 
@@ -72,10 +89,12 @@ class ProgramSearch:
         """Search until it is told to stop; shapes looked at are steps of work. accepts: whether a legal tree meets the
         rules."""
         if self._climber is None:
+            begun = stop.seconds()
             try:
                 arrays = program_arrays(self.workload, stop)
             except OutOfTime:
                 return
+            self._counting_s = stop.seconds() - begun
             weights = weights_of(self.arch, self.objective)
             floors = _floors(self.workload, weights)
             self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
@@ -83,23 +102,30 @@ class ProgramSearch:
         has_folded = any(each.temporary and not each.initial for each in self.workload.tensors)
         has_buffers = has_folded and not self.apart and not self._climber.keeps_loops
         first = stop.part(0.5) if has_buffers else stop
-        self._climber.stop, self._climber.work = first, first.work
+        self._let(self._climber, first, stop)
         if not self.apart and self._is_small(first.work.left):
             walking = first.part(TUNING.walking_share)
-            self._climber.stop, self._climber.work = walking, walking.work
+            self._let(self._climber, walking, stop)
             self.complete = self._walked(self._climber, walking)
             first.work.add(walking.work.done)
-            self._climber.stop, self._climber.work = first, first.work
+            self._let(self._climber, first, stop)
         if not self.complete:
-            self._climber.run()
-            self._climber.finish()
+            with suppress(OutOfTime):
+                self._climber.run()
+                self._climber.finish()
         if first is not stop:
             stop.work.add(first.work.done)
         for found in self._climber.found():
-            if self._take(self._tree(found), accepts):
+            if self._take(self._tree(found), accepts) or stop.time_is_up():
                 break
         if has_buffers and not self._climber.is_at_floor:
-            self._fold(stop, accepts)
+            with suppress(OutOfTime):
+                self._fold(stop, accepts)
+
+    def _let(self, climber: Climber, limits: Limits, whole: Limits) -> None:
+        """Let a climber search within some limits, and leave of the whole time what counting the best tree takes."""
+        stop = _Until(limits, whole, self._counting_s)
+        climber.stop, climber.work, climber.late = stop, limits.work, stop.is_late
 
     def _walked(self, climber: Climber, stop: Callable[[], bool]) -> str:
         """Look at all trees of the program, and of its rewritings where these are few; return the name of the space
@@ -123,13 +149,15 @@ class ProgramSearch:
         """Look for fused shapes whose temporaries fit in circular buffers: programs in the order of these shapes."""
         weights = weights_of(self.arch, self.objective)
         if not self._folding:
-            for program in self._to_fold():
-                arrays, floors = replace(program_arrays(program), folding=True), _floors(program, weights)
+            every = [(program, program_arrays(program, stop.time_is_up)) for program in self._to_fold()]
+            for program, plain in every:
+                arrays, floors = replace(plain, folding=True), _floors(program, weights)
                 self._folding.append(Climber(arrays, self.arch, weights, floors, self.seed, stop))
         for number, climber in enumerate(self._folding, 1):
             limits = stop.part(1 / (1 + len(self._folding) - number))
-            climber.stop, climber.work = limits, limits.work
-            climber.run()
+            self._let(climber, limits, stop)
+            with suppress(OutOfTime):
+                climber.run()
             self._take_folded(climber, accepts)
             stop.work.add(limits.work.done)
 
@@ -143,6 +171,8 @@ class ProgramSearch:
     def _take_folded(self, climber: Climber, accepts: Accepts) -> None:
         every = tuple(range(1, len(self.arch.levels)))
         for found in climber.found()[: TUNING.most_folded]:
+            if climber.late():
+                return
             program = contracted(replace(climber.program(found.rewriting), folding=False), found.shape)
             if program is None:
                 continue
@@ -150,7 +180,8 @@ class ProgramSearch:
             when = timed(program, shape)
             if when is None:
                 continue
-            chosen = best_nodes(Stays(program, shape, when), self.arch, climber.weights, climber.floors, levels=every)
+            stays = Stays(program, shape, when, climber.late)
+            chosen = best_nodes(stays, self.arch, climber.weights, climber.floors, levels=every)
             before = self.best
             if chosen is not None and self._take(self._scored(program, shape, chosen[1]), accepts):
                 self.complete = self.complete if self.best is before else ""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.ir import Statement, Tensor, accesses_of
+from polymap.resources import OutOfTime, Stop, never
 from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays
 from polymap.search.programs.shapes import Place, Shape, Timed, Views
 
@@ -44,11 +45,12 @@ class TensorTrace:
 
 @dataclass(slots=True)
 class Stays:
-    """Counts of one shape, found when they are asked for."""
+    """Counts of one shape, found when they are asked for. stop: looked at before each; they raise OutOfTime then."""
 
     arrays: ProgramArrays
     shape: Shape
     when: Timed
+    stop: Stop = never
     traces: dict[str, TensorTrace] = field(default_factory=dict[str, TensorTrace])
     counts: dict[tuple[str, Place], NodeCount] = field(default_factory=dict[tuple[str, Place], NodeCount])
     views: dict[Place, Views] = field(default_factory=dict[Place, Views])
@@ -62,6 +64,8 @@ class Stays:
         """Return what a node of the tensor at this place moves and holds."""
         found = self.counts.get((tensor, place))
         if found is None:
+            if self.stop():
+                raise OutOfTime
             if place not in self.views:
                 self.views[place] = self.when.views(place)
             found = _counted(self.trace(tensor), place, self.when, self.views[place])
