@@ -8,11 +8,12 @@ from fractions import Fraction
 from itertools import product
 
 from polymap.explore import search
+from polymap.formatting import exact
 from polymap.inputs import answers_in_words, as_integer, is_table, shown
 from polymap.ir import Architecture, Brief, Mistake, OptionError, Shown, Workload, is_box
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import SearchResult
-from polymap.search.problem import Goal, parse_objective
+from polymap.search.problem import Goal, parse_objective, unit_of
 from polymap.workload import workload_from_document, workload_to_document
 
 _ADD_UP = Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC
@@ -67,12 +68,12 @@ class PaddingStudy(Shown):
         )
 
     def __str__(self) -> str:
-        lines = [f"{self.title}: {self.objective}"]
+        lines, unit = [f"{self.title}: {self.objective}"], unit_of(self.objective)
         for each in self.choices:
-            value = "none" if each.value is None else f"{float(each.value):,.6g}"
+            value = "none" if each.value is None else f"{exact(each.value)}{unit}"
             widths = "; ".join(", ".join(f"{dim} {width}" for dim, width in told) for _, told, _ in each.runs)
             lines.append(
-                f"  {each.name:9} {value:>14} (bound {float(each.bound):,.6g}), {each.instances:,} instances: {widths}"
+                f"  {each.name:9} {value:>14} (bound {exact(each.bound)}{unit}), {each.instances:,} instances: {widths}"
             )
         best = self.best
         proven = "proven" if self.is_proven else "not proven"

@@ -151,7 +151,7 @@ def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
         text += ", each element once" if ratio == 1 else f", {times(ratio)} its {exact(least.reads)} elements"
         text += " (tiles overlap)" if ratio > 1 and not stay.again else ""
     if parent.reads and row.fills > parent.reads:
-        text += f", each shared by {_average(row.fills, parent.reads)} instances"
+        text += f", each shared by {_average(row.fills, parent.reads, ' instances')}"
     return f"{text}{_why(stay)}."
 
 
@@ -183,14 +183,15 @@ def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: boo
         return ""
     if is_written:
         return (
-            f"Each of the {exact(done)} sums that compute sends to {row.level} is of {_average(wanted, done)} products."
+            f"Each of the {exact(done)} sums that compute sends to {row.level} is of {_average(wanted, done, ' products')}."
         )
-    return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done)} units."
+    return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done, ' units')}."
 
 
-def _average(total: int, parts: int) -> str:
-    """Return total / parts, marked as a mean if it is not exact."""
-    return exact(Fraction(total, parts)) if total % parts == 0 else f"{short(Fraction(total, parts))} on average"
+def _average(total: int, parts: int, noun: str) -> str:
+    """Return total / parts of something, marked as a mean if it is not exact."""
+    mean = Fraction(total, parts)
+    return f"{exact(mean)}{noun}" if total % parts == 0 else f"{short(mean)}{noun} on average"
 
 
 def _why(stay: Stay) -> str:
