@@ -160,7 +160,7 @@ def _written(stay: Stay, row: Traffic, parent: Traffic, what: str) -> str:
     arrivals = parent.writes - parent.fills
     text = f"{stay.level} -> {stay.parent} {exact(arrivals)} written"
     if arrivals and row.drains > arrivals:
-        text += f", each the sum of {_average(row.drains, arrivals)} drained"
+        text += f", each the sum of {_average(row.drains, arrivals, ' drained')}"
     text += f", {exact(row.fills)} {what}s filled back in" if row.fills else f", no {what} comes back"
     return f"{text}{_why(stay)}."
 
@@ -182,9 +182,8 @@ def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: boo
     if not done or done >= wanted:
         return ""
     if is_written:
-        return (
-            f"Each of the {exact(done)} sums that compute sends to {row.level} is of {_average(wanted, done, ' products')}."
-        )
+        mean = _average(wanted, done, " products")
+        return f"Each of the {exact(done)} sums that compute sends to {row.level} is of {mean}."
     return f"Each of the {exact(done)} compute reads from {row.level} serves {_average(wanted, done, ' units')}."
 
 

@@ -207,9 +207,7 @@ def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     return layout.picture(f"Size of {figure.level}: {figure.title}", shapes, key, figure, told=(figure.sentence,))
 
 
-def _panel(
-    frame: Frame, x: Axis, points: Sequence[tuple[int, float, float]], name: str, objective: str
-) -> list[str]:
+def _panel(frame: Frame, x: Axis, points: Sequence[tuple[int, float, float]], name: str, objective: str) -> list[str]:
     unit, is_size = unit_text(objective), objective != "energy"
     values = [value for _, found, bound in points for value in (found, bound) if value > 0] or [1.0]
     wide = max(values) > 20 * min(values)

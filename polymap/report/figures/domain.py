@@ -140,9 +140,9 @@ def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> Picture:
     figure = expected_kind(figure, DomainFigure, "the figure")
     rows, columns = (1 + max(point[loop] for point in figure.points) for loop in (0, 1))
     steps = max(figure.wavefronts) + 1
-    told = f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}, light to dark; arrows: dependences; "
-    cells = (columns, rows)
-    layout, step = cell_chart(figure.title, f"{told}boxes: tiles", width_px, cells, left=_LEFT, side=_STEP, key=20)
+    told = f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}, light to dark; "
+    told += "arrows: dependences; boxes: tiles"
+    layout, step = cell_chart(figure.title, told, width_px, (columns, rows), left=_LEFT, side=_STEP, key=20)
     raster = _Raster(layout.frame.left + step / 2, layout.frame.top + step / 2, step)
     shapes = [*_axes(figure.loops, (rows - 1, columns - 1), raster), *_boxes(figure, raster), *_arrows(figure, raster)]
     names, colours = figure.loops, [tint(_LAST, 0.2 + 0.8 * (front + 1) / steps) for front in range(steps)]
