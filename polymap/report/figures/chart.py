@@ -96,7 +96,7 @@ def _step(low: float, high: float, *, is_size: bool) -> float:
     """Return the largest of 1, 2, 5 times a power of ten (for bits: power of two) of which four fit between the two."""
     quarter = ((high - low) or abs(high) or 1.0) / 4
     if is_size:
-        return 2.0 ** floor(log2(quarter))
+        return max(1.0, 2.0 ** floor(log2(quarter)))
     power = 10.0 ** floor(log10(quarter))
     return max(part * power for part in (1, 2, 5) if part * power <= quarter * (1 + 1e-9))
 
