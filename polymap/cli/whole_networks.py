@@ -166,9 +166,9 @@ def run_sweep(options: Options) -> int:
         done = f" after {last[0].done:,} of {last[0].rows:,} rows" if last else ""
         told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
         say(f"polymap: interrupted{done}; {told}")
-        known: SweepTable | None = last[0].known() if last else None
-        if known is not None and known.rows:
-            _write_sweep(options, known)
+        so_far: SweepTable | None = last[0].table() if last else None
+        if so_far is not None and so_far.rows:
+            _write_sweep(options, so_far)
         return INTERRUPTED
     _write_sweep(options, found)
     return ExitCode.ANSWERED

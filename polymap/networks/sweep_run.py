@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -52,14 +52,14 @@ class MachineTotal(Brief):
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
     """How far a sweep is, in rows. proven: OPTIMAL or INFEASIBLE. searched: by this run. seconds_left: at the pace so
-    far; None before the first row. known: returns the table of the machines of which every row is answered."""
+    far; None before the first row. table: returns the rows of the machines that are answered whole."""
 
     done: int
     rows: int
     proven: int
     searched: int
     seconds_left: float | None
-    known: Callable[[], Any]
+    table: Callable[[], Any] = field(repr=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class SweepRun:
     journal: Store | None
     executor: Executor | None
     on_progress: Callable[[SweepProgress], None] | None
-    known: Callable[[], object]
+    table: Callable[[], object]
     searched: int = 0
     begun: float = 0.0
 
@@ -147,7 +147,7 @@ class SweepRun:
         rows, done = len(self.columns) * len(self.sizes), len(replies)
         proven = sum(reply.status in ("OPTIMAL", "INFEASIBLE") for reply in replies)
         left = (time.monotonic() - self.begun) / done * (rows - done)
-        self.on_progress(SweepProgress(done, rows, proven, self.searched, left, self.known))
+        self.on_progress(SweepProgress(done, rows, proven, self.searched, left, self.table))
 
     def _question(self, column: Column, number: int) -> Document:
         documents = {"workload": workload_to_document(column.workload), "arch": arch_to_document(column.arch(number))}

@@ -164,12 +164,12 @@ def sweep(
     named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
     columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
     sizes = _sizes(archs)
-    known = partial(_known, columns, [label for label, _ in labelled], sizes, objectives, incomplete)
+    table = partial(_table, columns, [label for label, _ in labelled], sizes, objectives, incomplete)
     with opened_store(store) as journal:
-        run = SweepRun(columns, objectives, sizes, options, journal, executor, on_progress, known)
+        run = SweepRun(columns, objectives, sizes, options, journal, executor, on_progress, table)
         run.recall()
         run.search(front_only=front_only)
-    found = known()
+    found = table()
     assert len(found.rows) == len(columns) * len(archs), "the search ends when every row has its answer"
     return found
 
@@ -221,7 +221,7 @@ def _layers(asked: Workload | Network) -> list[tuple[Workload, int]]:
     return [(asked, 1)]
 
 
-def _known(
+def _table(
     columns: Sequence[Column],
     labels: Sequence[object],
     sizes: Sequence[tuple[int | None, Fraction | None]],

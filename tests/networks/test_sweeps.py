@@ -207,13 +207,13 @@ def test_a_misspelt_field_is_told_with_the_one_that_is_meant(
 def test_an_interrupted_sweep_tells_the_machines_that_are_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each table known after a search holds whole machines, with the rows of the sweep that runs to its end."""
+    """Each table after a search holds whole machines, with the rows of the sweep that runs to its end."""
     seen: list[pm.study.SweepProgress] = []
     tables: list[pm.study.SweepTable] = []
 
     def note(progress: pm.study.SweepProgress) -> None:
         seen.append(progress)
-        tables.append(progress.known())
+        tables.append(progress.table())
 
     rows = pm.sweep(LAYERS, GRID, tiles="divide", on_progress=note).rows
     whole = {(row.workload, str(row.machine)): (row.status, row.value) for row in rows}
