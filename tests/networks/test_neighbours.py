@@ -87,7 +87,9 @@ def test_the_front_of_dismissing_sweeps_has_the_same_points() -> None:
     machines = {"base": "flat3", "grid": grid}
     whole = pm.sweep([LAYERS[0], LAYERS[2]], machines, ("energy", "latency"), tiles="divide")
     short = pm.sweep([LAYERS[0], LAYERS[2]], machines, ("energy", "latency"), tiles="divide", front_only=True)
-    assert {each[1:] for each in short.front()} == {each[1:] for each in whole.front()}
+    assert {replace(each, machine=None) for each in short.front()} == {
+        replace(each, machine=None) for each in whole.front()
+    }
     assert short.asked <= whole.asked
     for one, two in zip(short.rows, whole.rows, strict=True):
         assert one.status in ("DISMISSED", two.status)

@@ -20,7 +20,7 @@ def _private(owner: object, name: str) -> Any:
 
 
 LOADS, COSTS = _private(marks, "_added_loads"), marks.added_costs
-STEP = _private(steps, "_search_below_marks")
+STEP = _private(steps, "_of_winning_states")
 BUGS = (
     Bug("overlaps save nothing outside a mark", LOADS, "np.where(trips == 1, saved, 0)", "0"),
     Bug("overlaps save where whole tiles change", LOADS, "np.where(trips == 1, saved, 0)", "saved"),
@@ -45,7 +45,7 @@ BUGS = (
         "spent - multipliers.allowance",
         "spent",
     ),
-    Bug("half of what may win", STEP, "incumbent.value - 1 -", "incumbent.value // 2 -"),
+    Bug("half of what may win", STEP, "value - 1 -", "value // 2 -"),
 )
 
 

@@ -39,7 +39,7 @@ def question(seed: int, most: int, tiles: str = "divide") -> tuple[Workload, Arc
         buffer = MemoryLevel("B", rng.choice((None, 64)), 8, Fraction(2), Fraction(2), holds=("I",))
         inner = MemoryLevel("R", rng.choice((None, 16, 24, 40, 64)), 8, Fraction(1), Fraction(1), holds=held)
         nodes = rng.choice(((outer, *fanouts, inner), (outer, *fanouts, inner), (outer, buffer, *fanouts, inner)))
-        workload, arch = pm.einsum(rng.choice(TEXTS), **sizes), Architecture("unlike", (*nodes, ComputeUnit("MAC")))
+        workload, arch = pm.einsum(rng.choice(TEXTS), sizes=sizes), Architecture("unlike", (*nodes, ComputeUnit("MAC")))
         legal = space_size(workload, arch, tiles).legal
         if legal is not None and legal <= most and analyse(workload, arch).reason is None:
             return workload, arch, rng.choice(OBJECTIVES)
@@ -123,6 +123,7 @@ def test_spaces_hold_each_order_that_counts_once(seed: int, tiles: str) -> None:
     walked = exhaustive(workload, arch, objective, tiles)
     assert walked is not None
     assert size.legal == walked.legal
+    assert size.legal is not None
     if size.legal < 300:
         assert size.legal == len(all_trees(workload, arch, tiles, legal=True))
     if size.syntactic is not None and size.syntactic < 600:
@@ -147,7 +148,7 @@ def test_exchanging_loops_that_are_not_told_apart_changes_no_count(seed: int) ->
         alike = {node.name: Fanout(node.name, node.size, reduction=node.reduction) for node in arch.fanouts}
         arch = replace(arch, nodes=tuple(alike.get(node.name, node) for node in arch.nodes))
     else:
-        workload = pm.einsum("O[p] += I[p,r] * W[r]", **workload.extents())
+        workload = pm.einsum("O[p] += I[p,r] * W[r]", sizes=workload.extents())
     trees = sorted(all_trees(workload, arch, "divide", legal=True), key=repr)
     met = 0
     for tree in random.Random(seed).sample(trees, min(len(trees), 400)):

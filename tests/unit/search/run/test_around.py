@@ -25,11 +25,16 @@ def test_a_leg_gets_the_tiles_of_its_loops_and_what_is_left_of_the_levels() -> N
     assert around.nodes == ABOVE
     assert around.spread == (("PE", "m", 16),)
     glb, abuf = 1, 4
-    assert around.held == (HeldTile("A", glb, 64 * 8), HeldTile("E", glb, 64 * 4), HeldTile("T", abuf, 4 * 16))
+    both = range(2)
+    assert around.held == (
+        HeldTile("A", glb, 64 * 8, both),
+        HeldTile("E", glb, 64 * 4, range(1, 2)),
+        HeldTile("T", abuf, 4 * 16, both),
+    )
     first, second = (around.leg(WORK, ARCH, each) for each in WORK.statements)
     assert dict(first.extents) == {"m": 64, "n": 16, "k": 8}
     assert first.given == (("A", glb), ("T", abuf))
-    assert dict(first.taken) == {glb: 8 * 64 * 4, abuf: 0}  # what the other one holds
+    assert dict(first.taken) == {glb: 0, abuf: 0}  # what the second one writes stands there from then on
     assert dict(second.taken) == {glb: 8 * 64 * 8, abuf: 0}
     assert first.spread == second.spread == (("PE", "m", 16),)
     assert first.fixed == ("PE",)
