@@ -64,8 +64,10 @@ def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest)
 
 
 @pytest.mark.slow
-def test_the_example_is_typed_without_tests_for_none(tmp_path: Path) -> None:
-    (tmp_path / "pasted.py").write_text(example()["code"], encoding="utf-8")
+def test_the_examples_are_typed_without_tests_for_none(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", readme(), re.DOTALL)
+    assert len(blocks) >= 2
+    (tmp_path / "pasted.py").write_text("".join(blocks), encoding="utf-8")
     settings = {"typeCheckingMode": "strict", "include": ["pasted.py"], "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]

@@ -420,11 +420,18 @@ def _of_compilers(word: str, known: Sequence[str]) -> str:
     return f"{found[0].upper()}{found[1:]}." if found else ""
 
 
+def _cure(option: str) -> str:
+    return "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that raises instead of printing and ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(Mistake("PM553", message))
+        option = next((word for word in re.findall(r"--\w[\w-]*", message) if word in _OPTIONS), "--rows")
+        wanted = _OPTIONS[option].value
+        what = f"{option} lacks its value, {wanted}" if wanted else message
+        raise OptionError(Mistake("PM553", what, _cure(option) if wanted else f"{option} takes no value."))
 
 
 def _split(
@@ -493,8 +500,8 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
     }.get(name, ())
     for option in needed:
         if option not in reader.given and not unknown_option:
-            hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
-            reader.mistakes.append(Mistake("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
+            what = f"{name} needs {option} {_OPTIONS[option].value}"
+            reader.mistakes.append(Mistake("PM553", what, _cure(option)))
     least = 0 if words and words[0] in LAYERS else 1  # a layer's padding may be 0
     is_model = bool(words) and words[0].lower().endswith(MODEL_FILES)
     given = (*words[1:], *reader.given.get("--size", ()))

@@ -23,6 +23,7 @@ from polymap.networks import (
     Network,
     NetworkAnswer,
     SweepProgress,
+    SweepTable,
     answer_document,
     builtin_network,
     explore_network,
@@ -165,14 +166,22 @@ def run_sweep(options: Options) -> int:
         done = f" after {last[0].done:,} of {last[0].rows:,} rows" if last else ""
         told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
         say(f"polymap: interrupted{done}; {told}")
+        so_far: SweepTable | None = last[0].table() if last else None
+        if so_far is not None and so_far.rows:
+            _write_sweep(options, so_far)
         return INTERRUPTED
+    _write_sweep(options, found)
+    return ExitCode.ANSWERED
+
+
+def _write_sweep(options: Options, found: SweepTable) -> None:
+    """Write the table: JSON and a page where they were asked for, text unless JSON goes to stdout."""
     documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
     if options.report is not None:
         documents.append(Document(options.report, sweep_page(found)))
     if options.json != "-":
         documents.append(Document("-", sweep_text(found, rows=options.rows)))
     write_documents(documents)
-    return ExitCode.ANSWERED
 
 
 def _tell_store(options: Options) -> int:

@@ -49,6 +49,8 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
     """Return what is wrong with the arguments of a call; nothing where it can be made."""
     import inspect  # by those who made a mistake
 
+    from polymap.inputs.reading import shown
+
     signature = inspect.signature(function)
     try:
         signature.bind(*args, **words)
@@ -57,11 +59,12 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
         known = [each.name for each in taken if each.name != "self"]
         unknown = [] if len(taken) < len(signature.parameters) else [word for word in words if word not in known]
         placed = [each.name for each in taken if each.kind is not inspect.Parameter.KEYWORD_ONLY]
-        given = {*words, *placed[: len(args)], *(closest(word, known) for word in unknown)}
+        given = {*words, *placed[: len(args)], *(closest(word[:64], known) for word in unknown)}
         lacks = [each.name for each in taken if each.default is inspect.Parameter.empty and each.name not in given]
         name, cure = f"{function.__name__}()", f"Its arguments: {', '.join(known)}."
         found = [
-            Mistake("PM123", f"{name} has no argument '{word}'", did_you_mean(word, known) or cure) for word in unknown
+            Mistake("PM123", f"{name} has no argument {shown(word)}", did_you_mean(word[:64], known) or cure)
+            for word in unknown
         ]
         if len(args) > len(placed) and not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in taken):
             most = len([each for each in placed if each != "self"])

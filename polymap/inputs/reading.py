@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePath
@@ -224,7 +224,7 @@ class Fields:
 
     @staticmethod
     def of(
-        value: object, where: str, mistakes: list[Mistake], *, known: Sequence[str], required: Iterable[str] = ()
+        value: object, where: str, mistakes: list[Mistake], *, known: Sequence[str], required: Sequence[str] = ()
     ) -> Fields:
         """Return the fields of `value`; notes a value that is no table, unknown and missing fields."""
         if not is_table(value):
@@ -237,7 +237,8 @@ class Fields:
             mistakes.append(Mistake("PM110", what, did_you_mean(key[:64], known, lone)))
         if len(unknown) > 20:
             mistakes.append(Mistake("PM110", f"{where} has {len(unknown) - 20} more unknown fields"))
-        mistakes += [Mistake("PM111", f"{where} lacks the field '{key}'") for key in missing]
+        cure = f"Add it; required: {', '.join(required)}."
+        mistakes += [Mistake("PM111", f"{where} lacks the field '{key}'", cure) for key in missing]
         return Fields(value, where, mistakes)
 
     def has(self, name: str) -> bool:

@@ -7,7 +7,7 @@ by the hook of `when_first_shown` at the first print. A type without a text fall
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _SUMMARY = 15  # lines
 
@@ -102,6 +102,20 @@ def html_of(value: object) -> str:
     return f"<pre>{text}</pre>"
 
 
+def missing_attribute(value: object, name: str) -> object:
+    """Raise AttributeError with the attribute that was meant: one of the value's own, or one of a field of it."""
+    if name.startswith("_") or hasattr(type(value), name):  # asked by protocols, or a property that failed itself
+        return object.__getattribute__(value, name)
+    from difflib import get_close_matches  # by those who made a mistake
+
+    own = [each for each in dir(value) if not each.startswith("_")]
+    below = {each: object.__getattribute__(value, each) for each in getattr(value, "__dataclass_fields__", ())}
+    inside = [f"{each}.{part}" for each, it in below.items() if isinstance(it, Shown) for part in dir(type(it))]
+    found = [each for each in inside if each.partition(".")[2].startswith(name)] or get_close_matches(name, own, 1)
+    hint = f"Did you mean '{min(found, key=len)}'?" if found else f"Known: {', '.join(own)}."
+    raise AttributeError(f"{type(value).__name__} has no attribute '{name}'. {hint}", name=name, obj=value)
+
+
 class Shown:
     """Base of the values that print as text and show as pictures in notebooks.
 
@@ -110,6 +124,11 @@ class Shown:
     """
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # for a type checker any name would be one that values have
+
+        def __getattr__(self, name: str) -> object:
+            return missing_attribute(self, name)
 
     def __repr__(self) -> str:
         return summary_of(self)

@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from polymap.arch import arch_to_document
 from polymap.ir import Brief, BudgetError, Mistake
@@ -51,13 +52,14 @@ class MachineTotal(Brief):
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
     """How far a sweep is, in rows. proven: OPTIMAL or INFEASIBLE. searched: by this run. seconds_left: at the pace so
-    far; None before the first row."""
+    far; None before the first row. table: returns the rows of the machines that are answered whole."""
 
     done: int
     rows: int
     proven: int
     searched: int
     seconds_left: float | None
+    table: Callable[[], Any] = field(repr=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class SweepRun:
     journal: Store | None
     executor: Executor | None
     on_progress: Callable[[SweepProgress], None] | None
+    table: Callable[[], object]
     searched: int = 0
     begun: float = 0.0
 
@@ -144,7 +147,7 @@ class SweepRun:
         rows, done = len(self.columns) * len(self.sizes), len(replies)
         proven = sum(reply.status in ("OPTIMAL", "INFEASIBLE") for reply in replies)
         left = (time.monotonic() - self.begun) / done * (rows - done)
-        self.on_progress(SweepProgress(done, rows, proven, self.searched, left))
+        self.on_progress(SweepProgress(done, rows, proven, self.searched, left, self.table))
 
     def _question(self, column: Column, number: int) -> Document:
         documents = {"workload": workload_to_document(column.workload), "arch": arch_to_document(column.arch(number))}

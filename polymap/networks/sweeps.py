@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping as Table, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -163,16 +164,14 @@ def sweep(
     named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
     columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
     sizes = _sizes(archs)
+    table = partial(_table, columns, [label for label, _ in labelled], sizes, objectives, incomplete)
     with opened_store(store) as journal:
-        run = SweepRun(columns, objectives, sizes, options, journal, executor, on_progress)
+        run = SweepRun(columns, objectives, sizes, options, journal, executor, on_progress, table)
         run.recall()
         run.search(front_only=front_only)
-    rows = [
-        _row(column, index, label, sizes[index])
-        for index, (label, _) in enumerate(labelled)
-        for column in columns
-    ]  # fmt: skip
-    return SweepTable(objectives, tuple(rows), incomplete)
+    found = table()
+    assert len(found.rows) == len(columns) * len(archs), "the search ends when every row has its answer"
+    return found
 
 
 def sweep_of_document(
@@ -220,6 +219,23 @@ def _layers(asked: Workload | Network) -> list[tuple[Workload, int]]:
     if isinstance(asked, Network):
         return [(each.workload, each.multiplicity) for each in asked.layers]
     return [(asked, 1)]
+
+
+def _table(
+    columns: Sequence[Column],
+    labels: Sequence[object],
+    sizes: Sequence[tuple[int | None, Fraction | None]],
+    objectives: tuple[str, ...],
+    incomplete: tuple[Network, ...],
+) -> SweepTable:
+    """Return the table of the machines of which every row is answered."""
+    answered = [
+        index
+        for index in range(len(labels))
+        if all(column.order.class_of[index] in column.replies for column in columns)
+    ]
+    rows = [_row(column, index, labels[index], sizes[index]) for index in answered for column in columns]
+    return SweepTable(objectives, tuple(rows), incomplete)
 
 
 def _row(column: Column, index: int, label: object, sizes: tuple[int | None, Fraction | None]) -> SweepRow:

@@ -29,7 +29,6 @@ from polymap.report.figures import (
     polyline,
     rect,
     round_axis,
-    size_axis,
     stairs,
     text,
     tint,
@@ -103,8 +102,9 @@ def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -
     across = "area" if figure.has_areas else "on-chip memory"
     layout = new_chart(f"{figure.objective.capitalize()} against {across}", figure.title, width_px)
     frame = layout.frame
-    axis = round_axis if figure.has_areas else size_axis
-    x = axis([max(1, point[0]) for point in figure.points], frame.left, frame.right)
+    is_size = not figure.has_areas
+    taken_most = [max(1, point[0]) for point in figure.points]
+    x = round_axis(taken_most, frame.left, frame.right, logarithmic=is_size, is_size=is_size)
     y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
     unit = unit_text(figure.objective)
     taken: Callable[[float], str] = area if figure.has_areas else lambda bits: size(round(bits))

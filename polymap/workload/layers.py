@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from inspect import Parameter, signature
-from typing import Any
 
 from polymap.inputs import answers_in_words, shown
 from polymap.ir import (
@@ -23,10 +21,10 @@ from polymap.ir import (
     BareInput,
     Mistake,
     Number,
+    OptionError,
     Read,
     Workload,
     WorkloadError,
-    closest,
     did_you_mean,
 )
 from polymap.workload.attention import attention
@@ -275,23 +273,10 @@ LAYERS = tuple(FUNCTIONS)
 
 def layer(kind: str, arguments: Mapping[str, object]) -> Workload:
     """Return the layer that a function of LAYERS gives for these arguments; WorkloadError with every mistake."""
-    given: dict[str, Any] = dict(arguments)
-    parameters = signature(FUNCTIONS[kind]).parameters
-    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
-        return FUNCTIONS[kind](**given)  # it tells of unknown ones itself
-    known, unknown = tuple(parameters), [name[:64] for name in given if name not in parameters]
-    meant = {closest(name, known) for name in unknown}
-    mistakes = [
-        Mistake("PM220", f"{kind} has no argument {shown(name)}", did_you_mean(name, known)) for name in unknown
-    ]
-    mistakes += [
-        Mistake("PM221", f"{kind} lacks {name}", f"Add {name}=..., an integer >= 1.")
-        for name, each in parameters.items()
-        if each.default is Parameter.empty and name not in given and name not in meant
-    ]
-    if mistakes:
-        raise WorkloadError(mistakes)
-    return FUNCTIONS[kind](**given)
+    try:
+        return FUNCTIONS[kind](**arguments)
+    except OptionError as error:
+        raise WorkloadError(error.mistakes) from None
 
 
 def _convolution(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, as_integer, is_list, shown
-from polymap.ir import Affine, Mistake, bounds, did_you_mean, dim
+from polymap.ir import Affine, Mistake, OptionError, bounds, did_you_mean, dim
 
 ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F", "Dk": "T", "Do": "G"}
 OPTIONS = (
@@ -91,13 +91,16 @@ def skips_padding(value: object, mistakes: list[Mistake]) -> bool:
 def numbers_of(
     kind: LayerKind, given: dict[str, object], aliases: Mapping[str, object], mistakes: list[Mistake]
 ) -> dict[str, int]:
-    """Return the extents under their first names; wrong and missing ones are noted and left out."""
+    """Return the extents under their first names; wrong and missing ones are noted and left out. OptionError where the
+    layer does not know one."""
+    unknown = [alias for alias in aliases if alias not in kind.aliases]
+    if unknown:
+        told = ((f"{kind.name}() has no argument {shown(alias)}", _closest(kind, alias)) for alias in unknown)
+        raise OptionError(Mistake("PM123", what, cure) for what, cure in told)
     written = {key: key for key in given}
     for alias, value in aliases.items():
-        key = kind.aliases.get(alias)
-        if key is None:
-            mistakes.append(Mistake("PM220", f"{kind.name} has no argument {shown(alias)}", _closest(kind, alias)))
-        elif key in given:
+        key = kind.aliases[alias]
+        if key in given:
             mistakes.append(Mistake("PM206", f"{written[key]} and {alias} are the same number, given twice"))
         elif value is not None:
             given[key], written[key] = value, alias

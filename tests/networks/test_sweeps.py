@@ -202,3 +202,36 @@ def test_a_misspelt_field_is_told_with_the_one_that_is_meant(
 ) -> None:
     with pytest.raises(pm.errors.PolymapError, match=f"(?i)did you mean '{meant}'"):
         read(document)
+
+
+def test_an_interrupted_sweep_tells_the_machines_that_are_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table after a search holds whole machines, with the rows of the sweep that runs to its end."""
+    seen: list[pm.study.SweepProgress] = []
+    tables: list[pm.study.SweepTable] = []
+
+    def note(progress: pm.study.SweepProgress) -> None:
+        seen.append(progress)
+        tables.append(progress.table())
+
+    rows = pm.sweep(LAYERS, GRID, tiles="divide", on_progress=note).rows
+    whole = {(row.workload, str(row.machine)): (row.status, row.value) for row in rows}
+    assert set(dict(whole.values())) == {"OPTIMAL"}
+    assert any(0 < len(table.rows) < 8 for table in tables)
+    for table, progress in zip(tables, seen, strict=True):
+        assert len(table.rows) <= progress.done
+        assert len(table.rows) % len(LAYERS) == 0
+        assert all(whole[row.workload, str(row.machine)] == (row.status, row.value) for row in table.rows)
+
+    def interrupted(*args: object) -> None:
+        (*_, told) = args
+        told(next(each for each, table in zip(seen, tables, strict=True) if table.rows))  # type: ignore[operator]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polymap.cli.whole_networks.sweep_of_document", interrupted)
+    (tmp_path / "spec.json").write_text("{}")
+    assert main(("sweep", str(tmp_path / "spec.json"))) == 130
+    printed = capsys.readouterr()
+    assert "interrupted after" in printed.err
+    assert "2 workloads on " in printed.out

@@ -354,7 +354,7 @@ def test_fields_tell_every_mistake_at_once() -> None:
     assert fields.integer("huge", 1) == 1
     assert [str(problem) for problem in problems] == [
         "PM110 nodes[3] has an unknown field 'siez'\n      Did you mean 'size'?",
-        "PM111 nodes[3] lacks the field 'needed'",
+        "PM111 nodes[3] lacks the field 'needed'\n      Add it; required: needed.",
         "PM112 nodes[3]: size is true\n      Expected an integer >= 1.",
         "PM113 nodes[3]: pj is -1\n      Expected a finite number >= 0.",
         "PM113 nodes[3]: rate is 0\n      Expected a finite number > 0.",

@@ -62,3 +62,10 @@ def test_a_dim_of_outputs_is_peeled_without_sums_to_go_on_with() -> None:
 def test_mistakes_name_widths_and_objectives(widths: dict[str, int], objective: str, told: str) -> None:
     with pytest.raises(pm.errors.OptionError, match=f"PM487 {re.escape(told)}"):
         pm.study.paddings(pm.matmul(8, 8, 20), LANES, widths, objective)
+
+
+def test_the_text_tells_values_whole_and_with_their_unit() -> None:
+    found = pm.study.paddings(pm.matmul(8, 8, 20), LANES, {"k": 16}, "latency")
+    for each in found.choices:
+        assert each.value is not None
+        assert f"{int(each.value):,} cycles (bound {int(each.bound):,} cycles)" in str(found)

@@ -19,7 +19,6 @@ with lazy(__name__):
         grid as grid,
         new_chart as new_chart,
         round_axis as round_axis,
-        size_axis as size_axis,
         stairs as stairs,
         unit_after as unit_after,
         unit_text as unit_text,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from polymap.costmodel import BufferCurve, CurvePoint
-from polymap.formatting import energy, listing, percent, size, table
+from polymap.formatting import listing, percent, size, table
 from polymap.inputs import expected_kind
 from polymap.networks import CapacityCurve
 from polymap.report.figures import svg
@@ -17,30 +17,30 @@ from polymap.report.figures.chart import (
     Axis,
     Frame,
     KeyRow,
-    bytes_text,
     log_word,
     new_chart,
     round_axis,
     ticks_of,
+    unit_text,
 )
 from polymap.report.figures.svg import INK, Picture, circle, hint, line, polyline, text
 
 
 @dataclass(frozen=True, slots=True)
 class BufferFigure:
-    """What is drawn: (bytes of buffer, bytes moved) of the best mappings, of what no loop tree beats and of what no
-    schedule beats, and the compulsory bytes. unfused, unfused_bound: of a program, the same where every nest runs as a
+    """What is drawn: (bits of buffer, bits moved) of the best mappings, of what no loop tree beats and of what no
+    schedule beats, and the compulsory bits. unfused, unfused_bound: of a program, the same where every nest runs as a
     program of its own; empty of one nest."""
 
     title: str
     level: str
     traffic_level: str
-    found: tuple[tuple[float, float], ...]
-    bound: tuple[tuple[float, float], ...]
-    schedule: tuple[tuple[float, float], ...]
-    compulsory: float | None
-    unfused: tuple[tuple[float, float], ...] = ()
-    unfused_bound: tuple[tuple[float, float], ...] = ()
+    found: tuple[tuple[int, int], ...]
+    bound: tuple[tuple[int, int], ...]
+    schedule: tuple[tuple[int, int], ...]
+    compulsory: int | None
+    unfused: tuple[tuple[int, int], ...] = ()
+    unfused_bound: tuple[tuple[int, int], ...] = ()
 
 
 def buffer_figure(curve: BufferCurve) -> BufferFigure:
@@ -52,15 +52,15 @@ def buffer_figure(curve: BufferCurve) -> BufferFigure:
         found=_moved((point.capacity_bits, point.best_bits) for point in curve.points),
         bound=_moved((point.capacity_bits, point.bound_bits) for point in curve.points),
         schedule=_moved((point.capacity_bits, point.schedule_bits) for point in curve.points),
-        compulsory=curve.compulsory_bits / 8 if curve.compulsory_bits else None,
+        compulsory=curve.compulsory_bits or None,
         unfused=_moved((point.capacity_bits, point.best_bits) for point in curve.unfused),
         unfused_bound=_moved((point.capacity_bits, point.bound_bits) for point in curve.unfused),
     )
 
 
-def _moved(pairs: Iterable[tuple[int, int | None]]) -> tuple[tuple[float, float], ...]:
-    """Return pairs of bits as bytes, those left out of which nothing is known to be moved."""
-    return tuple((room / 8, moved / 8) for room, moved in pairs if moved)
+def _moved(pairs: Iterable[tuple[int, int | None]]) -> tuple[tuple[int, int], ...]:
+    """Return the pairs but those of which nothing is known to be moved."""
+    return tuple((room, moved) for room, moved in pairs if moved)
 
 
 def buffer_curve_text(curve: BufferCurve) -> str:
@@ -124,13 +124,13 @@ def buffer_curve_svg(curve: BufferCurve, *, width_px: int = WIDTH_PX) -> svg.Pic
         f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title, width_px, left=72
     )
     frame = layout.frame
-    sizes = sorted(point.capacity_bits / 8 for point in curve.points)
+    sizes = sorted(point.capacity_bits for point in curve.points)
     drawn = (*figure.found, *figure.bound, *figure.schedule, *figure.unfused, *figure.unfused_bound)
     x = Axis(sizes[0] / 1.3, sizes[-1] * 1.3, frame.left, frame.right, logarithmic=True)
-    y = round_axis([bits for _, bits in drawn] or [1.0], frame.bottom, frame.top, logarithmic=True)
+    y = round_axis([bits for _, bits in drawn] or [8], frame.bottom, frame.top, logarithmic=True, is_size=True)
     shapes = [
-        *frame.uprights([(x.place(value), size(round(8 * value))) for value in sizes]),
-        *(shape for value in ticks_of(y) for shape in frame.level(y.place(value), bytes_text(value))),
+        *frame.uprights([(x.place(value), size(value)) for value in sizes]),
+        *(shape for value in ticks_of(y) for shape in frame.level(y.place(value), size(round(value)))),
         frame.across(f"size of {figure.level} (log)"),
         frame.up(f"moved at {figure.traffic_level} (log)"),
         *_curve(figure.schedule, svg.GREY, x, y, more='stroke-dasharray="1 4"'),
@@ -144,7 +144,7 @@ def buffer_curve_svg(curve: BufferCurve, *, width_px: int = WIDTH_PX) -> svg.Pic
 
 
 def _curve(
-    points: tuple[tuple[float, float], ...],
+    points: tuple[tuple[int, int], ...],
     colour: str,
     x: Axis,
     y: Axis,
@@ -159,7 +159,7 @@ def _curve(
     dots = [
         svg.hint(
             [svg.mark_of(left, base, colour, hollow=True) if hollow else svg.circle(left, base, radius, fill=colour)],
-            f"{size(round(8 * room))}: {size(round(8 * moved))} moved",
+            f"{size(room)}: {size(moved)} moved",
         )
         for (left, base), (room, moved) in zip(placed, points, strict=True)
     ]
@@ -195,10 +195,10 @@ def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     above, below = layout.frames
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
     x = Axis(min(ends) / 1.4, max(ends) * 1.4, above.left, above.right, logarithmic=True)
-    moved = [(p.bits, p.moved_bits / 8, p.moved_bound / 8) for p in figure.points if p.moved_bits is not None]
+    moved = [(p.bits, p.moved_bits, p.moved_bound) for p in figure.points if p.moved_bits is not None]
     paid = [(p.bits, p.energy_pj, p.energy_bound) for p in figure.points if p.energy_pj is not None]
-    shapes = _panel(above, x, moved, f"moved at {figure.outermost}", bytes_text)
-    shapes += _panel(below, x, paid, "energy", energy)
+    shapes = _panel(above, x, moved, f"moved at {figure.outermost}", "traffic:")
+    shapes += _panel(below, x, paid, "energy", "energy")
     for frame in layout.frames:
         shapes += _upright(frame, x, figure.own, "machine's own", 8) + _upright(frame, x, figure.knee, "knee", 22)
     shapes += below.uprights([(x.place(point.bits), size(point.bits)) for point in figure.points])
@@ -207,12 +207,11 @@ def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     return layout.picture(f"Size of {figure.level}: {figure.title}", shapes, key, figure, told=(figure.sentence,))
 
 
-def _panel(
-    frame: Frame, x: Axis, points: list[tuple[int, float, float]], name: str, unit: Callable[[float], str]
-) -> list[str]:
+def _panel(frame: Frame, x: Axis, points: Sequence[tuple[int, float, float]], name: str, objective: str) -> list[str]:
+    unit, is_size = unit_text(objective), objective != "energy"
     values = [value for _, found, bound in points for value in (found, bound) if value > 0] or [1.0]
     wide = max(values) > 20 * min(values)
-    y = round_axis(values if wide else [0.0, *values], frame.bottom, frame.top, logarithmic=wide)
+    y = round_axis(values if wide else [0.0, *values], frame.bottom, frame.top, logarithmic=wide, is_size=is_size)
     shapes = list[str]()
     for tick in ticks_of(y):
         shapes += frame.level(y.place(tick), unit(tick) if tick else "0")

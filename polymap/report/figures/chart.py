@@ -34,15 +34,10 @@ def unit_after(objective: str) -> str:
     return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
 
 
-def bytes_text(count: float) -> str:
-    """Return how a number of bytes is written."""
-    words = short(count)
-    return f"{words}B" if " " in words else f"{words} B"
-
-
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Values from low to high, drawn from start to end. is_size: of memory, with powers of two for round numbers."""
+    """Values from low to high, drawn from start to end. is_size: bits of memory, whose round numbers are powers of two
+    or steps of one."""
 
     low: float
     high: float
@@ -60,10 +55,15 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
 
-def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic: bool = False) -> Axis:
+def round_axis(
+    values: Sequence[float], start: float, end: float, *, logarithmic: bool = False, is_size: bool = False
+) -> Axis:
     """Return an axis around the values whose ends are round numbers. logarithmic: where all of them are above 0."""
     low, high = min(values), max(values)
     if logarithmic and low > 0:
+        if is_size:
+            least = floor(log2(low))
+            return Axis(2.0**least, 2.0 ** max(ceil(log2(high)), least + 1), start, end, logarithmic, is_size)
         first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
         if last - first > 3:
             return Axis(10.0**first, 10.0**last, start, end, logarithmic=True)
@@ -71,20 +71,15 @@ def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic
         below = [mark for mark in marks if mark <= low * (1 + 1e-9)]
         above = [mark for mark in marks if mark >= high * (1 - 1e-9) and mark > below[-1]]
         return Axis(below[-1], above[0], start, end, logarithmic=True)
-    step = _step(low, high)
-    return Axis(floor(low / step) * step, max(ceil(high / step), floor(low / step) + 1) * step, start, end)
-
-
-def size_axis(bits: Sequence[float], start: float, end: float) -> Axis:
-    """Return a logarithmic axis around sizes of memory in bits, with a power of two below and one above them."""
-    low, high = floor(log2(min(bits))), ceil(log2(max(bits)))
-    return Axis(2.0**low, 2.0 ** max(high, low + 1), start, end, logarithmic=True, is_size=True)
+    step = _step(low, high, is_size=is_size)
+    first = floor(low / step)
+    return Axis(first * step, max(ceil(high / step), first + 1) * step, start, end, is_size=is_size)
 
 
 def ticks_of(axis: Axis) -> list[float]:
     """Return the round numbers of an axis: powers of ten, or 1, 2, 5 of each where there are few (of sizes of memory
     powers of two); else equal steps."""
-    if axis.is_size:
+    if axis.is_size and axis.logarithmic:
         first, last = round(log2(axis.low)), round(log2(axis.high))
         return [2.0**power for power in range(first, last + 1, ceil((last - first) / 7))]
     if axis.logarithmic:
@@ -93,15 +88,17 @@ def ticks_of(axis: Axis) -> list[float]:
         every = 2 if last - first > 8 else 1
         found = [part * 10.0**power for power in range(first, last + 1, every) for part in parts]
         return [value for value in found if axis.low * (1 - 1e-9) <= value <= axis.high * (1 + 1e-9)]
-    step = _step(axis.low, axis.high)
+    step = _step(axis.low, axis.high, is_size=axis.is_size)
     return [step * n for n in range(ceil(axis.low / step - 1e-9), floor(axis.high / step + 1e-9) + 1)]
 
 
-def _step(low: float, high: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten of which at least four fit between the two."""
-    room = (high - low) or abs(high) or 1.0
-    power = 10.0 ** floor(log10(room / 4))
-    return max(part * power for part in (1, 2, 5) if part * power <= room / 4 * (1 + 1e-9))
+def _step(low: float, high: float, *, is_size: bool) -> float:
+    """Return the largest of 1, 2, 5 times a power of ten (for bits: power of two) of which four fit between the two."""
+    quarter = ((high - low) or abs(high) or 1.0) / 4
+    if is_size:
+        return max(1.0, 2.0 ** floor(log2(quarter)))
+    power = 10.0 ** floor(log10(quarter))
+    return max(part * power for part in (1, 2, 5) if part * power <= quarter * (1 + 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

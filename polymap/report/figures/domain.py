@@ -17,14 +17,14 @@ from polymap.ir import (
     show_as_picture,
 )
 from polymap.report.figures.chart import WIDTH_PX, cell_chart
-from polymap.report.figures.svg import GREY, Picture, circle, fitted, hint, line, rect, text, text_width
+from polymap.report.figures.svg import GREY, Picture, circle, fitted, hint, line, rect, text, text_width, tint
 from polymap.resolve import WorkloadLike, workload_of
 from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
 
 _STEP, _RADIUS = 34.0, 6.0
 _LEFT = 66.0
-_COLOURS = ("#2f6fde", "#df8213", "#0d9373", "#8a5cd6")
+_LAST = "#173f8a"  # the colour of the last wavefront; those before are lighter, the earlier the more
 _MOST_POINTS = 10_000
 _MOST_WALKED = 1_000_000
 _Touch = tuple[tuple[str, int], bool]  # (tensor, element), whether it is written
@@ -135,19 +135,20 @@ def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
 
 
 def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> Picture:
-    """Return the figure: the first loop downwards, the second to the right; colours are wavefronts, boxes tiles."""
+    """Return the figure: the first loop downwards, the second to the right; the later a wavefront the darker; boxes are
+    tiles."""
     figure = expected_kind(figure, DomainFigure, "the figure")
     rows, columns = (1 + max(point[loop] for point in figure.points) for loop in (0, 1))
     steps = max(figure.wavefronts) + 1
-    told = f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}: colours; arrows: dependences; "
-    cells = (columns, rows)
-    layout, step = cell_chart(figure.title, f"{told}boxes: tiles", width_px, cells, left=_LEFT, side=_STEP, key=20)
+    told = f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}, light to dark; "
+    told += "arrows: dependences; boxes: tiles"
+    layout, step = cell_chart(figure.title, told, width_px, (columns, rows), left=_LEFT, side=_STEP, key=20)
     raster = _Raster(layout.frame.left + step / 2, layout.frame.top + step / 2, step)
     shapes = [*_axes(figure.loops, (rows - 1, columns - 1), raster), *_boxes(figure, raster), *_arrows(figure, raster)]
-    names = figure.loops
+    names, colours = figure.loops, [tint(_LAST, 0.2 + 0.8 * (front + 1) / steps) for front in range(steps)]
     for (i, j), front, tile in zip(figure.points, figure.wavefronts, figure.tiles, strict=True):
         words = f"{names[0]} = {i}, {names[1]} = {j}: wavefront {front}, tile ({tile[0]}, {tile[1]})"
-        shapes.append(hint([circle(*raster.at(i, j), raster.radius, fill=_COLOURS[front % len(_COLOURS)])], words))
+        shapes.append(hint([circle(*raster.at(i, j), raster.radius, fill=colours[front])], words))
     return layout.picture(figure.title, shapes, (), figure, below=16)
 
 

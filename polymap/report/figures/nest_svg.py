@@ -244,6 +244,7 @@ def _lane_head(name: str, x: float, lane: float, colour: str, figure: NestFigure
     role = next((item.role.value for row in figure.rows for item in row.held if item.tensor == name and item.role), "")
     count = f"{exact(whole[0].elements)} elements" if whole and whole[0].elements is not None else ""
     middle, words = x + lane / 2, ", ".join(filter(None, (role, count)))
+    words = words if svg.text_width(words, 11) <= lane else count or role
     return [
         svg.text(middle, LAYOUT.top_px - 26, name, size=16, fill=svg.shade(colour, 0.1), bold=True, anchor="middle"),
         svg.text(middle, LAYOUT.top_px - 10, svg.fitted(words, lane, 11), size=11, fill=svg.GREY, anchor="middle"),

@@ -363,7 +363,6 @@ def _stays(periods: Sequence[Period], bits: int, until: int, buffering: int) -> 
 
 
 _TALL, _GAP = 110.0, 74.0
-_UNITS = (("MiB", 1 << 23), ("KiB", 1 << 13), ("B", 8))
 
 
 def residency_svg(figure: ResidencyFigure, *, width_px: int = WIDTH_PX) -> Picture:
@@ -407,8 +406,7 @@ def _panel(
         x = round_axis([0.0, level.until], frame.left, frame.right)
     near = room is not None and (not peak or room <= 4 * peak)
     most = max(peak, room or 0) if near else peak
-    unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
-    y = round_axis([0.0, most / bits], frame.bottom, frame.top)
+    y = round_axis([0.0, most], frame.bottom, frame.top, is_size=True)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
@@ -417,36 +415,36 @@ def _panel(
     words = fitted(words, frame.right + 4)
     shapes = [text(frame.begin(words), frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
-        shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
+        shapes += frame.level(y.place(tick), size(round(tick)) if tick else "0")
     if legs:
-        shapes += _legs_drawn(level, x, y, bits, colours)
+        shapes += _legs_drawn(level, x, y, colours)
         what = "statements, in the order in which they run"
     else:
         for tick in ticks_of(x):
             if tick <= level.until:
                 shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
-        shapes += _tiles_drawn(level, x, y, bits, colours)
+        shapes += _tiles_drawn(level, x, y, colours)
         what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
     if near and room is not None:
-        base = y.place(room / bits)
+        base = y.place(room)
         shapes.append(line(frame.left, base, frame.right, base, stroke=INK, width=1.5, more='stroke-dasharray="5 4"'))
     shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))
     return shapes
 
 
-def _tiles_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: dict[str, str]) -> list[str]:
-    """Return the tiles of a level, each tensor's above those of the tensors before. bits: of a unit of the axis."""
+def _tiles_drawn(level: LevelResidency, x: Axis, y: Axis, colours: dict[str, str]) -> list[str]:
+    """Return the tiles of a level, each tensor's above those of the tensors before."""
     shapes, floor = list[str](), 0
     for tensor, stays in level.tensors:
         most = max(stay.bits + stay.arriving_bits for stay in stays)
         for stay in stays:
             end = min(stay.end, level.until)
             left, right = x.place(stay.start), x.place(end)
-            low, high = y.place(floor / bits), y.place((floor + stay.bits) / bits)
+            low, high = y.place(floor), y.place(floor + stay.bits)
             shown = [rect(left, high, max(right - left - 1, 0.5), low - high, fill=colours[tensor])]
             if stay.arriving_bits:
                 share = (end - stay.start) / (stay.end - stay.start)
-                tip = y.place((floor + stay.bits + stay.arriving_bits * share) / bits)
+                tip = y.place(floor + stay.bits + stay.arriving_bits * share)
                 fill = tint(colours[tensor], 0.35)
                 where = f"{left:.1f},{high:.1f} {right:.1f},{high:.1f} {right:.1f},{tip:.1f}"
                 shown.append(f'<polygon points="{where}" fill="{fill}"/>')
@@ -456,7 +454,7 @@ def _tiles_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: di
     return shapes
 
 
-def _legs_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: dict[str, str]) -> list[str]:
+def _legs_drawn(level: LevelResidency, x: Axis, y: Axis, colours: dict[str, str]) -> list[str]:
     """Return the tiles of a level leg by leg, those of outer nodes below: a node that stands for several legs has one
     height."""
     floors = [0] * level.until
@@ -467,7 +465,7 @@ def _legs_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: dic
     for tensor, stays in level.tensors:
         for stay in stays:
             left, right = x.place(stay.start), x.place(stay.end)
-            low, high = y.place(floors[stay.start] / bits), y.place((floors[stay.start] + stay.bits) / bits)
+            low, high = y.place(floors[stay.start]), y.place(floors[stay.start] + stay.bits)
             fill = colours[tensor] if stay.is_used else tint(colours[tensor], 0.3)
             shown = [rect(left, high, right - left - 1, low - high, fill=fill)]
             if low - high >= 14 and right - left >= text_width(tensor, 11) + 6:

@@ -82,5 +82,4 @@ def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: s
     words = "no change" if abs(share) < 0.005 else f"{share:+.3g} %"
     words += "" if other.status == "OPTIMAL" and answer.status == "OPTIMAL" else " (not proven)"
     bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
-    place, anchor = (end + 6, "start") if share >= 0 else (end - 6, "end")
-    return [bar, text(place, top + 17, words, size=11, fill=GREY, anchor=anchor)]
+    return [bar, text(max(zero, end) + 6, top + 17, words, size=11, fill=GREY)]

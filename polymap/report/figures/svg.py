@@ -25,6 +25,12 @@ MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0"
 Mark = tuple[str, Sequence[tuple[float, float]]]  # what there is to say of a point, or of a line through several
 
 
+_HEAD = """<!doctype html>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<style>body { font: 13px sans-serif } figure { margin: 0 } figure svg { max-width: 100%; height: auto }</style>
+"""
+
+
 class Picture(str):
     """A picture: the text of an SVG document, which notebooks show, and the data that it is drawn from.
 
@@ -69,7 +75,7 @@ class Picture(str):
         elif ending == ".png":
             write_bytes(path, _png(self))
         elif ending == ".html":
-            write_text(path, f'<!doctype html>\n<meta charset="utf-8">\n{self.interactive()}')
+            write_text(path, f"{_HEAD}{self.interactive()}")
         else:
             hint = "Expected a name in .svg, .png or .html."
             raise OptionError(Mistake("PM120", f"a picture in {shown(str(path))}", hint))

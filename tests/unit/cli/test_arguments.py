@@ -50,7 +50,11 @@ def problems_of(*words: str) -> list[str]:
         ),
         (("explore", "conv2d", "K=-4", "--arch", "a"), "PM558 the size of K is '-4'\n      Expected an integer >= 1"),
         (("check", "g", "--arch", "a"), "PM552 check has no option '--arch'\n      It belongs to: explore, evaluate"),
-        (("explore", "g", "--arch"), "PM553 argument --arch: expected one argument"),
+        (("explore", "g", "--arch"), "PM553 --arch lacks its value, ARCH\n      `polymap list` shows"),
+        (
+            ("sweep", "g", "--rows=3"),
+            "PM553 argument --rows: ignored explicit argument '3'\n      --rows takes no value",
+        ),
         (("explore", "--arch", "a"), "PM553 explore needs a WORKLOAD"),
         (("explore", "g"), "PM553 explore needs --arch ARCH"),
         (("evaluate", "g", "--arch", "a"), "PM553 evaluate needs --mapping FILE"),

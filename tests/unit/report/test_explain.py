@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,3 +131,16 @@ def test_equal_differences_stand_in_the_machines_order_in_every_process() -> Non
         assert done.returncode == 0, done.stderr
         told.add(done.stdout)
     assert len(told) == 1
+
+
+def test_means_follow_what_they_count() -> None:
+    """What is no whole number says "on average" behind its noun: "shared by 1.5 instances on average"."""
+    layer, machine = pm.conv2d(K=5, C=3, H=9, W=7, R=3, S=2), pm.load_arch("flat3")
+    texts = [
+        explain(layer, machine, mapping, pm.evaluate(layer, machine, mapping)).replace("\n    ", " ")
+        for mapping in pm.sample_mappings(layer, machine, 60).mappings
+    ]
+    means = [text for text in texts if "on average" in text]
+    assert means
+    assert not [text for text in means if re.search(r"on average \w", text)]
+    assert [text for text in means if re.search(r"\d (instances|units|products|drained) on average", text)]

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -181,6 +182,24 @@ def test_texts_cannot_break_out_of_the_page() -> None:
     assert json.loads(data) == [[evil, [[1, 2]]]]
 
 
+POINTER = """
+  const figure = document.querySelector("figure[data-marks]"), svg = figure.querySelector("svg");
+  const marks = JSON.parse(figure.querySelector("script").textContent);
+  const go = (name, x, y) => {
+    const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+    svg.dispatchEvent(new PointerEvent(name, { clientX: at.x, clientY: at.y, bubbles: true }));
+  };
+  const told = () => figure.querySelector("[role=status]").textContent;
+  const [[x, y]] = marks[0][1];
+  go("pointermove", x, y);
+  note("hover", told() === marks[0][0]);
+  go("pointerdown", x - 50, y - 50);
+  go("pointermove", x + 50, y + 50);
+  go("pointerup", x + 50, y + 50);
+  go("pointerleave", 0, 0);
+  const near = marks.filter(([, all]) => all.some(([u, v]) => Math.abs(u - x) <= 50 && Math.abs(v - y) <= 50)).length;
+  note("brush", told() === `${near.toLocaleString("en")} of ${marks.length.toLocaleString("en")} chosen`);
+"""
 PROBE = """
 <script>
 window.addEventListener("load", () => {
@@ -197,22 +216,7 @@ window.addEventListener("load", () => {
   note("falling", sorted(column(), -1) && button.parentElement.getAttribute("aria-sort") === "descending");
   document.dispatchEvent(new KeyboardEvent("keydown", { key: "3" }));
   note("key", document.activeElement.id);
-  const figure = document.querySelector("figure[data-marks]"), svg = figure.querySelector("svg");
-  const marks = JSON.parse(figure.querySelector("script").textContent);
-  const go = (name, x, y) => {
-    const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
-    svg.dispatchEvent(new PointerEvent(name, { clientX: at.x, clientY: at.y, bubbles: true }));
-  };
-  const told = () => figure.querySelector("[role=status]").textContent;
-  const [[x, y]] = marks[0][1];
-  go("pointermove", x, y);
-  note("hover", told() === marks[0][0]);
-  go("pointerdown", x - 50, y - 50);
-  go("pointermove", x + 50, y + 50);
-  go("pointerup", x + 50, y + 50);
-  go("pointerleave", 0, 0);
-  const near = marks.filter(([, [[u, v]]]) => Math.abs(u - x) <= 50 && Math.abs(v - y) <= 50).length;
-  note("brush", told() === `${near.toLocaleString("en")} of ${marks.length.toLocaleString("en")} chosen`);
+POINTER
   const fits = each => each.getBoundingClientRect().right <= window.innerWidth;
   note("small", [...document.querySelectorAll("figure")].every(fits));
   const tall = each => parseFloat(each.getAttribute("font-size")) * each.getScreenCTM().a;
@@ -221,7 +225,7 @@ window.addEventListener("load", () => {
   document.title = found.join(" ");
   document.body.innerHTML = "<p>" + found.join(" ") + "</p>";
 });
-</script></body>"""
+</script></body>""".replace("POINTER", POINTER)
 
 
 @pytest.mark.slow
@@ -262,6 +266,23 @@ def test_a_browser_shows_it_without_complaint(width: int, tmp_path: Path) -> Non
         "legible": "true",
         "told": "true",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
+@pytest.mark.parametrize("plot", [pm.plot.cloud, pm.plot.coordinates])
+def test_a_saved_picture_answers_a_pointer(plot: Callable[..., Picture], tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    path = tmp_path / "live.html"
+    plot(pm.sample_mappings(*asked()[:2], 60)).save(path)
+    begin = "const found = [], note = (what, value) => found.push(what + '=' + value);"
+    wide = "note('overflow', document.documentElement.scrollWidth > window.innerWidth);"
+    ending = "document.body.innerHTML = '<p>' + found.join(' ') + '</p>';"
+    path.write_text(f"{path.read_text('utf-8')}<script>{begin}{POINTER}{wide}{ending}</script>", encoding="utf-8")
+    options = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=600,700", "--hide-scrollbars", "--dump-dom"]
+    done = subprocess.run([*options, path.as_uri()], capture_output=True, text=True, timeout=300, check=True)
+    assert "<p>hover=true brush=true overflow=false</p>" in done.stdout
 
 
 def pages_of_many() -> list[tuple[str, str]]:

@@ -129,7 +129,9 @@ def test_fate_says_what_is_open_or_how_bounds_closed_all() -> None:
     assert "2 structures left" in FateFigure("", (*fates, ("left open", 2)), None, 7, is_proven=False).sentence
 
 
-@pytest.mark.parametrize("name", ["resnet50.conv4_x", "alexnet.fc8", "mobilenet_v2.fc"])
+@pytest.mark.parametrize(
+    "name", ["resnet50.conv4_x", "alexnet.fc8", "mobilenet_v2.fc", "bert_base.projection", "resnet50.conv5_x"]
+)
 @pytest.mark.parametrize("objective", ["energy", "latency"])
 def test_the_second_mapping_of_a_report_is_not_dominated(name: str, objective: str) -> None:
     workload, arch = pm.io.builtin_workload(name), pm.load_arch("flat3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import subprocess
 import sys
@@ -170,3 +172,31 @@ def test_figures_show_their_pictures_in_notebooks() -> None:
         assert drawn is not None, name
         assert drawn.data == figure, name
         assert "<svg" in figure._repr_html_()
+
+
+def test_an_attribute_that_a_value_lacks_is_answered_with_the_one_that_was_meant() -> None:
+    result = pm.explore(pm.matmul(m=4, n=4, k=4), "flat3", tiles="divide")
+    asked: list[tuple[object, str, str]] = [
+        (result, "energy", r"SearchResult has no attribute 'energy'\. Did you mean 'cost\.energy_pj'\?"),
+        (result, "latency", "'cost.latency_cycles'"),
+        (result, "valeu", "Did you mean 'value'"),
+        (result.cost, "energy", "Did you mean 'energy_pj'"),
+        (result.best, "loops", r"Known: nodes\."),
+        (result, "_repr_png_", "no attribute '_repr_png_'$"),
+    ]
+    for value, name, message in asked:
+        assert not hasattr(value, name)
+        with pytest.raises(AttributeError, match=message):
+            getattr(value, name)
+    assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result
+
+
+def test_a_property_that_fails_tells_its_own_mistake() -> None:
+    @dataclass(frozen=True)
+    class Broken(display.Shown):
+        @property
+        def whole(self) -> object:
+            return None.part  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'part'"):
+        _ = Broken().whole

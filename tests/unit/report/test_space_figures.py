@@ -14,6 +14,7 @@ from polymap.arch.presets import load_arch
 from polymap.checker import Reason, Verdict
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.formatting import size
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
@@ -54,6 +55,20 @@ def test_ticks_are_round_and_axes_hold_the_values(low: float, high: float, logar
     for tick in ticks:
         digits = re.sub(r"e.*|[.0-]", "", f"{abs(tick):.10e}")
         assert len(digits) <= 2
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 13312), (0, 7 * 2**33), (1100, 3e9), (4e6, 4.1e6), (64, 64)])
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_ticks_of_sizes_are_round_in_bytes_kib_and_mib(low: float, high: float, logarithmic: bool) -> None:
+    axis = round_axis([low, high], 0, 100, logarithmic=logarithmic, is_size=True)
+    assert axis.low <= low <= high <= axis.high
+    ticks = ticks_of(axis)
+    assert 2 <= len(ticks) <= 12
+    for tick in ticks:
+        assert tick == int(tick)
+        if tick >= 2**13:
+            assert re.fullmatch(r"[\d.]+ [KMGT]iB", size(int(tick)))
+            assert len(bin(int(tick)).rstrip("0")) <= 14, "few digits: 3.9 MiB has more"
 
 
 def test_the_cloud_holds_the_sample_its_front_and_the_families() -> None:

@@ -100,16 +100,16 @@ def test_layers_by_their_names() -> None:
 
 MISTAKES = [
     ("conv1d", {"K": 4, "C": 3, "R": 3}, r"PM221 conv1d lacks L \(the input's extent\) or E"),
-    ("conv1d", {"K": 4, "C": 3, "L": 9, "R": 3, "S": 3}, r"PM220 conv1d has no argument 'S'"),
+    ("conv1d", {"K": 4, "C": 3, "L": 9, "R": 3, "S": 3}, r"PM123 conv1d\(\) has no argument 'S'"),
     ("conv1d", {"K": 4, "C": 3, "L": 9, "R": 3, "stride": (1, 2)}, r"PM222 stride is \(1, 2\)\n.*integer >= 1\."),
     ("conv3d", {"K": 4, "C": 3, "H": 9, "W": 9, "R": 3, "S": 3, "T": 3}, "PM221 conv3d lacks D"),
-    ("depthwise", {"C": 3, "K": 3, "H": 9, "W": 9, "R": 3, "S": 3}, "PM220 depthwise has no argument 'K'"),
+    ("depthwise", {"C": 3, "K": 3, "H": 9, "W": 9, "R": 3, "S": 3}, r"PM123 depthwise\(\) has no argument 'K'"),
     ("depthwise", {"C": 3, "multiplier": 0, "H": 9, "W": 9, "R": 3, "S": 3}, "PM222 multiplier is 0"),
     ("pool", {"C": 3, "H": 9, "W": 9, "R": 3, "S": 3, "kind": "avg"}, "PM219 kind is 'avg'"),
     ("pool", {"C": 3, "H": 9, "W": 9, "R": 3, "S": 3, "kind": "mean"}, "PM212 kind='mean' divides"),
     ("pool", {"C": 3, "H": 2, "W": 9, "R": 3, "S": 3}, "PM224 the output's extent E is 0"),
-    ("attention", {"heads": 3}, "PM221 attention lacks queries(.|\n)*PM221 attention lacks dim"),
-    ("attention", {"heads": 3, "query": 3}, "PM220 attention has no argument 'query'\n.*Did you mean 'queries'"),
+    ("attention", {"heads": 3}, r"PM123 attention\(\) lacks the arguments 'queries', 'keys' and 'dim'"),
+    ("attention", {"heads": 3, "query": 3}, r"PM123 attention\(\) has no argument 'query'\n.*Did you mean 'queries'"),
 ]
 
 
