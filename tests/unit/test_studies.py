@@ -151,9 +151,9 @@ def test_the_text_and_the_picture(curve: pm.study.BufferCurve) -> None:
         assert (point.gap == 0) == (point.proven in (Proven.SCHEDULES, Proven.TREES))
     assert {Proven.DIVIDING, Proven.SCHEDULES} <= {point.proven for point in curve.points}
     figure = buffer_figure(curve)
-    assert figure.found == tuple((p.capacity_bits / 8, (p.best_bits or 0) / 8) for p in curve.points)
-    assert figure.bound == tuple((p.capacity_bits / 8, p.bound_bits / 8) for p in curve.points)
-    assert figure.schedule == tuple((p.capacity_bits / 8, p.schedule_bits / 8) for p in curve.points)
+    assert figure.found == tuple((p.capacity_bits, p.best_bits or 0) for p in curve.points)
+    assert figure.bound == tuple((p.capacity_bits, p.bound_bits) for p in curve.points)
+    assert figure.schedule == tuple((p.capacity_bits, p.schedule_bits) for p in curve.points)
     picture = buffer_curve_svg(curve)
     assert picture.count("<circle") == 3 * len(SIZES)
 
@@ -224,8 +224,8 @@ def test_the_text_and_the_picture_of_a_program_show_both(pair_curve: pm.study.Bu
     assert "Unfused, every nest a program of its own: what one leaves for another goes through DRAM." in text
     assert "Fused trees move less than anything unfused can, proven, at " in text
     figure = buffer_figure(pair_curve)
-    assert figure.unfused == tuple((p.capacity_bits / 8, (p.best_bits or 0) / 8) for p in pair_curve.unfused)
-    assert figure.unfused_bound == tuple((p.capacity_bits / 8, p.bound_bits / 8) for p in pair_curve.unfused)
+    assert figure.unfused == tuple((p.capacity_bits, p.best_bits or 0) for p in pair_curve.unfused)
+    assert figure.unfused_bound == tuple((p.capacity_bits, p.bound_bits) for p in pair_curve.unfused)
     for width in (320, 640, 860):
         picture = buffer_curve_svg(pair_curve, width_px=width)
         assert picture.count("<circle") == 5 * len(ROOMS)
