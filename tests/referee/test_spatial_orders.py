@@ -15,7 +15,18 @@ import pytest
 import polymap as pm
 from polymap.costmodel import evaluate
 from polymap.explore import search
-from polymap.ir import Architecture, ComputeUnit, Fanout, Hops, Mapping, MemoryLevel, Multicast, Spatial, Workload
+from polymap.ir import (
+    Architecture,
+    Compute,
+    ComputeUnit,
+    Fanout,
+    Hops,
+    Mapping,
+    MemoryLevel,
+    Multicast,
+    Spatial,
+    Workload,
+)
 from polymap.schedules import space_size
 from polymap.schedules.placement import groups_of, kinds_of, spatial_orders
 from polymap.search.enumeration.trees import exhaustive
@@ -82,6 +93,24 @@ def test_the_best_tree_has_an_inner_fan_out_outside() -> None:
     assert found.best is not None
     assert inner_outside(arch, found.best)
     assert pm.verify(found.certificate()).proven
+
+
+@pytest.mark.slow
+def test_two_loops_over_one_dim_on_a_fan_out_may_cost_less_and_are_not_in_the_space() -> None:
+    """The numbers of docs/counting.md, "The mapping space"."""
+    outer, fanouts = (
+        MemoryLevel("D", None, 8, Fraction(5), Fraction(5)),
+        (Fanout("X", 4, Multicast.UNION), Fanout("Y", 4)),
+    )
+    workload, arch = (
+        pm.einsum("O[p] += I[p+2*r] * W[r]", p=8, r=2),
+        Architecture("two", (outer, *fanouts, ComputeUnit("M"))),
+    )
+    loops = (Spatial("p", 4, "X"), Spatial("p", 2, "Y"), Spatial("p", 1, "X"), Spatial("r", 1, "Y"))
+    cost = evaluate(workload, arch, Mapping((*loops, Compute("S"))))
+    assert (cost.legal, objective_values(workload, arch, parse_objective("edp", arch), cost)) == (True, (110,))
+    found = pm.explore(workload, arch, "edp", tiles="any")
+    assert (found.status, found.value) == ("OPTIMAL", 130.0)
 
 
 def check_search(seed: int, most: int) -> None:
