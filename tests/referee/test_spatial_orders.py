@@ -8,17 +8,29 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
 import polymap as pm
 from polymap.costmodel import evaluate
 from polymap.explore import search
-from polymap.ir import Architecture, ComputeUnit, Fanout, Hops, Mapping, MemoryLevel, Multicast, Spatial, Workload
+from polymap.ir import (
+    Architecture,
+    Compute,
+    ComputeUnit,
+    Fanout,
+    Hops,
+    Mapping,
+    MemoryLevel,
+    Multicast,
+    Spatial,
+    Workload,
+)
 from polymap.schedules import space_size
+from polymap.schedules.placement import groups_of, kinds_of, spatial_orders
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem import analyse
+from polymap.search.problem import analyse, objective_values, parse_objective
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import Problem
 from tests.referee.test_wired_search import in_order_of_levels, least_value
@@ -83,6 +95,24 @@ def test_the_best_tree_has_an_inner_fan_out_outside() -> None:
     assert pm.verify(found.certificate()).proven
 
 
+@pytest.mark.slow
+def test_two_loops_over_one_dim_on_a_fan_out_may_cost_less_and_are_not_in_the_space() -> None:
+    """The numbers of docs/counting.md, "The mapping space"."""
+    outer, fanouts = (
+        MemoryLevel("D", None, 8, Fraction(5), Fraction(5)),
+        (Fanout("X", 4, Multicast.UNION), Fanout("Y", 4)),
+    )
+    workload, arch = (
+        pm.einsum("O[p] += I[p+2*r] * W[r]", p=8, r=2),
+        Architecture("two", (outer, *fanouts, ComputeUnit("M"))),
+    )
+    loops = (Spatial("p", 4, "X"), Spatial("p", 2, "Y"), Spatial("p", 1, "X"), Spatial("r", 1, "Y"))
+    cost = evaluate(workload, arch, Mapping((*loops, Compute("S"))))
+    assert (cost.legal, objective_values(workload, arch, parse_objective("edp", arch), cost)) == (True, (110,))
+    found = pm.explore(workload, arch, "edp", tiles="any")
+    assert (found.status, found.value) == ("OPTIMAL", 130.0)
+
+
 def check_search(seed: int, most: int) -> None:
     """Hold the search to every tree evaluated by itself."""
     workload, arch, objective = question(seed, most)
@@ -128,6 +158,37 @@ def test_spaces_hold_each_order_that_counts_once(seed: int, tiles: str) -> None:
         assert size.legal == len(all_trees(workload, arch, tiles, legal=True))
     if size.syntactic is not None and size.syntactic < 600:
         assert size.syntactic == len(all_trees(workload, arch, tiles, legal=False))
+
+
+@pytest.mark.parametrize("merges", [*product(Multicast, repeat=3)])
+def test_classes_of_fan_outs_can_stand_in_every_order_of_the_space(merges: tuple[Multicast, ...]) -> None:
+    """Two alike fan-outs that a third one may part are not one class."""
+    fanouts = [Fanout(f"F{i}", 2, merge, reduction=i > 0) for i, merge in enumerate(merges)]
+    arch = Architecture("three", (MemoryLevel("D"), *fanouts, MemoryLevel("R"), ComputeUnit("MAC")))
+    workload = pm.einsum("O[p] += I[p+r] * W[r]", p=8, r=2)
+    problem = analyse(workload, arch)
+    classes = problem.spatial_orders(range(len(problem.classes)))
+    orders = spatial_orders(groups_of(arch), (0,), kinds_of(workload, arch, "p"))
+    whole = sorted(order for order in orders if len(order) == len(fanouts))
+    assert whole == sorted(tuple(f for i in order for f in problem.classes[i].fanouts) for order in classes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unlike", ["multicast", "reduction", ""])
+def test_an_exchange_along_a_plain_dim_may_change_bursts_alone(unlike: str) -> None:
+    """What siblings load or drain as one message lies together or apart. These orders are not in the space."""
+    merges = (Multicast.UNION, Multicast.IDENTICAL) if unlike == "multicast" else (Multicast.IDENTICAL, Multicast.NONE)
+    fanouts = [Fanout(f"F{i}", 2, merges[i], reduction=not i or unlike != "reduction") for i in range(2)]
+    outer, inner = MemoryLevel("D", burst_bits=16), MemoryLevel("R")
+    arch = Architecture("bursts", (outer, *fanouts, inner, ComputeUnit("MAC")))
+    workload, goal, changed = pm.einsum("O[p] += I[p] * W[p]", p=8), parse_objective("bursts:D", arch), 0
+    for tree in all_trees(workload, arch, "divide", legal=True):
+        mapping = in_order_of_levels(arch, tree)
+        for other in exchanged(workload, mapping):
+            one, two = evaluate(workload, arch, mapping), evaluate(workload, arch, other)
+            assert one == two, (mapping, other)
+            changed += objective_values(workload, arch, goal, one) != objective_values(workload, arch, goal, two)
+    assert bool(changed) == bool(unlike), "fan-outs that merge loads and drains alike are not told apart"
 
 
 @pytest.mark.slow
