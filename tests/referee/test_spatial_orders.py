@@ -25,6 +25,8 @@ from polymap.ir import (
     MemoryLevel,
     Multicast,
     Spatial,
+    Storage,
+    Temporal,
     Workload,
 )
 from polymap.schedules import space_size
@@ -111,6 +113,21 @@ def test_two_loops_over_one_dim_on_a_fan_out_may_cost_less_and_are_not_in_the_sp
     assert (cost.legal, objective_values(workload, arch, parse_objective("edp", arch), cost)) == (True, (110,))
     found = pm.explore(workload, arch, "edp", tiles="any")
     assert (found.status, found.value) == ("OPTIMAL", 130.0)
+
+
+@pytest.mark.slow
+def test_loops_of_a_group_that_stand_apart_are_outside_the_space_and_may_move_less() -> None:
+    """As docs/counting.md says: with a temporal loop over the window's dim between the two."""
+    fanouts = [Fanout(name, 4, reduction=False) for name in "XY"]
+    outer, inner = MemoryLevel("D", word_bits=8), MemoryLevel("R", 32, word_bits=8, holds=("I", "O"))
+    arch = Architecture("alike", (outer, *fanouts, inner, ComputeUnit("MAC")))
+    workload = pm.einsum("O[p] += I[p+2*r] * W[r]", p=8, r=2)
+    loops = (Spatial("p", 4, "X"), Temporal("p", 2), Spatial("p", 1, "Y"), Temporal("r", 1))
+    tree = Mapping((Storage("D", ("O", "I", "W")), *loops, Storage("R", ("I", "O")), Compute("S")))
+    cost = evaluate(workload, arch, tree)
+    assert (cost.legal, objective_values(workload, arch, parse_objective("traffic:D", arch), cost)) == (True, (192,))
+    found = pm.explore(workload, arch, "traffic:D", tiles="divide")
+    assert (found.status, found.value) == ("OPTIMAL", 208.0)
 
 
 def check_search(seed: int, most: int) -> None:
