@@ -22,7 +22,7 @@ from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import LevelUse
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.resources.limits import Work, never
 from polymap.search.any_size import single_tensor, tensor_costs, window_loads
@@ -258,6 +258,17 @@ def conv1_tree() -> Tree:
     workload = builtin_workload("resnet50.conv1")
     names = [statement.name for statement in workload.statements]
     tree = scored(workload, load_arch("simba_like"), "energy", Mapping((*nodes[:-1], Compute(names[0]))))
+    assert tree is not None
+    return tree
+
+
+def idle_tree() -> Tree:
+    """Return a tree in which one of three siblings has work in every other iteration alone."""
+    nodes = (Temporal("m", 1), Temporal("n", 3), Spatial("n", 1, "X"), Storage("L1", ("S",)), Temporal("k", 1))
+    level = MemoryLevel("L1", 50, 24, bandwidth_bits_per_cycle=24, holds=("S",))
+    arch = Architecture("idle", (MemoryLevel("DRAM"), Fanout("X", 3), level, ComputeUnit("MAC")))
+    workload = einsum("D[m,n] += A[m,k] * B[k,n] * S[n]", m=2, n=4, k=2)
+    tree = scored(workload, arch, "latency", Mapping((*nodes, Compute("S"))))
     assert tree is not None
     return tree
 
