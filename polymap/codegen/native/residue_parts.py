@@ -65,7 +65,7 @@ def _is_whole(workload: Workload, statement: Statement, axes: list[_Axis]) -> bo
         for access in statement.reads:
             tensor = workload.tensor(access.tensor)
             for index, length, low in zip(access.index, tensor.shape, tensor.origin, strict=True):
-                for name in {axis.out, axis.tap} & set(index.dims):
+                for name in sorted({axis.out, axis.tap} & set(index.dims)):
                     if index != dim(name) or length != extents[name] or low:
                         return False
     return not any(target.origin)

@@ -35,7 +35,7 @@ def with_destinations(region: Region) -> tuple[Region, tuple[str, ...]]:
     used = {one.array for each in region.statements for one in each.references} | (
         frozenset[str]() if region.result is None else names_of(region.result)
     )
-    gone = [name for name in region.names if name not in used]
+    gone = sorted(name for name in region.names if name not in used)
     kept = tuple(each for each in region.variables if not any(re.search(rf"\b{name}\b", each) for name in gone))
     return replace(region, variables=kept), tuple(words)
 
