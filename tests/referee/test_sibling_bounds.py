@@ -265,7 +265,7 @@ def conv1_tree() -> Tree:
 def idle_tree() -> Tree:
     """Return a tree in which one of three siblings has work in every other iteration alone."""
     nodes = (Temporal("m", 1), Temporal("n", 3), Spatial("n", 1, "X"), Storage("L1", ("S",)), Temporal("k", 1))
-    level = MemoryLevel("L1", 50, 24, bandwidth_bits_per_cycle=24, holds=("S",))
+    level = MemoryLevel("L1", 50, 24, bandwidth_bits_per_cycle=Fraction(24), holds=("S",))
     arch = Architecture("idle", (MemoryLevel("DRAM"), Fanout("X", 3), level, ComputeUnit("MAC")))
     workload = einsum("D[m,n] += A[m,k] * B[k,n] * S[n]", m=2, n=4, k=2)
     tree = scored(workload, arch, "latency", Mapping((*nodes, Compute("S"))))
