@@ -43,6 +43,12 @@ with lazy(__name__):
         permutable_runs as permutable_runs,
         text_loops as text_loops,
     )
+    from polymap.schedules.placement import (
+        groups_of as groups_of,
+        has_few_orders as has_few_orders,
+        kinds_of as kinds_of,
+        orders_that_count as orders_that_count,
+    )
     from polymap.schedules.relation import original_schedule as original_schedule
     from polymap.schedules.scattering import (
         Fold as Fold,

@@ -11,13 +11,14 @@ Levels are numbered 1.. below the outermost level. A tensor stands at level 0 un
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate, combinations, pairwise, permutations, product
 from math import comb, prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Workload, accesses_of
+from polymap.schedules.tuning import TUNING
 
 Vector = tuple[int, ...]
 
@@ -81,12 +82,26 @@ def spatial_orders(groups: Sequence[Group], used: Sequence[int], kinds: Vector) 
         [
             order
             for count in range(last - first + 1)
-            for order in permutations(range(first, last), count)
-            if all(a < b or kinds[every[a]] != kinds[every[b]] for a, b in pairwise(order))
+            for some in combinations(range(first, last), count)
+            for order in orders_that_count(some, {f: kinds[every[f]] for f in some})
         ]
         for first, last in pairwise(ends)
     ]
     return (tuple(f for order in orders for f in order) for orders in product(*each))
+
+
+def has_few_orders(groups: Sequence[Group], kinds: Vector) -> bool:
+    """Return whether the orders of loops over one dim in each group may be listed: no large group counts unlike."""
+    unlike = (own for own in fanouts_of(groups, range(len(groups))) if len({kinds[fanout] for fanout in own}) > 1)
+    return all(len(own) <= TUNING.most_unlike_fanouts for own in unlike)
+
+
+def orders_that_count(numbers: Sequence[int], kinds: Mapping[int, object]) -> Iterator[Vector]:
+    """Yield the orders of loops over one dim, ascending numbers first: neighbours of one kind keep their own."""
+    is_alike = len({kinds[number] for number in numbers}) < 2
+    for order in [tuple(numbers)] if is_alike else permutations(numbers):
+        if all(outer < inner or kinds[outer] != kinds[inner] for outer, inner in pairwise(order)):
+            yield order
 
 
 def kinds_of(workload: Workload, arch: Architecture, dim: str) -> Vector:

@@ -25,7 +25,16 @@ from polymap.schedules.chains import (
 )
 from polymap.schedules.fanouts import Share, Stopped, shared_product, shares_of, unless
 from polymap.schedules.orders import Quadrature, UnitBlock, evaluation_points, rules
-from polymap.schedules.placement import Group, Holding, Vector, fanouts_of, placements, spatial_orders, subsets
+from polymap.schedules.placement import (
+    Group,
+    Holding,
+    Vector,
+    fanouts_of,
+    has_few_orders,
+    placements,
+    spatial_orders,
+    subsets,
+)
 from polymap.schedules.tuning import TUNING
 
 
@@ -81,6 +90,8 @@ def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:
     """Return the exact number of trees, or None where it would take too many operations, or `stop` ends it."""
     if space.rule is TileRule.DIVIDE and not all(split(dim.extent)[1] for dim in space.dims):
         return None  # the divisors of an extent are not known
+    if not all(has_few_orders(space.groups, dim.kinds) for dim in space.dims):
+        return None
     try:
         return _counted(space, stop)
     except Stopped:

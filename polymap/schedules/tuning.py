@@ -34,6 +34,8 @@ class Tuning(NamedTuple):
     """Of tables of chains, so many of 8 bytes are in memory at once."""
     most_trips: int = 400_000
     """Combinations of trip counts of one dim."""
+    most_unlike_fanouts: int = 7
+    """Between two levels, of which each order of loops over a window's dim counts: 5,040 orders."""
     most_shares: int = 400_000
     """States times trip counts of fan-outs."""
     most_sets: int = 1_000_000

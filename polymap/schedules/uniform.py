@@ -38,7 +38,15 @@ from polymap.ir import (
 )
 from polymap.poly import split
 from polymap.schedules.chains import Spread, TileRule, Trips, chains, divisors_up_to, spreads
-from polymap.schedules.placement import Vector, groups_of, holdings_of, kinds_of, spatial_orders, subsets
+from polymap.schedules.placement import (
+    Vector,
+    groups_of,
+    has_few_orders,
+    holdings_of,
+    kinds_of,
+    spatial_orders,
+    subsets,
+)
 from polymap.schedules.skeletons import BlockCount, Skeleton, Skeletons
 from polymap.schedules.tuning import TUNING
 
@@ -77,6 +85,12 @@ class _Mixture:
         self._builder = _Builder(workload, arch)
         groups, holdings = groups_of(arch), holdings_of(workload, arch)
         dims = [dim for dim in workload.dims if dim.extent > 1]
+        kinds = [kinds_of(workload, arch, dim.name) for dim in dims]
+        if not all(has_few_orders(groups, own) for own in kinds):
+            what = (
+                f"over {TUNING.most_unlike_fanouts} fan-outs of '{arch.name}' stand between two levels and share unlike"
+            )
+            raise BudgetError(Mistake("PM521", what, "Join fan-outs that share alike into one of their product."))
         self._chains = [_Factors(dim.extent) for dim in dims]
         self._families: list[_Family] = []
         for used in subsets(range(len(groups))):
@@ -86,7 +100,7 @@ class _Mixture:
                 [[f.size if f.may_spread(dim.name) else 1 for g in used for f in groups[g].fanouts] for dim in dims],
                 tuple(f.size for g in used for f in groups[g].fanouts),
                 tuple(len(groups[g].fanouts) for g in used),
-                [[*spatial_orders(groups, used, kinds_of(workload, arch, dim.name))] for dim in dims],
+                [[*spatial_orders(groups, used, own)] for own in kinds],
             )
             for blocks, ways in skeletons.by_blocks().items():
                 self._families.append(_Family(skeletons, rooms, blocks, ways, used))

@@ -168,17 +168,10 @@ def native_function(
     workload has no form in C, OptionError where the tail has no meaning (PM623), BudgetError where its own arrays would
     not fit into memory or indices into 32 bits (PM601).
     """
-    check_indices(workload)
-    check_sums(workload)
-    arrays = array_forms(workload, layout)
-    steps = tail_of(tail, workload, arrays)
-    workload = flat or workload
+    arrays, steps = _arrays_and_tail(workload, layout, tail)
+    workload, head = flat or workload, _head(remark)
     sums = tuple(_in_fours(form, by_fours or {}) for form in array_forms(workload, layout))
-    if steps is not None:
-        arrays = (*arrays[:-1], *steps.arrays, steps.stored)
-        mapping = whole_sums(workload, mapping) if steps.requantizes is not None else mapping
-    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
-    head = (f"/*\n{comment} */\n" if comment else "") + _HEAD + RESTRICT
+    mapping = _of_whole_sums(workload, mapping, steps)
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
         kernels(plan)
@@ -207,14 +200,10 @@ def function_of_parts(
     plans: list[KernelPlan] = []
     arrays: tuple[ArrayForm, ...] = ()
     for workload, arch, mapping in parts:
-        check_indices(workload)
-        check_sums(workload)
-        sums = array_forms(workload, layout)
-        steps = tail_of(tail, workload, sums)
-        arrays = sums if steps is None else (*sums[:-1], *steps.arrays, steps.stored)
-        is_narrow = steps is not None and steps.requantizes is not None
+        arrays, steps = _arrays_and_tail(workload, layout, tail)
+        mapping = _of_whole_sums(workload, mapping, steps)
         try:
-            plan = kernel_plan(workload, arch, whole_sums(workload, mapping) if is_narrow else mapping, sums, steps)
+            plan = kernel_plan(workload, arch, mapping, array_forms(workload, layout), steps)
             kernels(plan)
         except NoPlan:
             return None
@@ -227,9 +216,7 @@ def function_of_parts(
         head = signature(own, arrays)
         body += _body(own, arrays, plan, threads).replace(f"\n{head}", f"\nstatic {head}")
         calls += f"    {own}({', '.join(form.parameter for form in arrays)});\n"
-    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
-    head = f"/*\n{comment} */\n{_HEAD}{RESTRICT}{_types(plans, body)}"
-    text = f"{head}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
+    text = f"{_head(remark)}{_types(plans, body)}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
     return NativeFunction(name, text, arrays, None, 0, "", weights=plans[0].operands[-1].form.tensor)
 
 
@@ -266,6 +253,28 @@ def _in_fours(form: ArrayForm, by_fours: Mapping_[str, Quad]) -> ArrayForm:
 def _packed_elements(ahead: Packing) -> int:
     """Return the elements of a packed array in the type of the caller's one."""
     return ahead.elements if ahead.form.quad is None else ahead.elements * ELEMENT_BYTES[ahead.form.c_type]
+
+
+def _arrays_and_tail(
+    workload: Workload, layout: str, tail: Sequence[str | Requantize]
+) -> tuple[tuple[ArrayForm, ...], Tail | None]:
+    """Return the arrays that the function takes, and what is done to each sum."""
+    check_indices(workload)
+    check_sums(workload)
+    sums = array_forms(workload, layout)
+    steps = tail_of(tail, workload, sums)
+    return sums if steps is None else (*sums[:-1], *steps.arrays, steps.stored), steps
+
+
+def _of_whole_sums(workload: Workload, mapping: Mapping, steps: Tail | None) -> Mapping:
+    """Return the mapping, or, where sums are rounded to another type, one that stores each of them once."""
+    return mapping if steps is None or steps.requantizes is None else whole_sums(workload, mapping)
+
+
+def _head(remark: str) -> str:
+    """Return the lines above the functions, with a comment first if there is a remark."""
+    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
+    return (f"/*\n{comment} */\n" if comment else "") + _HEAD + RESTRICT
 
 
 def _own_bytes(plan: KernelPlan) -> int:

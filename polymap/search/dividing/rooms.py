@@ -7,7 +7,6 @@ suffice for the same sums of bits, which the nodes to come may take, are one cla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,25 +58,19 @@ class RoomCosts:
     costs: dict[tuple[int, int], Numbers]
     reach: dict[State, _Rows]
 
-    def through(self, tables: Tables, move: Move, room: IntArray, limit: tuple[int, ...]) -> Numbers:
-        """Return the least costs of a move's node and everything inside it, at all points up to `limit`: [room, *]."""
-        arithmetic, below = tables.arithmetics[0], tuple(slice(0, top + 1) for top in limit)
-        shape, after = tuple(top + 1 for top in limit), self.reach.get(move.after)
+    def through(self, tables: Tables, move: Move, room: IntArray) -> Numbers:
+        """Return the least costs of a move's node and everything inside it: [room, *lattice]."""
+        arithmetic, shape, after = tables.arithmetics[0], tables.lattice.shape, self.reach.get(move.after)
         if after is None:
             return np.full((len(room), *shape), arithmetic.never, dtype=arithmetic.dtype)
-        inner, rooms = after.costs[(slice(None), *below)], room.reshape(-1, *(1,) * len(limit))
         if move.edge_of(tables).level == self.level:
-            rows = after.of(rooms - _upto(move.cost(tables).bits, limit))
+            rows = after.of(room.reshape(-1, *(1,) * len(shape)) - move.cost(tables).bits)
             flat = np.broadcast_to(rows, (len(room), *shape)).reshape(len(room), -1)
-            inner = inner.reshape(len(inner), -1)[flat, np.arange(flat.shape[1])].reshape(len(room), *shape)
+            inner = after.costs.reshape(len(after.costs), -1)
+            inner = inner[flat, np.arange(flat.shape[1])].reshape(len(room), *shape)
         else:
-            inner = inner[after.of(room)]
-        return arithmetic.plus(_upto(self.costs[move.key], limit), inner)
-
-
-def _upto(table: Numbers, limit: tuple[int, ...]) -> Numbers:
-    """Return the entries, of a table that may be broadcast, at all points up to `limit`."""
-    return table[tuple(slice(0, top + 1) for top in limit)]
+            inner = after.costs[after.of(room)]
+        return arithmetic.plus(self.costs[move.key], inner)
 
 
 def scarce_level(tables: Tables, multipliers: tuple[Multipliers, ...]) -> int | None:
@@ -89,11 +82,9 @@ def scarce_level(tables: Tables, multipliers: tuple[Multipliers, ...]) -> int | 
     return min(shared_levels(tables), key=lambda level: (not prices[level], usable_bits(tables, level)), default=None)
 
 
-def room_costs(
-    tables: Tables, level: int, multipliers: tuple[Multipliers, ...], start: Mapping[State, int] | None = None
-) -> RoomCosts:
+def room_costs(tables: Tables, level: int, multipliers: tuple[Multipliers, ...]) -> RoomCosts:
     """Return the least costs inside by the room in a level, at multipliers but for this level's (none: no prices).
-    start: the room in the states that chains begin in (None: all of it in the first states). Raises OutOfTime."""
+    Raises OutOfTime."""
     most = usable_bits(tables, level) or 0
     priced = _without(tables, level, multipliers[0]) if multipliers else no_multipliers(tables)
     moves = {move.key: move for own in graph_of(tables).moves.values() for move in own}
@@ -101,7 +92,7 @@ def room_costs(
     found = RoomCosts(level, most, priced, costs, {})
     bits = {key: _bits_of(tables, found, one) for key, one in moves.items() if one.edge_of(tables).level == level}
     needs = _needs(tables, most, bits)
-    asked = _asked(tables, most, bits, needs, start or dict.fromkeys(first_states(tables), most))
+    asked = _asked(tables, most, bits, needs)
     for state in (state for layer in graph_of(tables).layers for state in layer if len(asked.get(state, ()))):
         found.reach[state] = _rows(tables, found, state, needs[state], asked[state])
     return found
@@ -137,14 +128,11 @@ def _bits_of(tables: Tables, costs: RoomCosts, move: Move) -> IntArray:
     return np.unique(np.broadcast_to(bits, np.broadcast_shapes(bits.shape, allowed.shape))[allowed])
 
 
-def _asked(
-    tables: Tables, most: int, bits: _Bits, needs: dict[State, IntArray], start: Mapping[State, int]
-) -> dict[State, IntArray]:
-    """Return, per state, the classes of room in which chains may come to it: the number of needs that it suffices
-    for."""
-    graph, found = graph_of(tables), dict[State, IntArray]()
-    for state, room in start.items():
-        found[state] = np.searchsorted(needs[state], [room], side="right")
+def _asked(tables: Tables, most: int, bits: _Bits, needs: dict[State, IntArray]) -> dict[State, IntArray]:
+    """Return, per state, the classes of room in which chains may come to it, which begin with all of it: the number of
+    needs that it suffices for."""
+    graph = graph_of(tables)
+    found = {state: np.searchsorted(needs[state], [most], side="right") for state in first_states(tables)}
     for state in (state for layer in reversed(graph.layers) for state in layer if state in found):
         own = found[state] = found[state][found[state] > 0]
         room = _most_room(needs[state], own, most)
@@ -169,7 +157,7 @@ def _rows(tables: Tables, costs: RoomCosts, state: State, needs: IntArray, class
     block: Numbers = np.full((len(classes) + 1, *shape), arithmetic.never if end is None else end, dtype=np.int64)
     block[0] = arithmetic.never
     for move in graph_of(tables).moves[state]:
-        np.minimum(block[1:], costs.through(tables, move, room, tables.lattice.top), out=block[1:])
+        np.minimum(block[1:], costs.through(tables, move, room), out=block[1:])
     minimum_below(block)
     arithmetic.clip(block)
     row: IntArray = np.zeros(len(needs) + 1, dtype=np.int64)

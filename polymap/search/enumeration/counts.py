@@ -120,20 +120,6 @@ class Nest:
         self._siblings: dict[tuple[Numbers, int, int], Siblings] = {}
         self._passed: dict[tuple[Numbers, int, int], tuple[Passed, ...]] = {}
 
-    def sharing(self, dim: str, fanout: int) -> tuple[object, ...]:
-        """Return what of a fan-out decides how it counts elements that siblings along a dim share in part: nothing,
-        where each of these has elements of its own of every tensor that the dim indexes."""
-        one, statement = self.fanouts[fanout], self.workload.statements[0]
-        written, shared = statement.target.tensor, set[str]()
-        for tensor in self.workload.tensors:
-            accesses = accesses_of(statement, tensor.name)
-            axes = [axis for access in accesses for axis in access.index if dim in axis.dims]
-            alone = all(axis.is_linear and sum(self.extents[d] > 1 for d in axis.dims) == 1 for axis in axes)
-            if axes and not (alone and len(accesses) == 1):
-                shared.add(tensor.name)
-        merges = one.multicast if shared - {written} else None
-        return merges, written in shared and one.reduction, fanout if shared and one.has_energies else None
-
     def meet(self, loop: Loop) -> int:
         """Return the loop's number; a new one for a loop not met before."""
         if loop not in self._met:

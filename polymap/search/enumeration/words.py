@@ -14,6 +14,7 @@ from functools import cache
 from itertools import pairwise, permutations, product
 
 from polymap.ir import Architecture, Fanout, MemoryLevel
+from polymap.schedules import kinds_of
 from polymap.search.enumeration.counts import Loop, Nest
 
 Item = int | tuple[int, ...]  # a temporal loop, or the spatial loops of a unit: their numbers in the nest
@@ -50,7 +51,7 @@ class Words:
         self.dims = tuple(nest.extents)
         self.extents = nest.extents
         self.groups = fanout_groups(arch)
-        self._kinds = {(dim, one): nest.sharing(dim, one) for dim in self.dims for one in range(len(self.fanouts))}
+        self._kinds = {dim: kinds_of(nest.workload, arch, dim) for dim in self.dims}
         self._orders = {
             (group, dim): self._orders_of(one.fanouts, dim)
             for group, one in enumerate(self.groups)
@@ -130,14 +131,14 @@ class Words:
             own = [number for number in unit if self.nest.loops[number].dim == dim]
             fanouts = [self.nest.loops[number].fanout or 0 for number in own]
             for outer, inner in pairwise(fanouts):
-                if outer > inner and self._kinds[dim, outer] == self._kinds[dim, inner]:
+                if outer > inner and self._kinds[dim][outer] == self._kinds[dim][inner]:
                     return ()
             keys |= {number: (fanout, place) for number, fanout in zip(own, sorted(fanouts), strict=True)}
         return tuple(sorted(unit, key=keys.__getitem__))
 
     def _orders_of(self, fanouts: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
         """Return the orders of loops over a dim on these fan-outs, the own one first; that alone, if none counts."""
-        is_alike = len({self._kinds[dim, fanout] for fanout in fanouts}) < 2
+        is_alike = len({self._kinds[dim][fanout] for fanout in fanouts}) < 2
         return (fanouts,) if is_alike else tuple(permutations(fanouts))
 
     def _fill_slots(

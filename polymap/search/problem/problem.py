@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise, permutations
+from itertools import groupby
 from math import prod
 from operator import itemgetter
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
 from polymap.poly import INT64, count_type, split
+from polymap.schedules import groups_of, has_few_orders, kinds_of, orders_that_count
 from polymap.search.problem.components import Component, Prices
 from polymap.search.problem.magnitudes import most_counted
 from polymap.search.problem.rules import Rules, narrowed
@@ -131,11 +132,7 @@ class Problem:
         number, outermost first) of one group: the own one first."""
         firsts = {number: self.classes[number].fanouts[0] for number in numbers}
         kinds = {number: _kind_of(self.arch.fanouts[first], first) for number, first in firsts.items()}
-        if len(set(kinds.values())) == 1:
-            return (tuple(numbers),)
-        return tuple(
-            order for order in permutations(numbers) if all(kinds[a] != kinds[b] or a < b for a, b in pairwise(order))
-        )
+        return tuple(orders_that_count(numbers, kinds))
 
     def crossed(self, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
         """Yield each fan-out between two levels that has a weight in a component, with its weights per tensor."""
@@ -164,6 +161,8 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
             reason = "several tensors are read through windows"
         elif arch.has_wire_energies and any(term.is_window for term in terms) and _has_union_multicast(arch):
             reason = "fan-outs that unite loads of a window cost energy"
+        elif any(not _has_few_orders(workload, arch, dim) for term in terms for dim in term.window_dims):
+            reason = "many fan-outs between two levels share loads of a window unlike"
         else:
             reason = _too_large(workload, arch, terms)
     return Problem(
@@ -176,6 +175,10 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
         reason,
         rules,
     )
+
+
+def _has_few_orders(workload: Workload, arch: Architecture, dim: str) -> bool:
+    return has_few_orders(groups_of(arch), kinds_of(workload, arch, dim))
 
 
 def _has_union_multicast(arch: Architecture) -> bool:
