@@ -238,6 +238,20 @@ def test_exchanging_loops_that_are_not_told_apart_changes_no_count(seed: int) ->
     assert met or len(trees) < 400
 
 
+@pytest.mark.parametrize("fanouts", [9, 12])
+def test_many_unlike_fanouts_between_two_levels_take_no_longer_than_the_limit(fanouts: int) -> None:
+    """Their orders, 479,001,600 of 12, are neither listed nor counted; the answer is not told as proven."""
+    kinds = (Multicast.IDENTICAL, Multicast.NONE)
+    nodes = [Fanout(f"F{i}", 2, kinds[i % 2]) for i in range(fanouts)]
+    arch = Architecture("many", (MemoryLevel("D"), *nodes, MemoryLevel("R", 64), ComputeUnit("MAC")))
+    workload = pm.einsum("O[p] += I[p+r] * W[r]", p=1024, r=3)
+    assert space_size(workload, arch, "divide").legal is None
+    assert analyse(workload, arch).reason == "many fan-outs between two levels share loads of a window unlike"
+    with pytest.raises(pm.errors.BudgetError, match="PM521 over 7 fan-outs"):
+        pm.space.sample(workload, arch, 1, seed=1)
+    assert not analyse(pm.matmul(m=64, n=64, k=64), arch).reason  # no window: one order
+
+
 def exchanged(workload: Workload, mapping: Mapping) -> list[Mapping]:
     """Return the mapping with two neighbouring loops over a dim, on two fan-outs, exchanged."""
     found: list[Mapping] = []
