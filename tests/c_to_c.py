@@ -272,6 +272,23 @@ def builds() -> list[tuple[str, bool]]:
     return found + [(compiler, True) for compiler in compilers() if _compiles(compiler, *extra[compiler])]
 
 
+def differences_of_texts(
+    text: str, made: str, sizes: tuple[dict[str, int], ...], where: Path, *, sanitized: bool
+) -> list[str]:
+    """Return where the results of a text's function f and of what was made of it differ, with all compilers: with
+    sanitizers, or as fast as they go."""
+    shapes = tuple((one.name, one.dtype, one.shape) for one in parameters_of(text, "f"))
+    wrong: list[str] = []
+    for compiler in (name for name, is_sanitized in builds() if is_sanitized == sanitized):
+        flags = flags_of(compiler, sanitized=sanitized)
+        flags = flags if sanitized else (*flags, "-O3", "-march=native")
+        own = compiled(text, where / f"own{compiler}.so", compiler, flags_of(compiler, sanitized=False))
+        new = compiled(made, where / f"new{compiler}.so", compiler, flags)
+        job = Job(own, new, "f", shapes, sizes, reach=2)
+        wrong += [f"{compiler}: {each}\n{text}" for each in run_jobs([job], compiler, sanitized=sanitized)[0]]
+    return wrong
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Functions of transform_c against their originals.")
     parser.add_argument("--jobs", action="store_true", help="answer the jobs on standard input")

@@ -12,7 +12,7 @@ import pytest
 
 import polymap as pm
 from polymap.errors import PolymapError
-from tests.c_to_c import Job, builds, compiled, flags_of, parameters_of, run_jobs
+from tests.c_to_c import differences_of_texts
 
 _WORD = "is computed in"
 
@@ -59,17 +59,7 @@ def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[
     if _WORD not in " ".join(made.report.changes):
         return False, []
     sizes = tuple({"n": rng.choice([1, 2, 5, 24, 97, 130])} for _ in range(3))
-    shapes = tuple((one.name, one.dtype, one.shape) for one in parameters_of(text, "f"))
-    wrong: list[str] = []
-    for compiler, is_sanitized in builds():
-        if is_sanitized == sanitized:
-            flags = flags_of(compiler, sanitized=sanitized)
-            flags = flags if sanitized else (*flags, "-O3", "-march=native")
-            own = compiled(text, where / f"own{compiler}.so", compiler, flags_of(compiler, sanitized=False))
-            new = compiled(made, where / f"new{compiler}.so", compiler, flags)
-            job = Job(own, new, "f", shapes, sizes, reach=2)
-            wrong += [f"{compiler}: {each}\n{text}" for each in run_jobs([job], compiler, sanitized=sanitized)[0]]
-    return True, wrong
+    return True, differences_of_texts(text, made, sizes, where, sanitized=sanitized)
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")

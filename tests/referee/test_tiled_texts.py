@@ -12,7 +12,7 @@ import pytest
 
 import polymap as pm
 from polymap.errors import WorkloadError
-from tests.c_to_c import Job, builds, compiled, flags_of, parameters_of, run_jobs
+from tests.c_to_c import differences_of_texts
 
 _NAMES = ("i", "j", "k")
 _OTHERS = (("r", "u", "v"), ("at", "low", "part"), ("c0", "c1", "pm_i"), ("n0", "n1", "n2"))
@@ -90,18 +90,7 @@ def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[
     except WorkloadError:  # flat arrays of sizes that are not told apart
         return False, [] if " * " in text.split("{")[0] else [f"refused: {text}"]
     sizes = tuple({name: rng.choice([1, 5, 24, 97, 130, 200]) for name in "nmq"} for _ in range(3))
-    shapes = tuple((one.name, one.dtype, one.shape) for one in parameters_of(text, "f"))
-    wrong: list[str] = []
-    for compiler, is_sanitized in builds():
-        if is_sanitized != sanitized:
-            continue
-        flags = flags_of(compiler, sanitized=sanitized)
-        flags = flags if sanitized else (*flags, "-O3", "-march=native")
-        own = compiled(text, where / f"own{compiler}.so", compiler, flags_of(compiler, sanitized=False))
-        new = compiled(made, where / f"new{compiler}.so", compiler, flags)
-        job = Job(own, new, "f", shapes, sizes, reach=2)
-        wrong += [f"{compiler}: {each}\n{text}" for each in run_jobs([job], compiler, sanitized=sanitized)[0]]
-    return "vector_size" in made, wrong
+    return "vector_size" in made, differences_of_texts(text, made, sizes, where, sanitized=sanitized)
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
