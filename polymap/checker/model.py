@@ -297,6 +297,7 @@ class Structure:
         as far as they count unlike: neighbours that share loads alike keep their own."""
         kinds = {i: kind_of_fan(fan) for i, (fan, row) in enumerate(self.spread) if fan.below == below and row[d] > 1}
         alike = len({*kinds.values()}) < 2
+        need(alike or len(kinds) <= 7, "more than 7 fan-outs between two levels share a window unlike")
         found = [tuple(kinds)] if alike else permutations(kinds)
         return [one for one in found if all(a < b or kinds[a] != kinds[b] for a, b in pairwise(one))]
 

@@ -20,7 +20,7 @@ def transform_text(report: TransformReport) -> str:
     lines += _listed([f"changed: {each}" for each in report.changes] or [f"order: {report.order}"])
     lines += _listed([change_of(each) for each in report.statements])
     lines += _nests(report)
-    lines += _listed([f"{each.counts}: {each.pragma}" for each in report.marked], 2)
+    lines += _listed([f"loop over {each.counts}, marked {each.pragma}" for each in report.marked], 2)
     lines += [proof_of(report), f"expected: {report.ground}"]
     return "\n".join(map(_short, lines))
 
