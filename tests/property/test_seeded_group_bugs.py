@@ -109,7 +109,12 @@ BUGS = {
     "costs by room": (
         Bug("a full level is overfull", _private(rooms, "_needs"), "own <= most", "own < most"),
         Bug("room for all of it is too little", _private(rooms, "_Rows").of, '"right"', '"left"'),
-        Bug("nodes take twice their bits", rooms.RoomCosts.through, "rooms - _upto", "rooms - 2 * _upto"),
+        Bug(
+            "nodes take twice their bits",
+            rooms.RoomCosts.through,
+            "- move.cost(tables).bits",
+            "- 2 * move.cost(tables).bits",
+        ),
         Bug("a price is saved twice", _private(rooms, "_without"), "- saved", "- 2 * saved"),
     ),
     "costs below a tile": (
