@@ -46,12 +46,106 @@ def eyeriss(table: dict[str, Any]) -> Iterator[Exhibit]:
                 yield rounded(f"{name}: {what}", published, Fraction(value, 10 ** int(what[3])))
 
 
-def rounded(what: str, published: str, value: Fraction) -> Exhibit:
-    """Return a number that is published with some digits."""
+def rounded(what: str, published: str, value: Fraction, *, may_cut: bool = False) -> Exhibit:
+    """Return a number that is published with some digits; may_cut: the others may be cut off."""
     digits = len(published.partition(".")[2])
     own = f"{float(value):.{digits}f}"
     verdict = "exact to its digits" if own == published else f"differs by {float(value / Fraction(published) - 1):+.1%}"
+    if (
+        may_cut
+        and own != published
+        and f"{float(value // Fraction(1, 10**digits) / 10**digits):.{digits}f}" == published
+    ):
+        verdict = "exact to its digits, the rest cut off"
     return Exhibit(what, published, own, verdict)
+
+
+def eyeriss_chip(table: dict[str, Any]) -> Iterator[Exhibit]:
+    """Yield what each layer of AlexNet takes on the chip, row stationary; the chip compresses what DRAM moves."""
+    sums = dict.fromkeys(("10^6 MACs", "10^3 weights", "MB at the buffer"), Fraction(0))
+    for name, entry in table["layers"].items():
+        layer = chip_layer(entry, table)
+        own = row_stationary(layer, entry, entry["pass"], table)
+        for what, published in entry["published"].items():
+            if what in sums:
+                sums[what] += own[what]
+            there = rounded(f"{name}: {what}", published, own[what], may_cut="MACs" in what)
+            if "drawn" in entry and what == "MB at the buffer":
+                drawn = float(row_stationary(layer, entry, entry["drawn"], table)[what])
+                there = there._replace(verdict=f"{there.verdict} with layer 4's sets; {drawn:.1f} with those drawn")
+            yield there
+        yield dram_compressed(f"{name}: MB at DRAM", entry, own["MB at DRAM"], least_moved(layer, table))
+        waits = "measured; passes begin, DRAM is waited for"
+        yield Exhibit(f"{name}: ms", entry["ms"], f"{float(own['ms']):.1f} at least", waits)
+    total = table["total"]
+    for what, value in sums.items():
+        yield rounded(f"all layers: {what}", total[what], value)
+    rate, words = sums["10^6 MACs"] / 10**3, Fraction(total["MB at DRAM"]) / 2
+    what = f"10^9 MACs per second, in {total['ms']} ms"
+    yield rounded(what, total["10^9 MACs per second"], rate * 1000 / Fraction(total["ms"]))
+    what = f"words of DRAM per MAC, of {total['MB at DRAM']} MB"
+    yield rounded(what, total["words per MAC"], words / sums["10^6 MACs"])
+    yield rounded("peak, 10^9 MACs per second", total["peak"], Fraction(table["units"] * table["mhz"], 1000))
+
+
+def chip_layer(entry: dict[str, Any], table: dict[str, Any]) -> Any:
+    """Return one group of a layer; inputs have their zeros around them."""
+    sizes = {"n": table["images"], **entry["sizes"], "x": entry["sizes"]["y"], "s": entry["sizes"]["r"]}
+    stride = entry["stride"]
+    return pm.einsum(f"O[n,k,y,x] += I[n,c,{stride}*y+r,{stride}*x+s] * W[k,c,r,s]", sizes=sizes, bits=16)
+
+
+def chip_levels(table: dict[str, Any], pads: int) -> list[dict[str, Any]]:
+    """Return the memories, with the pads of so many units as one."""
+    room = {"level": "buffer", "capacity_bits": 8 * table["buffer_bytes"], "holds": ["I", "O"]}
+    return [
+        {"level": "DRAM"},
+        room,
+        {"level": "pads", "capacity_bits": 16 * table["pad_words"] * pads},
+        {"compute": "mac"},
+    ]
+
+
+def row_stationary(
+    layer: Any, entry: dict[str, Any], passed: dict[str, int], table: dict[str, Any]
+) -> dict[str, Fraction]:
+    """Return what a layer takes, nothing compressed.
+
+    A pass: sets of r by e units for t groups of p filters and v of q channels, n images, one column of outputs after
+    the other; m filters share what the buffer holds.
+    """
+    n, m, e, p, q, t, v = (passed[name] for name in "nmepqtv")
+    memory, room, pads, compute = chip_levels(table, 1)
+    chip = machine(memory, room, {"fanout": "array", "size": table["units"], "multicast": "union"}, pads, compute)
+    text = f"DRAM=IWO n/{n} y/{e} k/{m} buffer=O c/{q * v} buffer=I k/{p * t} k/{p}@array c/{q}@array r@array y@array"
+    nodes = [*written(f"{text} pads=W n/1 x/1 pads=IO k/1 c/1 s/1"), {"compute": "S"}]
+    rows, cycles = counted(layer, chip, nodes)
+    sums, maps, groups = rows["buffer", "O"], rows["buffer", "I"], entry["groups"]
+    every = sum(rows["DRAM", tensor].reads + rows["DRAM", tensor].writes for tensor in "IWO")
+    return {
+        "10^6 MACs": Fraction(groups * math.prod(layer.extents().values()), 10**6),
+        "10^3 weights": Fraction(groups * math.prod(layer.tensor("W").shape), 10**3),
+        "active units": Fraction(entry["sizes"]["r"] * e * t * v),
+        "MB at the buffer": Fraction(2 * groups * (maps.reads + sums.reads + sums.writes), 10**6),
+        "MB at DRAM": Fraction(2 * groups * every, 10**6),
+        "ms": groups * cycles / (10**3 * table["mhz"]),
+    }
+
+
+def least_moved(layer: Any, table: dict[str, Any]) -> Any:
+    """Return the answer about the least that DRAM moves where the pads of all units are one memory."""
+    arch = machine(*chip_levels(table, table["units"]))
+    return pm.explore(layer, arch, "traffic:DRAM", tiles="divide", time_limit_s=300)
+
+
+def dram_compressed(what: str, entry: dict[str, Any], own: Fraction, best: Any) -> Exhibit:
+    """Return what DRAM moves: the ratio to what is published must be that of the published figure, to its digits."""
+    half = Fraction(1, 20)
+    published, ratio = Fraction(entry["MB at DRAM"]), Fraction(entry["compressed by"])
+    fits = own / (published + half) <= ratio + half and own / (published - half) >= ratio - half
+    verdict = f"{'exact to its digits' if fits else 'differs'} with the {entry['compressed by']} that compression saves"
+    far = distance(own * 8 * 10**6 / entry["groups"], best)
+    return Exhibit(what, entry["MB at DRAM"], f"{float(own):.1f}", verdict, far)
 
 
 def tpu(table: dict[str, Any]) -> Iterator[Exhibit]:
@@ -211,22 +305,26 @@ def machine(*nodes: dict[str, Any]) -> Any:
 
 
 def written(text: str) -> list[dict[str, Any]]:
-    """Return nodes of a mapping: `Buf=AB` stores A and B, `m/16` is a loop of tile 16, `m@rows` a spatial one."""
+    """Return nodes of a mapping: `Buf=AB` stores A and B, `m/16` is a loop of tile 16, `m/16@rows` and `m@rows` are
+    spatial ones of tile 16 and 1."""
     nodes: list[dict[str, Any]] = []
     for word in text.split():
-        name, sign, rest = next(word.partition(each) for each in "=/@" if each in word)
+        name, is_store, tensors = word.partition("=")
+        loop, _, fanout = word.partition("@")
+        dim, _, tile = loop.partition("/")
         nodes.append(
-            {"store": name, "tensors": list(rest)} if sign == "="
-            else {"for": name, "tile": int(rest)} if sign == "/" else {"par": name, "tile": 1, "over": rest}
+            {"store": name, "tensors": list(tensors)} if is_store
+            else {"par": dim, "tile": int(tile or 1), "over": fanout} if fanout else {"for": dim, "tile": int(tile)}
         )  # fmt: skip
     return nodes
 
 
-def counted(workload: Any, arch: Any, nodes: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
-    """Return the traffic of a mapping by level and tensor; the mapping must be legal."""
+def counted(workload: Any, arch: Any, nodes: list[dict[str, Any]]) -> tuple[dict[tuple[str, str], Any], Fraction]:
+    """Return the traffic of a mapping by level and tensor, and its cycles; the mapping must be legal."""
     mapping = pm.io.mapping_from_document({"nodes": nodes})
     assert not pm.violations(workload, arch, mapping), "a published mapping is written here as an illegal one"
-    return {(row.level, row.tensor): row for row in pm.evaluate(workload, arch, mapping).traffic}
+    cost = pm.evaluate(workload, arch, mapping)
+    return {(row.level, row.tensor): row for row in cost.traffic}, Fraction(cost.latency_cycles)
 
 
 def branches(*legs: str) -> dict[str, Any]:
@@ -258,11 +356,11 @@ def moved(rows: dict[tuple[str, str], Any], level: str, word: str) -> int:
 def tileflow(table: dict[str, Any]) -> Iterator[Exhibit]:
     """Yield the counters of an accelerator that runs two products and a function between them in one go."""
     arch = machine(
-        {"level": "DRAM"}, {"level": "buffer"}, {"fanout": "rows", "size": 16}, {"fanout": "columns", "size": 16},
-        {"level": "register"}, {"compute": "mac"},
+        with_bandwidth("DRAM", 64), with_bandwidth("buffer", 512), {"fanout": "rows", "size": 16},
+        {"fanout": "columns", "size": 16}, {"level": "register"}, {"compute": "mac"},
     )  # fmt: skip
     best: dict[tuple[int, ...], Any] = {}
-    for *sizes, tile, mappings, counters in table["rows"]:
+    for (*sizes, tile, mappings, counters), simulation in zip(table["rows"], table["cycles"], strict=True):
         m, j, k, n = sizes
         work = pm.program(
             ["S[m,j] += A[m,k] * B[k,j]", "X[m,j] = S[m,j] * 2", "E[m,n] += X[m,j] * D[j,n]"],
@@ -272,7 +370,8 @@ def tileflow(table: dict[str, Any]) -> Iterator[Exhibit]:
             "buffer=AB m/16 k/16 m@rows k@columns register=A j/1", "m/16 m@rows j/1",
             "buffer=D m/16 j/16 m@rows j@columns register=X n/1",
         )  # fmt: skip
-        rows = counted(work, arch, [*written(f"DRAM=ABDE m/{tile} buffer=SXE"), legs])
+        nodes = [*written(f"DRAM=ABDE m/{tile} buffer=SXE"), legs]
+        rows, cycles = counted(work, arch, nodes)
         own = [16 * moved(rows, level, word) for level in ("DRAM", "buffer") for word in ("reads", "writes")]
         first = 16 * m * (j + n)
         verdict = "exact" if own == counters else "differs"
@@ -283,6 +382,19 @@ def tileflow(table: dict[str, Any]) -> Iterator[Exhibit]:
         what = f"{mappings} mappings of {m} x {k} x {j} x {n} in strips of {tile} rows"
         far = distance(own[0] + own[1], best[tuple(sizes)])
         yield Exhibit(what, listed(counters), listed(own), verdict, far)
+        yield simulated(f"the same {mappings}: cycles", [each for row in simulation for each in row], cycles)
+
+
+def with_bandwidth(level: str, bits: int) -> dict[str, Any]:
+    """Return a level that reads and writes so many bits a cycle, side by side."""
+    return {"level": level, "read_bandwidth_bits_per_cycle": bits, "write_bandwidth_bits_per_cycle": bits}
+
+
+def simulated(what: str, cycles: list[int], own: Fraction) -> Exhibit:
+    """Return cycles of a simulation of the hardware beside those that its bandwidths alone need."""
+    more = [float(each / own - 1) for each in (min(cycles), max(cycles))]
+    verdict = f"takes {more[0]:.1%} to {more[1]:.1%} more" if more[0] >= 0 else f"differs by {-more[0]:.1%}"
+    return Exhibit(what, f"{min(cycles):,} to {max(cycles):,}", f"{float(own):,.0f} at least", verdict)
 
 
 def attention(length: int, width: int) -> Any:
@@ -299,7 +411,7 @@ def fusemax(table: dict[str, Any]) -> Iterator[Exhibit]:
         work, words = attention(length, width), table["fused_words"]
         text = f"DRAM=QKVO p/{tile} buffer=QO n/256 buffer=KV p/256 buffer=S"
         legs = branches("p/1 n/1 e/1", "p/1 n/1 f/1")
-        rows = counted(work, two_levels(words), [*written(text), legs])
+        rows, _ = counted(work, two_levels(words), [*written(text), legs])
         own = 16 * (moved(rows, "DRAM", "reads") + moved(rows, "DRAM", "writes"))
         what = f"FuseMax: {heads} heads of {length:,} x {width}"
         yield bytes_of(what, published, heads * own // 8, distance(own, least(work, words)))
@@ -328,7 +440,7 @@ def scores(table: dict[str, Any]) -> Iterator[Exhibit]:
         {"level": "register"}, {"compute": "mac"},
     )  # fmt: skip
     text = "DRAM=QKS b/1 h/1 m/1 L3=QK p/256 e/1 p@columns n@rows register=QK"
-    rows = counted(work, arch, [*written(text), {"compute": "S"}])
+    rows, _ = counted(work, arch, [*written(text), {"compute": "S"}])
     for level, published in table["scores"].items():
         own = [getattr(rows[level, tensor], word) for tensor in "QK" for word in ("reads", "fills")]
         verdict = "exact" if own == published else "differs"
@@ -347,7 +459,7 @@ def flat(table: dict[str, Any]) -> Iterator[Exhibit]:
             "p/256 n/256 p@columns n@rows register=S e/1 register=QK",
             "p/256 p@columns f@rows register=O n/1 register=VS",
         )
-        rows = counted(work, arch, [*written("DRAM=QKVO L3=S"), legs])
+        rows, _ = counted(work, arch, [*written("DRAM=QKVO L3=S"), legs])
         bits = 16 * (moved(rows, "DRAM", "reads") + moved(rows, "DRAM", "writes"))
         far, own = distance(bits, least(work, table["words"])), heads * bits // 8
         yield bytes_of(f"FLAT's simulator: {heads} heads of {length:,} x {width}", its_own, own, far)
@@ -409,7 +521,8 @@ def orojenesis(table: dict[str, Any]) -> Iterator[Exhibit]:
 
 
 ROOMS = (
-    ("Eyeriss", eyeriss), ("TPU v1", tpu), ("SCALE-Sim", scale_sim), ("Interstellar", interstellar),
+    ("Eyeriss", eyeriss), ("Eyeriss, the chip", eyeriss_chip), ("TPU v1", tpu), ("SCALE-Sim", scale_sim),
+    ("Interstellar", interstellar),
     ("Timeloop", timeloop), ("TileFlow", tileflow), ("FLAT", flat), ("FuseMax", fusemax), ("Orojenesis", orojenesis),
     ("Other mappers", peers),
 )  # fmt: skip

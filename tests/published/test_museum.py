@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
@@ -41,6 +42,44 @@ def test_a_number_that_is_not_ours_is_called_different() -> None:
     }
 
 
+def test_the_chips_buffer_and_dram_are_sums_over_passes() -> None:
+    """By hand: each pass reads its rows of inputs once, and takes and gives its sums once; filters come once a pass."""
+    script = museum()
+    table = json.loads((ROOT / "benchmarks" / "published" / "tables.json").read_text(encoding="utf-8"))["eyeriss_chip"]
+    images = table["images"]
+    for entry in table["layers"].values():
+        dims, stride, passed = entry["sizes"], entry["stride"], entry["pass"]
+        side, taps, edge = dims["y"], dims["r"], stride * (dims["y"] - 1) + dims["r"]
+        starts = range(0, side, passed["e"])
+        rows = sum(stride * (min(passed["e"], side - start) - 1) + taps for start in starts)
+        inputs, sums = images * dims["c"] * rows * edge, images * dims["k"] * side**2
+        at_once, channels = passed["p"] * passed["t"], passed["q"] * passed["v"]
+        buffer = inputs * -(-dims["k"] // at_once) + 2 * sums * -(-dims["c"] // channels)
+        filters = dims["k"] * dims["c"] * taps**2 * len(starts) * images // passed["n"]
+        dram = inputs * -(-dims["k"] // passed["m"]) + sums + filters
+        own = script.row_stationary(script.chip_layer(entry, table), entry, passed, table)
+        assert own["MB at the buffer"] * 10**6 == 2 * entry["groups"] * buffer
+        assert own["MB at DRAM"] * 10**6 == 2 * entry["groups"] * dram
+
+
+def test_a_number_of_the_chip_or_of_a_simulation_that_is_not_ours_is_called_different() -> None:
+    script = museum()
+    table = json.loads((ROOT / "benchmarks" / "published" / "tables.json").read_text(encoding="utf-8"))["eyeriss_chip"]
+    layer = table["layers"]["layer 1"]
+    layer["published"] = {
+        "10^6 MACs": "421.5",
+        "10^3 weights": "34.7",
+        "active units": "153",
+        "MB at the buffer": "18.6",
+    }
+    layer["MB at DRAM"] = "6.0"
+    table["layers"] = {"layer 1": layer}
+    verdicts = [each.verdict[:7] for each in script.eyeriss_chip(table)]
+    assert verdicts[:5] == ["differs"] * 5
+    assert script.simulated("cycles", [99, 120], Fraction(100)).verdict == "differs by 1.0%"
+    assert script.simulated("cycles", [101, 120], Fraction(100)).verdict == "takes 1.0% to 20.0% more"
+
+
 @pytest.mark.parametrize("room", ["scale_sim", "interstellar", "flat"])
 def test_each_number_of_a_room_that_is_not_ours_is_called_different(room: str) -> None:
     script = museum()
@@ -66,3 +105,4 @@ def test_tileflows_counters_are_sums_of_whole_operands() -> None:
         words = [m * k + (k * j + j * n) * (m // tile), m * n, loaded, passed]
         assert counters == [16 * each for each in words]
     assert sum(row[5] for row in table["rows"]) == 131
+    assert [sum(map(len, each)) for each in table["cycles"]] == [row[5] for row in table["rows"]]
