@@ -154,9 +154,9 @@ class Column:
         other = self._best_known(number)
         if other is not None and (value is None or other[0] < value):
             value, mapping = other
-        bound = max(bounds, default=None)
-        status = reply.status if value is None else "OPTIMAL" if value == floor else "FEASIBLE"
-        return Reply(status, value, floor if status == "OPTIMAL" else bound, reply.how, reply.seconds, mapping)
+        bound = max(bounds, default=None)  # exact, or rounded down: what it meets is proven
+        status = reply.status if value is None else "OPTIMAL" if value == bound else "FEASIBLE"
+        return Reply(status, value, bound, reply.how, reply.seconds, mapping)
 
     def _reply(self, number: int, reply: Reply) -> None:
         self.replies[number] = reply

@@ -158,7 +158,7 @@ def _is_file(path: str | Path) -> bool:
 
 def tighter(old: Entry | None, new: Entry) -> Entry:
     """Return the entry that stands after `new` came to `old`: what is proven stays, and of two answers that a limit
-    ended the lower value and the higher bound are kept."""
+    ended the lower value and the higher bound are kept; where these meet, they prove each other."""
     if old is None or old.answer is None:
         return new
     if new.answer is None or old.state is State.PROVEN:
@@ -170,10 +170,12 @@ def tighter(old: Entry | None, new: Entry) -> Entry:
     bounds = [each for each in (first, second) if each.answer and each.answer.get("bound") is not None]
     bound = max(bounds, key=lambda each: _value(each, "bound", 0)).answer if bounds else None
     answer = first.answer if bound is None else {**first.answer, "bound": bound["bound"]}
-    value = _value(first, "value", 0)
+    value, least = _value(first, "value", 0), _value(replace(first, answer=answer), "bound", 0)
     if bound is not None and first.answer.get("value") is not None and value:
-        answer["gap"] = float((value - _value(replace(first, answer=answer), "bound", 0)) / value)
+        answer["gap"] = float((value - least) / value)
     limit = max((old, new), key=lambda each: float(each.question.get("time_limit_s", 0)))
+    if isinstance(answer["value"], int | str) and value == least:  # floats may be rounded
+        return replace(limit, answer={**answer, "status": "OPTIMAL"}, state=State.PROVEN, since=new.since)
     return replace(limit, answer=answer, since=new.since)
 
 

@@ -120,9 +120,40 @@ def test_answers_only_tighten() -> None:
     none = tighter(limit, entry_of(question, answer("TIMEOUT", None, 60)))
     assert none.answer is not None
     assert (none.answer["status"], none.answer["value"], none.answer["bound"]) == ("FEASIBLE", 100, 60)
+    met = tighter(limit, entry_of({"time_limit_s": 1}, answer("FEASIBLE", 120, 100)))
+    assert met.answer is not None
+    assert (met.state, met.answer["status"], met.answer["gap"]) == (State.PROVEN, "OPTIMAL", 0.0)
+    assert tighter(limit, entry_of(question, answer("FEASIBLE", 120, 99))).state is State.LIMIT
     proven = entry_of(question, answer("OPTIMAL", 80, 80))
     assert tighter(limit, proven) is proven
     assert tighter(proven, limit) is proven
+
+
+def test_a_value_that_meets_the_bound_is_proven_wherever_it_was_found(tmp_path: Path) -> None:
+    """A limit ended the search on the larger machine above the optimum, with the optimum as its bound; on the smaller
+    one the optimum was found. It was told as FEASIBLE, with value and bound equal."""
+    store, machines = tmp_path / "runs.sqlite", {"base": "flat3", "grid": {"GLB.capacity_bits": [4096, 8192]}}
+    layer, objective = pm.matmul(m=4, n=4, k=4, name="a"), "traffic:DRAM"
+    sides = pm.sweep([layer], machines, objective, tiles="divide", store=store).rows
+    assert len({row.value for row in sides}) == 1
+    with opened_store(store) as opened:
+        assert opened is not None
+        (entry,) = opened.entries()
+    worst = pm.io.mapping_from_document({"nodes": [*({"for": dim, "tile": 1} for dim in "kmn"), {"compute": "S"}]})
+    large = pm.io.arch_from_document(entry.question["arch"])
+    assert entry.answer is not None
+    cost = pm.evaluate(layer, large, worst)
+    moved = sum(row.reads + row.writes for row in cost.traffic if row.level == "DRAM") * 8
+    assert moved > entry.answer["value"]
+    cut = {"status": "FEASIBLE", "value": moved, "mapping": pm.io.mapping_to_document(worst)}
+    other = store.with_name("cut.sqlite")
+    with opened_store(other) as opened:
+        assert opened is not None
+        opened.put(Entry(entry.key, entry.question, State.LIMIT, 0.0, {**entry.answer, **cut}))
+    again = pm.sweep([layer], machines, objective, tiles="divide", store=other).rows
+    assert [(row.status, row.value, row.bound) for row in again] == [
+        (row.status, row.value, row.bound) for row in sides
+    ]
 
 
 def test_a_longer_limit_asks_again_what_a_shorter_one_ended(tmp_path: Path) -> None:
