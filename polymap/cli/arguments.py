@@ -228,7 +228,7 @@ _COMMANDS = {
     "report": _Command(
         "write one page of HTML about the best mapping, or of a network about its layers: figures, proof, tables",
         "WORKLOAD --arch ARCH -o FILE.html",
-        ("--arch", "--mapping", *_SEARCH, "--size", *_PREPROCESSOR, "--output"),
+        ("--arch", "--mapping", *_SEARCH, "--size", *_PREPROCESSOR, "--fuse", "--store", "--output"),
     ),
     "compare": _Command(
         "compare the best mappings of the named dataflows with the best of all, each with its proof or gap",

@@ -81,12 +81,8 @@ def _explore(options: Options) -> int:
             from polymap.cli.whole_networks import explore_whole_network
 
         return explore_whole_network(options)
-    if options.fuse or options.store:
-        name = "--fuse" if options.fuse else "--store"
-        what = f"{name}: an option of a network, and {shown(options.workload)} is one workload"
-        hint = "A program of several nests is fused without it." if options.fuse else "Keep its answer by --json FILE."
-        raise OptionError(Mistake("PM556", what, hint))
     workload, arch, _ = _read(options)
+    _refuse_options_of_networks(options)
     if options.certificate is not None:
         with interrupts_wait():
             from polymap.search import check_certifiable
@@ -104,6 +100,18 @@ def _explore(options: Options) -> int:
     told = "" if prices is None else f"\n\n{sensitivity_text(prices)}"
     _answer(options, document, lambda: result_text(mapped, arch, result) + told, certificate)
     return code
+
+
+def _refuse_options_of_networks(options: Options) -> None:
+    """Raise OptionError (PM556) for an option that is for a network, of which one workload was asked."""
+    hints = {
+        "--fuse": "A program of several nests is fused without it.",
+        "--store": "Keep its answer by explore --json.",
+    }
+    for name, is_given in (("--fuse", options.fuse), ("--store", options.store is not None)):
+        if is_given:
+            what = f"{name}: an option of a network, and {shown(options.workload)} is one workload"
+            raise OptionError(Mistake("PM556", what, hints[name]))
 
 
 def _prices(options: Options, result: SearchResult) -> Sensitivity | None:
@@ -269,6 +277,7 @@ def _report(options: Options) -> int:
 
         return explore_whole_network(options)
     workload, arch, mapping = _read(options)
+    _refuse_options_of_networks(options)
     result, code = _search(options, workload, arch)
     if result is None or result.best is None:
         return code

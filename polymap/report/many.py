@@ -52,7 +52,8 @@ def network_page(answer: NetworkAnswer) -> str:
 
 
 def sweep_page(found: SweepTable) -> str:
-    """Return the page about a sweep: the machines that none beats and what takes most, pictures, a row per question."""
+    """Return the page about a sweep: the machines that none beats and what takes most, pictures, layers
+    beside machines, a row per question."""
     areas = ("area, um2",) if any(each.area_um2 is not None for each in found.rows) else ()
     head = ("workload", "machine", "objective", "value", "no mapping below", "on-chip bits", *areas, "status", "from")
     rows: list[list[Cell]] = []
@@ -63,10 +64,23 @@ def sweep_page(found: SweepTable) -> str:
         rows.append([*named, value, bound, *taken, each.status, each.how])
     sections = [
         Section("answer", "The answer", text_block(sweep_text(found)) + _drawn(found)),
+        Section("matrix", "Layers on machines", "".join(_matrix(found, each) for each in found.objectives)),
         Section("rows", "All rows", table(head, rows, "Values and bounds in the unit of the objective.")),
     ]
     proven = "OPTIMAL" if found.is_proven else "FEASIBLE"
     return page("polymap: a sweep over machines", _lead(proven, f"{len(found.rows):,} rows"), sections)
+
+
+def _matrix(found: SweepTable, objective: str) -> str:
+    """Return a row per machine and a column per layer: the values of all its nodes."""
+    layers = [*dict.fromkeys(row.workload for row in found.rows)]
+    machines: dict[str, dict[str, Cell]] = {}
+    for row in found.rows:
+        if row.objective == objective:
+            value = None if row.value is None else row.value * row.multiplicity
+            machines.setdefault(machine_label(row.machine), {})[row.workload] = _cell(value)
+    rows = [[name, *(values.get(layer) for layer in layers)] for name, values in machines.items()]
+    return table(("machine", *layers), rows, f"{objective}{unit_of(objective)} of all nodes of a layer.")
 
 
 def _drawn(found: SweepTable) -> str:

@@ -306,7 +306,8 @@ def test_pages_of_networks_and_sweeps_load_nothing_and_hold_every_row() -> None:
     network, sweep = (text for text, _ in pages_of_many())
     assert '<span class="status OPTIMAL">' not in network, "one step of a search proves nothing"
     assert network.count("alexnet.conv") >= 6, "each layer stands in text, picture and table"
-    assert sweep.count("<tr>") == 1 + 8, "the head and a row for each workload on each machine"
+    assert sweep.count("<tr>") == (1 + 4) + (1 + 8), "a row for each machine, and for each workload on each machine"
+    assert sweep.count('<th scope="col"><button type="button">second</button></th>') == 1, "a layer is a column once"
     assert "Energy against on-chip memory" in sweep
     assert "What binds where" in sweep
 

@@ -222,8 +222,14 @@ def test_answers_of_networks_are_valid_and_a_store_answers_again(
         assert [each["mapping"] for each in document["layers"]] == [each["mapping"] for each in first["layers"]]
         assert document["value"] == first["value"]
     assert len((tmp_path / "kept.jsonl").read_text(encoding="utf-8").splitlines()) >= 8
+    page, lines = tmp_path / "page.html", (tmp_path / "kept.jsonl").read_bytes()
+    assert main(("report", *wanted[1:], "--store", str(tmp_path / "kept.jsonl"), "-o", str(page))) == 0
+    assert "alexnet.fc6" in page.read_text(encoding="utf-8")
+    assert (tmp_path / "kept.jsonl").read_bytes() == lines, "the page was searched again"
     broken = first | {"rows": [{"layer": 3}]}
     assert not validator("network").is_valid(broken)
     assert not validator("network").is_valid({name: first[name] for name in first if name != "bound"})
+    assert main(("explore", "alexnett", "--arch", "flat3", "--store", "x.sqlite")) == 2
+    assert "PM230 there is no built-in workload 'alexnett'" in capsys.readouterr().err
     assert main(("explore", "matmul m=4 n=4 k=4", "--arch", "flat3", "--store", "x.sqlite")) == 2
     assert "PM556 --store: an option of a network" in capsys.readouterr().err
