@@ -31,6 +31,23 @@ def test_schemas_are_valid_and_printed(name: str, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out) == schema
 
 
+def fields_without_words(node: object, place: str = "") -> list[str]:
+    """Return the places of the fields that a schema does not describe."""
+    if isinstance(node, list):
+        return [each for item in node for each in fields_without_words(item, place)]
+    if not isinstance(node, dict):
+        return []
+    fields = node.get("properties", {})
+    found = [f"{place}/{name}" for name, field in fields.items() if len(field.get("description", "")) < 4]
+    return found + [each for name, value in node.items() for each in fields_without_words(value, f"{place}/{name}")]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_field_of_a_schema_is_described(name: str) -> None:
+    assert fields_without_words(json.loads(schema_text(name))) == []
+    assert fields_without_words({"anyOf": [{"properties": {"a": {"type": "string"}}}]}) == ["/anyOf/a"]
+
+
 @pytest.mark.parametrize("name", [name for name in pm.io.preset_names() if name != "host_cpu"])
 def test_presets_are_valid_machines(name: str) -> None:
     stored = json.loads((ROOT / "polymap/arch/presets" / f"{name}.json").read_text())
