@@ -196,7 +196,7 @@ def network_of_nodes(
 
 @answers_in_words
 def network(name: str) -> Network:
-    """Return a built-in network ("resnet50", "vgg16", "mobilenet_v2", "bert_base", ...), batch 1, 8 bits.
+    """Return a built-in network ("resnet50", "resnet18", "vgg16", "mobilenet_v2", "bert_base", ...), batch 1, 8 bits.
 
     Its layers are the convolutions and products of the source that `polymap.workload` names; it has no edges. Raises
     WorkloadError for an unknown name.

@@ -70,6 +70,22 @@ _RESNET50: tuple[Row, ...] = (
     ("fc", 1, partial(matmul, 1, 1000, 2048)),
 )
 
+# The same table, 18 layers (1.81 GMAC).
+_RESNET18: tuple[Row, ...] = (
+    ("conv1", 1, _conv(3, 64, 224, kernel=7, stride=2, padding=3)),
+    ("conv2_x", 4, _same(64, 64, 56)),
+    ("conv3_first", 1, _same(64, 128, 56, stride=2)),
+    ("conv3_shortcut", 1, _conv(64, 128, 56, stride=2)),
+    ("conv3_x", 3, _same(128, 128, 28)),
+    ("conv4_first", 1, _same(128, 256, 28, stride=2)),
+    ("conv4_shortcut", 1, _conv(128, 256, 28, stride=2)),
+    ("conv4_x", 3, _same(256, 256, 14)),
+    ("conv5_first", 1, _same(256, 512, 14, stride=2)),
+    ("conv5_shortcut", 1, _conv(256, 512, 14, stride=2)),
+    ("conv5_x", 3, _same(512, 512, 7)),
+    ("fc", 1, partial(matmul, 1, 1000, 512)),
+)
+
 # K. Simonyan, A. Zisserman: Very Deep Convolutional Networks for Large-Scale Image Recognition (ICLR 2015), table 1,
 # column D (15.47 GMAC).
 _VGG16: tuple[Row, ...] = (
@@ -165,6 +181,7 @@ _GPT2: tuple[Row, ...] = (
 
 NETWORKS: dict[str, tuple[Row, ...]] = {
     "resnet50": _RESNET50,
+    "resnet18": _RESNET18,
     "vgg16": _VGG16,
     "alexnet": _ALEXNET,
     "mobilenet_v2": _MOBILENET_V2,

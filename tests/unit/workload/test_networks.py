@@ -13,16 +13,17 @@ from polymap.workload.notation import einsum_text
 
 # GMAC and parameters as printed in torchvision's table of models (its "GFLOPS" count multiply-accumulates); for BERT
 # and GPT-2 the parameters of the encoder with its pooler, and of the whole model (the papers' 110M and 124M).
-PUBLISHED_GMAC = {"resnet50": 4.09, "vgg16": 15.47, "alexnet": 0.71, "mobilenet_v2": 0.30}
+PUBLISHED_GMAC = {"resnet50": 4.09, "resnet18": 1.81, "vgg16": 15.47, "alexnet": 0.71, "mobilenet_v2": 0.30}
 PUBLISHED_PARAMETERS = {
     "resnet50": 25_557_032,
+    "resnet18": 11_689_512,
     "vgg16": 138_357_544,
     "alexnet": 61_100_840,
     "mobilenet_v2": 3_504_872,
     "bert_base": 85_054_464 + 590_592,
     "gpt2": 124_439_808,
 }
-LAYERS = {"resnet50": 54, "vgg16": 16, "alexnet": 8, "mobilenet_v2": 53}
+LAYERS = {"resnet50": 54, "resnet18": 21, "vgg16": 16, "alexnet": 8, "mobilenet_v2": 53}
 
 
 def macs(workload: Workload) -> int:
@@ -70,7 +71,7 @@ def test_parameters_are_the_published_ones(network: str) -> None:
     total = 0
     for layer, count in rows(network):
         own, channels = weights(layer)
-        normalised = network in ("resnet50", "mobilenet_v2") and layer.tensors[-1].name == "W"
+        normalised = network in ("resnet50", "resnet18", "mobilenet_v2") and layer.tensors[-1].name == "W"
         biases = 0 if layer.name == "gpt2.lm_head" else 2 * channels if normalised else channels
         total += count * (own + biases)
     if network in ("bert_base", "gpt2"):
@@ -126,7 +127,7 @@ def test_unknown_names_get_a_suggestion() -> None:
     ):
         with pytest.raises(WorkloadError, match=f"PM230 .*'{wrong}'\n.*Did you mean '{meant}'"):
             builtin_workload(wrong)
-    with pytest.raises(WorkloadError, match="'foo'\n.*Networks: resnet50, vgg16"):
+    with pytest.raises(WorkloadError, match="'foo'\n.*Networks: resnet50, resnet18, vgg16"):
         builtin_workload("foo")
     with pytest.raises(WorkloadError, match="'alexnet'\n"):
         builtin_workload("alexnet")
