@@ -22,6 +22,7 @@ from polymap.networks import (
     LayerAnswer,
     Network,
     NetworkAnswer,
+    State,
     SweepProgress,
     SweepTable,
     answer_document,
@@ -192,7 +193,7 @@ def _tell_store(options: Options) -> int:
     states = states_of(options.store)
     rows = [
         (
-            state.value,
+            "running, or killed" if state is State.RUNNING else state.value,  # a killed writer says nothing more
             f"{len(times):,}",
             datetime.fromtimestamp(times[0], UTC).isoformat(" ", "seconds") if times else "",
         )

@@ -37,7 +37,7 @@ with lazy(__name__):
         Sensitivity as Sensitivity,
         sensitivity as sensitivity,
     )
-    from polymap.networks.stores import merge_stores as merge_stores, states_of as states_of
+    from polymap.networks.stores import State as State, merge_stores as merge_stores, states_of as states_of
     from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
     from polymap.networks.sweeps import (
         SweepRow as SweepRow,

@@ -74,6 +74,11 @@ def test_parts_of_several_writers_merge(tmp_path: Path, capsys: pytest.CaptureFi
     assert re.search(rf"proven +{count}\b", capsys.readouterr().out)
     assert main(("sweep", "states", "--store", str(target), "--json", "-")) == 0
     assert json.loads(capsys.readouterr().out)["proven"]["questions"] == count
+    with opened_store(target) as opened:
+        assert opened is not None
+        opened.put(entry_of({"time_limit_s": 1, "workload": "of a writer that was killed"}))
+    assert main(("sweep", "states", "--store", str(target))) == 0
+    assert re.search(r"running, or killed +1\b", capsys.readouterr().out)
     assert main(("sweep", "merge", "--store", str(target))) == 2
     with pytest.raises(pm.errors.OutputError, match="PM703 the store .* does not exist"):
         pm.study.merge_stores(target, [tmp_path / "none.jsonl"])
