@@ -80,7 +80,7 @@ def _matrix(found: SweepTable, objective: str) -> str:
             value = None if row.value is None else row.value * row.multiplicity
             machines.setdefault(machine_label(row.machine), {})[row.workload] = _cell(value)
     rows = [[name, *(values.get(layer) for layer in layers)] for name, values in machines.items()]
-    return table(("machine", *layers), rows, f"{objective}{unit_of(objective)} of all nodes of a layer.")
+    return table(("machine", *layers), rows, f"{objective},{unit_of(objective)} of all nodes of a layer.")
 
 
 def _drawn(found: SweepTable) -> str:
