@@ -346,6 +346,18 @@ def test_many_unlike_fanouts_between_two_levels_take_no_longer_than_the_limit(fa
     assert not analyse(pm.matmul(m=64, n=64, k=64), arch).reason  # no window: one order
 
 
+def test_fan_outs_that_no_loop_can_use_stand_in_no_order() -> None:
+    """Seven of one instance have 5,040 orders for each of three dims; the trees are those without them."""
+    outer, inner = MemoryLevel("D", burst_bits=16), MemoryLevel("R", 64, must_hold=("A",), holds=("A",))
+    idle = [Fanout(f"F{i}", 1, Multicast.UNION if i % 2 else Multicast.NONE, reduction=i > 2) for i in range(7)]
+    workload = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=3, n=3, k=3)
+    plain, wide = (Architecture("idle", (outer, *some, inner, ComputeUnit("MAC"))) for some in ((), idle))
+    counted = [exhaustive(workload, arch, "traffic:D", "divide", most_trees=10**6) for arch in (plain, wide)]
+    assert counted[0] == counted[1]
+    assert counted[0] is not None
+    assert counted[0].legal == space_size(workload, wide, "divide").legal
+
+
 def exchanged(workload: Workload, mapping: Mapping) -> list[Mapping]:
     """Return the mapping with two neighbouring loops over a dim, on two fan-outs, exchanged."""
     found: list[Mapping] = []
