@@ -166,6 +166,13 @@ class MemoryLevel(Brief):
             self.step_cycles or self.request_latency_cycles or self.one_bus or not self.keeps
         )
 
+    @property
+    def counts_runs(self) -> bool:
+        """Whether some count or cost depends on which of the elements that move at once lie side by side in memory."""
+        told = self.burst_bits, self.beat_bits, self.request_bits, self.command_bits, self.write_command_bits
+        misses = self.implicit and self.line_bits is not None and (self.miss_cycles or self.write_miss_cycles)
+        return any(each is not None for each in told) or bool(self.request_latency_cycles or misses)
+
     def without_steps(self) -> MemoryLevel:
         """Return the level without what it says of single steps."""
         return replace(self, **{each.name: each.default for each in rules_of(MemoryLevel) if each.name in _OF_STEPS})

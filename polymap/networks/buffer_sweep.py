@@ -13,7 +13,7 @@ from polymap.explore import search
 from polymap.inputs import answers_in_words, as_bits, is_list, shown
 from polymap.ir import Architecture, Branch, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
-from polymap.search import Hints, Options, most_refunded_bits
+from polymap.search import Hints, Options, most_refunded_bits, weakest
 from polymap.search.problem import analyse, is_confirmed, parse_objective
 from polymap.search.programs import nest_programs
 from polymap.search.single_level import OfSize, solve_sizes
@@ -117,7 +117,7 @@ def _sum(workload: Workload, machine: Architecture, parts: Sequence[CurvePoint])
         goal, tree = parse_objective(f"traffic:{machine.levels[0].name}", machine), Mapping((Branch(tuple(nodes)),))
         best = tree if is_confirmed(workload, machine, goal, tree, (Fraction(value),)) else None
     scheduled, bound = sum(part.schedule_bits for part in parts), sum(part.bound_bits for part in parts)
-    status = "OPTIMAL" if all(part.status == "OPTIMAL" for part in parts) else "FEASIBLE"
+    status = weakest(part.status for part in parts)
     return CurvePoint(parts[0].capacity_bits, scheduled, bound, value, best, status if value is not None else "TIMEOUT")
 
 

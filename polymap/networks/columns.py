@@ -22,6 +22,8 @@ from polymap.schedules import view_of
 from polymap.search import among, head_document, result_from_document
 from polymap.search.problem import objective_values, parse_single
 
+_SETTLED = ("OPTIMAL", "INFEASIBLE", "DISMISSED")
+
 
 class Provenance(Enum):
     """What an answer rests on.
@@ -147,13 +149,15 @@ class Column:
     def tightened(self, number: int) -> Reply:
         """Return the reply of a class, with the value and the bound of others where they say more."""
         reply, floor = self.replies[number], self.floors.get(number)
-        if reply.status not in ("FEASIBLE", "TIMEOUT"):
+        if reply.status in _SETTLED:
             return reply
-        bounds = [each for each in (reply.bound, floor) if each is not None]
-        value, mapping = reply.value, reply.mapping
-        other = self._best_known(number)
+        value, mapping, own = reply.value, reply.mapping, reply.bound
+        other, is_among = self._best_known(number), reply.status not in ("FEASIBLE", "TIMEOUT")
         if other is not None and (value is None or other[0] < value):
             value, mapping = other
+        elif is_among and value != floor:
+            return reply
+        bounds = [each for each in (None if is_among else own, floor) if each is not None]
         bound = max(bounds, default=None)  # exact, or rounded down: what it meets is proven
         status = reply.status if value is None else "OPTIMAL" if value == bound else "FEASIBLE"
         return Reply(status, value, bound, reply.how, reply.seconds, mapping)
@@ -163,13 +167,13 @@ class Column:
         self._is_open[number] = False
 
     def _worse(self, number: int) -> Iterable[int]:
-        """Return the classes, open or ended by a limit, that the class is at least as good as; itself left out."""
+        """Return the classes, not settled over all mappings, that the class is at least as good as; itself left out."""
         ranks, groups = self.order.ranks, self.order.groups
         found = np.all(ranks <= ranks[number], axis=1) & (groups == groups[number])
         found[number] = False
         for other in np.flatnonzero(found):
             reply = self.replies.get(int(other))
-            if reply is None or reply.status in ("FEASIBLE", "TIMEOUT"):
+            if reply is None or reply.status not in _SETTLED:
                 yield int(other)
 
     def _upper_bounds(self, number: int) -> list[tuple[Fraction, _Found]]:

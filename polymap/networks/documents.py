@@ -20,7 +20,7 @@ def answer_rows(answer: NetworkAnswer) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for each in answer.layers:
         row: dict[str, object] = {"layer": each.layer.name, "operator": each.layer.operator}
-        row |= {"multiplicity": each.layer.multiplicity, "macs": each.layer.macs, "status": each.result.status}
+        row |= {"multiplicity": each.layer.multiplicity, "macs": each.layer.macs, "status": each.result.stated}
         row |= {"value": number(each.exact), "bound": number(each.exact_bound), "total": number(each.total)}
         rows.append(row | {"share": share_of(answer, each), "seconds": each.result.seconds})
     return rows

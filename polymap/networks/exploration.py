@@ -43,6 +43,7 @@ from polymap.search import (
     Hints,
     Options,
     SearchResult,
+    among,
     open_document,
     open_from_document,
     open_structures_of,
@@ -136,6 +137,11 @@ class NetworkAnswer(Paged):
         return ", ".join(name for name in names if name)
 
     @property
+    def stated(self) -> str:
+        """The status with the trees that are proven, where these are not all."""
+        return among(self.status, self.space)
+
+    @property
     def complete(self) -> bool:
         """Whether every node that computes has a workload."""
         return self.network.is_complete
@@ -151,7 +157,7 @@ class NetworkAnswer(Paged):
         missing = missing_text(self.network)
         if self.status == "UNMAPPED":
             return f"UNMAPPED: nothing that multiplies is mapped, so there is no answer: {missing}"
-        return f"{self.proof} over {missing}" if missing else self.status
+        return f"{among(self.proof, self.space)} over {missing}" if missing else self.stated
 
     @property
     def unfused(self) -> Fraction | MaybeNone:

@@ -38,9 +38,9 @@ _PROVEN = ("OPTIMAL", "INFEASIBLE")
 class OtherAmount(Brief):
     """The optimum with another amount of one resource, everything else as it is.
 
-    value: of the objective, None without a mapping; bound: what no mapping there beats. status: "OPTIMAL", "FEASIBLE",
-    "TIMEOUT", "INFEASIBLE", or "DISMISSED" (the time was over before it was asked). how: "searched", or "neighbour"
-    where proofs on other machines decide it.
+    value: of the objective, None without a mapping; bound: what no mapping there (or none of the trees that the status
+    names) beats. status: "OPTIMAL", perhaps "among chains", "FEASIBLE", "TIMEOUT", "INFEASIBLE", or "DISMISSED" (the
+    time was over before it was asked). how: "searched", or "neighbour" where proofs on other machines decide it.
     """
 
     amount: Fraction

@@ -77,9 +77,11 @@ def entry_of(
     state: State = State.RUNNING,
     now: Callable[[], float] = time.time,
 ) -> Entry:
-    """Return the entry of a question: in the state given without an answer, else proven or limit reached."""
+    """Return the entry of a question: in the state given without an answer, else proven (over all mappings) or limit
+    reached."""
     if answer is not None:
-        state = State.PROVEN if answer["status"] in ("OPTIMAL", "INFEASIBLE") else State.LIMIT
+        is_proven = answer["status"] in ("OPTIMAL", "INFEASIBLE") and not _space_of(answer)
+        state = State.PROVEN if is_proven else State.LIMIT
     return Entry(key_of(question), question, state, now(), answer)
 
 
@@ -158,25 +160,35 @@ def _is_file(path: str | Path) -> bool:
 
 def tighter(old: Entry | None, new: Entry) -> Entry:
     """Return the entry that stands after `new` came to `old`: what is proven stays, and of two answers that a limit
-    ended the lower value and the higher bound are kept; where these meet, they prove each other."""
+    ended the lower value and the higher bound are kept; where these meet, they prove each other. What is proven among
+    some trees bounds no others."""
     if old is None or old.answer is None:
         return new
     if new.answer is None or old.state is State.PROVEN:
         return old
     if new.state is State.PROVEN:
         return new
-    first, second = sorted((old, new), key=lambda each: _value(each, "value", float("inf")))
+    pair = sorted((old, new), key=lambda each: (_value(each, "value", float("inf")), not _space_of(each.answer)))
+    first, second = pair
     assert first.answer is not None and second.answer is not None, "both were checked"
-    bounds = [each for each in (first, second) if each.answer and each.answer.get("bound") is not None]
+    told = () if any(_space_of(each.answer) for each in pair) else pair
+    bounds = [each for each in told if each.answer and each.answer.get("bound") is not None]
     bound = max(bounds, key=lambda each: _value(each, "bound", 0)).answer if bounds else None
     answer = first.answer if bound is None else {**first.answer, "bound": bound["bound"]}
     value, least = _value(first, "value", 0), _value(replace(first, answer=answer), "bound", 0)
     if bound is not None and first.answer.get("value") is not None and value:
         answer["gap"] = float((value - least) / value)
     limit = max((old, new), key=lambda each: float(each.question.get("time_limit_s", 0)))
-    if isinstance(answer["value"], int | str) and value == least:  # floats may be rounded
+    if bound is not None and isinstance(answer["value"], int | str) and value == least:  # floats may be rounded
         return replace(limit, answer={**answer, "status": "OPTIMAL"}, state=State.PROVEN, since=new.since)
     return replace(limit, answer=answer, since=new.since)
+
+
+def _space_of(answer: Document | None) -> str:
+    """Return the trees among which an answer is proven; "" where that is all mappings, and where it is not."""
+    if answer is None or answer["status"] != "OPTIMAL":
+        return ""
+    return answer.get("space", {}).get("name", "")
 
 
 def _value(entry: Entry, name: str, missing: float) -> Any:

@@ -32,7 +32,7 @@ from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
-from polymap.search import Options, plain_numbers
+from polymap.search import Options, plain_numbers, weakest
 from polymap.workload import workload_from_document
 
 Read = TypeVar("Read")
@@ -106,8 +106,7 @@ class SweepTable(Paged):
             sums = dict.fromkeys(self.objectives, Fraction(0))
             for row in rows:
                 sums[row.objective] += row.multiplicity * (row.value or 0)
-            status = "OPTIMAL" if all(row.status == "OPTIMAL" for row in rows) else "FEASIBLE"
-            status = "PARTIAL" if self.incomplete else status
+            status = "PARTIAL" if self.incomplete else weakest(row.status for row in rows)
             sizes = rows[0].on_chip_bits, status, rows[0].area_um2
             found.append(MachineTotal(rows[0].machine, tuple(sums.values()), *sizes))
         return found

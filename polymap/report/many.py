@@ -14,7 +14,6 @@ from polymap.report.figures import layer_bars_figure, layer_bars_svg, machine_sv
 from polymap.report.html import Cell, Section, folded, page, paragraphs, table, text_block
 from polymap.report.machines import binding_figure, binding_svg, machine_front_figure, machine_front_svg
 from polymap.report.networks import answer_text, machine_label, sweep_text
-from polymap.search import among
 from polymap.search.problem import unit_of
 
 
@@ -48,7 +47,7 @@ def network_page(answer: NetworkAnswer) -> str:
     )
     gap = "" if answer.gap is None else f", gap {percent(answer.gap)}"
     title = f"polymap: {answer.network.name} on {answer.arch.name}"
-    return page(title, _lead(among(answer.status, answer.space), f"{value}{gap}"), sections)
+    return page(title, _lead(answer.stated, f"{value}{gap}"), sections)
 
 
 def sweep_page(found: SweepTable) -> str:

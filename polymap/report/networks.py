@@ -22,7 +22,7 @@ from polymap.networks import (
     share_of,
 )
 from polymap.report.tuning import TUNING
-from polymap.search import among
+from polymap.search import among, caveat
 from polymap.search.problem import unit_of
 
 
@@ -57,14 +57,10 @@ def answer_text(answer: NetworkAnswer) -> str:
     totals = f"{net.name} on {answer.arch.name}: {_totals(net)}"
     if answer.status == "UNMAPPED":
         return f"{answer.headline}\n{totals}{_footnote(net)}"
-    told = (
-        f"{among(answer.status, answer.space)}: {answer.objective}"
-        if answer.complete
-        else f"the mapped nodes' {answer.objective}"
-    )
+    told = f"{answer.stated}: {answer.objective}" if answer.complete else f"the mapped nodes' {answer.objective}"
     told += " -" if answer.exact is None else f" {exact(answer.exact)}{unit}"
     if answer.exact is not None and answer.proof != "OPTIMAL":
-        told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
+        told += f", {among(f'not below {exact(answer.exact_bound)}{unit}', answer.space)} (gap {percent(answer.gap)})"
     first = totals if answer.complete else f"{answer.headline}\n{totals}"
     proven = sum(each.result.status == "OPTIMAL" for each in answer.layers)
     if proven < len(answer.layers):
@@ -185,14 +181,16 @@ def _matrix_text(found: SweepTable) -> list[str]:
     if not 1 < len(columns) <= TUNING.most_machines or len({*map(len, columns.values())}) > 1:
         return []
 
+    starred = dict.fromkeys(caveat(row.status) for row in found.rows if row.value is not None)
+
     def told(row: SweepRow) -> str:
-        mark = "" if row.status == "OPTIMAL" else "*"
+        mark = "*" if caveat(row.status) else ""
         return "-" if row.value is None else f"{short(row.value * row.multiplicity)}{mark}"
 
     layers = [*zip(*columns.values(), strict=True)]
     layers.sort(key=lambda rows: -max((row.value or Fraction(0)) * row.multiplicity for row in rows))
     lines = [(rows[0].workload, f"{rows[0].multiplicity:,}", *map(told, rows)) for rows in layers[: TUNING.most_rows]]
-    notes = [] if found.is_proven else ["*: not proven"]
+    notes = ["*: " + " or ".join(each.strip(" ()") for each in starred if each)] if any(starred) else []
     notes += [f"and {len(layers) - len(lines):,} more"] if len(layers) > len(lines) else []
     title = f"{found.objectives[0]},{unit_of(found.objectives[0])} of all nodes:"
     return ["\n".join((title, table(("layer", "nodes", *columns), lines), *notes))]

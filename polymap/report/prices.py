@@ -7,7 +7,7 @@ from fractions import Fraction
 from polymap.formatting import plural, short, size, table
 from polymap.networks import NextChange, OtherAmount, ResourcePrice, Sensitivity
 from polymap.report.figures import unit_after, unit_text
-from polymap.search import head_document, number
+from polymap.search import caveat, head_document, number
 
 _HEAD = ("resource", "now", "raised to", "value", "lowered to", "value", "worth", "d log f / d log r")
 _KIB = 8192
@@ -48,8 +48,7 @@ def _amount(resource: str, amount: Fraction) -> str:
 def _value(answer: Sensitivity, other: OtherAmount) -> str:
     if other.value is None:
         return other.lack
-    mark = "" if other.status == "OPTIMAL" else " (not proven)"
-    return f"{unit_text(answer.objective)(float(other.value))}{mark}"
+    return f"{unit_text(answer.objective)(float(other.value))}{caveat(other.status)}"
 
 
 def _worth(answer: Sensitivity, price: ResourcePrice) -> str:

@@ -106,19 +106,24 @@ def orders_that_count(numbers: Sequence[int], kinds: Mapping[int, object]) -> It
 
 def kinds_of(workload: Workload, arch: Architecture, dim: str) -> Vector:
     """Return a number per fan-out, equal where two count alike whatever siblings along a dim share: all of them where
-    siblings share all or nothing of each tensor, as they do but along windows."""
+    siblings share all or nothing of each tensor, as they do but along windows. Where the machine counts what lies side
+    by side in memory, it is told, too, what siblings along any dim load or drain as one message."""
     extents, statement = workload.extents(), workload.statements[0]
-    windows: set[bool] = set()  # whether written
+    windows, moved = set[bool](), set[bool]()  # whether written
     for tensor in workload.tensors:
         accesses = accesses_of(statement, tensor.name)
         axes = [axis for access in accesses for axis in access.index if dim in axis.dims]
         plain = all(axis.is_linear and sum(extents[other] > 1 for other in axis.dims) == 1 for axis in axes)
-        if axes and (len(accesses) > 1 or not plain):
-            windows.add(tensor.name == statement.target.tensor)
+        if axes:
+            own = moved if len(accesses) == 1 and plain else windows
+            own.add(tensor.name == statement.target.tensor)
+    if not any(level.counts_runs for level in arch.levels):
+        moved = set[bool]()
     kinds = [
         (
             fanout.multicast if False in windows else None,
-            fanout.reduction if True in windows else None,
+            fanout.multicast.unites_tiles if False in moved else None,
+            fanout.reduction if True in windows | moved else None,
             number if windows and fanout.has_energies else None,
         )
         for number, fanout in enumerate(arch.fanouts)

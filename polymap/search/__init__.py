@@ -75,4 +75,6 @@ with lazy(__name__):
         SearchResult as SearchResult,
         Settings as Settings,
         among as among,
+        caveat as caveat,
+        weakest as weakest,
     )

@@ -612,10 +612,9 @@ def few_timed_trees(search: Search) -> int | None:
 def _by_sums(search: Search, evidence: Evidence, stop: Stop) -> list[tuple[Fraction, Mapping]] | None:
     """Return the trees within the capacities, each with what it costs at least: by sums of traffic without steps, the
     least first, up to the mapping that is known. None where `stop` says so before."""
-    plain, known = search.arch.without_steps(), evidence.best
-    sums = in_sums(search.arch, search.objective).text
+    known, sums = evidence.best, in_sums(search.arch, search.objective).text
     found: list[tuple[Fraction, Mapping]] = []
-    for tree in scored_trees(search.workload, plain, sums, search.asked.tiles):
+    for tree in scored_trees(search.workload, search.arch, sums, search.asked.tiles):
         if stop():
             return None
         if tree.fits and (known is None or tree.value < known[1]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,6 +52,22 @@ class SpaceCount:
 def among(status: str, space: str) -> str:
     """Return a status with the space that it is about, where that is not all mappings."""
     return f"{status} among {space}" if space else status
+
+
+def caveat(stated: str) -> str:
+    """Return what to say behind a value whose status, with its space, this is: "" where no mapping at all is better,
+    " (proven among chains)" where none of these trees is, else " (not proven)"."""
+    status, _, space = stated.partition(" among ")
+    if status != "OPTIMAL":
+        return " (not proven)"
+    return f" (proven among {space})" if space else ""
+
+
+def weakest(stated: Iterable[str]) -> str:
+    """Return the status of a sum of values with these: proven among the trees of all of them, or not."""
+    parts = [each.partition(" among ") for each in stated]
+    spaces = dict.fromkeys(space for _, _, space in parts if space)
+    return among("OPTIMAL", ", ".join(spaces)) if all(status == "OPTIMAL" for status, *_ in parts) else "FEASIBLE"
 
 
 @dataclass(frozen=True, slots=True)

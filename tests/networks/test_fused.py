@@ -146,6 +146,18 @@ def test_a_proof_over_some_trees_alone_names_them(separable: pm.study.NetworkAns
     assert "among" not in str(every)
 
 
+def test_a_bound_that_rests_on_a_proof_over_some_trees_names_them(separable: pm.study.NetworkAnswer) -> None:
+    first, second, *others = separable.layers
+    chains = replace(first.result, status="OPTIMAL", space=replace(first.result.space, name="chains"))
+    limit = replace(second, result=replace(second.result, status="FEASIBLE"), exact_bound=second.exact_bound / 2)
+    layers = (replace(first, result=chains), limit, *others)
+    answer = replace(separable, layers=layers, groups=(), passing=(), fuse=False)
+    assert (answer.status, answer.stated, answer.headline) == ("FEASIBLE", *2 * ("FEASIBLE among chains",))
+    assert " pJ among chains (gap " in str(answer)
+    rows = answer_document(answer)["rows"]
+    assert [row["status"] for row in rows][:2] == ["OPTIMAL among chains", "FEASIBLE"]  # type: ignore[index, attr-defined]
+
+
 def test_what_stays_on_chip_is_told_in_sentences(separable: pm.study.NetworkAnswer) -> None:
     first, second = separable.passing
     for each, who in ((first, "depthwise to relu: O"), (second, "relu to pointwise: O_2")):

@@ -11,7 +11,9 @@ import pytest
 
 import polymap as pm
 from polymap.ir import FanoutKind, Hops, Multicast
+from polymap.networks.columns import Provenance, column_of
 from polymap.networks.machine_order import machine_order
+from polymap.search import result_document
 from polymap.search.problem import objective_values, parse_single
 
 LAYERS = [
@@ -244,3 +246,25 @@ def value(objective: str, cost: pm.Cost) -> Fraction:
         "traffic:DRAM": Fraction(moved),
         "weighted:2*energy+3*latency": 2 * energy + 3 * latency,
     }[objective]
+
+
+def test_a_proof_over_some_trees_yields_to_what_other_machines_tell() -> None:
+    small = pm.load_arch("flat3")
+    outer, buffer, *inner = small.nodes
+    larger_buffer = replace(buffer, capacity_bits=2 * buffer.capacity_bits)  # type: ignore[union-attr, operator]
+    machines = [small, replace(small, nodes=(outer, larger_buffer, *inner))]
+    column = column_of(LAYERS[0], 1, "energy", machines)
+    best, larger = (pm.explore(LAYERS[0], arch, tiles="divide") for arch in machines)
+    drawn = pm.space.sample(LAYERS[0], machines[1], 20, seed=1).mappings
+    costs = {tree: cost for tree in drawn if (cost := pm.evaluate(LAYERS[0], machines[1], tree)).legal}
+    worse = max(costs, key=lambda tree: costs[tree].energy_pj)
+    value = costs[worse].energy_pj
+    named = replace(larger, best=worse, cost=costs[worse], value=value, bound=value)
+    named = replace(named, space=replace(named.space, name="chains"))
+    first, second = column.order.class_of
+    column.settle(second, result_document(named), Provenance.SEARCHED)
+    assert column.tightened(second).status == "OPTIMAL among chains", "it is all that is known"
+    column.settle(first, result_document(replace(best, status="FEASIBLE")), Provenance.SEARCHED)
+    told = column.tightened(second)
+    assert (told.status, told.value) == ("FEASIBLE", best.cost.energy_pj_exact), "a mapping of the smaller machine"
+    assert told.bound is None, "none of all trees is known"

@@ -161,6 +161,19 @@ def test_a_value_that_meets_the_bound_is_proven_wherever_it_was_found(tmp_path: 
     ]
 
 
+def test_what_is_proven_among_some_trees_neither_replaces_nor_bounds_what_is_less() -> None:
+    question = {"time_limit_s": 5}
+    named = entry_of(question, answer("OPTIMAL", 100, 100) | {"space": {"name": "chains"}})
+    assert named.state is State.LIMIT, "a longer limit may find less"
+    less, equal, more = (entry_of(question, answer("FEASIBLE", value, 40)) for value in (80, 100, 120))
+    for pair in ((less, named), (named, less)):
+        assert tighter(*pair).answer == less.answer
+    for other in (equal, more):
+        assert tighter(named, other).answer == tighter(other, named).answer == named.answer
+    proven = entry_of(question, answer("OPTIMAL", 90, 90) | {"space": {}})
+    assert tighter(named, proven) is tighter(proven, named) is proven
+
+
 def test_a_longer_limit_asks_again_what_a_shorter_one_ended(tmp_path: Path) -> None:
     store, machines = tmp_path / "runs.sqlite", {"base": "flat3", "grid": {"X.size": [4]}}
     pm.sweep(LAYERS[:1], machines, tiles="divide", store=store, time_limit_s=5)

@@ -11,7 +11,7 @@ from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 Loop = tuple[str, ...]  # ("for", dim) or ("par", dim, fanout)
@@ -70,7 +70,7 @@ def _skeletons(workload: Workload, arch: Architecture, nodes: tuple[tuple[str, s
     dims = [dim.name for dim in workload.dims if dim.extent > 1]
     groups = _groups(arch)
     homes = [next((i for i, (_, level) in enumerate(nodes) if level in below), len(nodes)) for _, below in groups]
-    spatial = [list(_units(workload, dims, fanouts)) for fanouts, _ in groups]
+    spatial = [list(_units(workload, arch, dims, fanouts)) for fanouts, _ in groups]
     for units in product(*spatial):
         blocks = []
         for position in range(len(nodes) + 1):
@@ -85,14 +85,14 @@ def _skeletons(workload: Workload, arch: Architecture, nodes: tuple[tuple[str, s
             yield sequence
 
 
-def _units(workload: Workload, dims: list[str], fanouts: list[Fanout]) -> Iterator[list[Loop]]:
+def _units(workload: Workload, arch: Architecture, dims: list[str], fanouts: list[Fanout]) -> Iterator[list[Loop]]:
     """Yield all spatial loops of a group, of each dim in every order that counts, sorted where it does not."""
     orders = [
         [
             order
             for count in range(len(fanouts) + 1)
             for order in permutations(range(len(fanouts)), count)
-            if all(a < b or not _are_alike(workload, dim, fanouts[a], fanouts[b]) for a, b in pairwise(order))
+            if all(a < b or not _are_alike(workload, arch, dim, fanouts[a], fanouts[b]) for a, b in pairwise(order))
         ]
         for dim in dims
     ]
@@ -105,8 +105,9 @@ def _units(workload: Workload, dims: list[str], fanouts: list[Fanout]) -> Iterat
         yield [loop for _, _, loop in sorted(loops)]
 
 
-def _are_alike(workload: Workload, dim: str, one: Fanout, other: Fanout) -> bool:
-    """Return whether exchanging the loops over a dim on two fan-outs, one right inside the other, changes no count."""
+def _are_alike(workload: Workload, arch: Architecture, dim: str, one: Fanout, other: Fanout) -> bool:
+    """Return whether exchanging the loops over a dim on two fan-outs, one right inside the other, changes no count: not
+    that of bursts, beats, requests, commands or missed lines either, where the machine has them."""
     statement = workload.statements[0]
     extents = workload.extents()
     alike = True
@@ -123,7 +124,18 @@ def _are_alike(workload: Workload, dim: str, one: Fanout, other: Fanout) -> bool
                 else one.multicast == other.multicast
             )
             alike = alike and same and not (one.has_energies or other.has_energies)
+        elif axes and _counts_what_lies_together(arch):
+            if tensor == statement.target.tensor:
+                alike = alike and one.reduction == other.reduction
+            else:
+                alike = alike and (one.multicast is Multicast.UNION) == (other.multicast is Multicast.UNION)
     return alike
+
+
+def _counts_what_lies_together(arch: Architecture) -> bool:
+    sizes = ("burst_bits", "beat_bits", "request_bits", "command_bits", "write_command_bits", "request_latency_cycles")
+    lines = any(level.line_bits and (level.miss_cycles or level.write_miss_cycles) for level in arch.levels)
+    return lines or any(getattr(level, size) for level in arch.levels for size in sizes)
 
 
 def _blocks(dims: list[str], units: list[list[Loop]]) -> Iterator[list[Loop]]:

@@ -9,6 +9,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import Any
 
 import pytest
 
@@ -193,19 +194,112 @@ def test_classes_of_fan_outs_can_stand_in_every_order_of_the_space(merges: tuple
 @pytest.mark.slow
 @pytest.mark.parametrize("unlike", ["multicast", "reduction", ""])
 def test_an_exchange_along_a_plain_dim_may_change_bursts_alone(unlike: str) -> None:
-    """What siblings load or drain as one message lies together or apart. These orders are not in the space."""
+    """What siblings load or drain as one message lies together or apart: then both orders are in the space."""
     merges = (Multicast.UNION, Multicast.IDENTICAL) if unlike == "multicast" else (Multicast.IDENTICAL, Multicast.NONE)
     fanouts = [Fanout(f"F{i}", 2, merges[i], reduction=not i or unlike != "reduction") for i in range(2)]
     outer, inner = MemoryLevel("D", burst_bits=16), MemoryLevel("R")
     arch = Architecture("bursts", (outer, *fanouts, inner, ComputeUnit("MAC")))
     workload, goal, changed = pm.einsum("O[p] += I[p] * W[p]", p=8), parse_objective("bursts:D", arch), 0
-    for tree in all_trees(workload, arch, "divide", legal=True):
+    trees = all_trees(workload, arch, "divide", legal=True)
+    assert any(inner_outside(arch, tree) for tree in trees) == bool(unlike)
+    for tree in trees:
         mapping = in_order_of_levels(arch, tree)
         for other in exchanged(workload, mapping):
             one, two = evaluate(workload, arch, mapping), evaluate(workload, arch, other)
             assert one == two, (mapping, other)
             changed += objective_values(workload, arch, goal, one) != objective_values(workload, arch, goal, two)
     assert bool(changed) == bool(unlike), "fan-outs that merge loads and drains alike are not told apart"
+
+
+@pytest.mark.slow
+def test_the_best_order_of_a_plain_dim_is_the_one_that_loads_neighbours_together() -> None:
+    """Per step 4 of 8 elements come; X unites pairs of them: neighbours, one burst each, where its loop is inside."""
+    outer, inner = MemoryLevel("D", burst_bits=16), MemoryLevel("R", 24, word_bits=8, must_hold=("I", "W", "O"))
+    arch = Architecture("bursts", (outer, Fanout("X", 2, Multicast.UNION), Fanout("Y", 2), inner, ComputeUnit("MAC")))
+    workload = pm.einsum("O[p] += I[p] * W[p]", p=8)
+    found = pm.explore(workload, arch, "lex:latency,bursts:D", tiles="divide")
+    assert (found.status, found.values) == ("OPTIMAL", (("latency", 2), ("bursts:D", 12))), "else 20"
+    assert found.best is not None
+    assert inner_outside(arch, found.best)
+
+
+PLAIN = ("O[p] += I[p] * W[p]", "O[p] += I[p] * W[p]", "O[p] += I[p,r] * W[r]", "O[p] += I[r,p] * W[r]")
+OF_RUNS = (*PLAIN, "O[p] += I[p] * W[r]", "O[p] += I[p+r] * W[r]", "O[r,p] += I[p] * W[r]")
+
+
+def question_of_runs(seed: int, most: int = 400) -> tuple[Workload, Architecture, str, str]:
+    """Return a small nest on a machine that counts bursts or beats and requests, an objective and the rule of tiles."""
+    rng = random.Random(f"runs {seed}")
+    while True:
+        fanouts = [
+            Fanout(f"F{i}", rng.choice((2, 2, 2, 3)), rng.choice([Multicast.UNION, *Multicast]), reduction=i == late)
+            for late in [rng.choice((0, 1, 1))]
+            for i in range(rng.choice((2, 2, 2, 3)))
+        ]
+        told: dict[str, Any] = {"request_bits": 16, "burst_bits": rng.choice((16, 24, 32))}
+        if is_timed := rng.random() < 0.5:
+            told = {name: rng.choice((None, 16, 32)) for name in ("beat_bits", "request_bits")}
+            told |= {"request_latency_cycles": Fraction(rng.choice((0, 2))), "in_flight": rng.choice((None, 1, 2))}
+            if rng.random() < 0.3:
+                told |= {"command_bits": 16, "write_command_bits": 16, "beat_bits": 8, "request_bits": 32}
+        tiles, text = rng.choice(("divide", "divide", "any")), rng.choice(OF_RUNS)
+        tiles = "divide" if is_timed else tiles  # of some uneven trees steps are not counted
+        sizes = {"p": rng.choice((4, 8, 8, 12) if tiles == "divide" else (3, 4, 5)), "r": rng.choice((1, 2, 3))}
+        prices = Fraction(rng.choice((5, 20))), Fraction(5)
+        outer = MemoryLevel("D", None, 8, *prices, bandwidth_bits_per_cycle=Fraction(rng.choice((4, 8))), **told)
+        buffer = MemoryLevel("B", rng.choice((None, 64)), 8, Fraction(2), Fraction(2), holds=("I",))
+        held = rng.choice((None, ("O",), ("I", "O"), ("I", "W", "O"), ("I", "W", "O")))
+        must = rng.choice(((), held or (), held or ()))
+        inner = MemoryLevel("R", rng.choice((None, 16, 24, 24, 40)), 8, Fraction(1), holds=held, must_hold=must)
+        nodes = rng.choice(((outer, *fanouts, inner), (outer, buffer, *fanouts, inner), (outer, *fanouts)))
+        workload = pm.einsum(text, sizes={dim: size for dim, size in sizes.items() if dim in text})
+        arch = Architecture("runs", (*nodes, ComputeUnit("MAC", Fraction(1))))
+        legal = space_size(workload, arch, tiles).legal
+        if legal is not None and legal <= most:
+            timed = ("latency", "latency", "edp", "weighted:2*energy+3*latency", "energy")
+            pieces = ("lex:latency,bursts:D", "lex:latency,bursts:D", "requests:D", "weighted:1*energy+7*bursts:D")
+            return workload, arch, rng.choice(timed if is_timed else pieces), tiles
+
+
+def check_runs(seed: int) -> bool:
+    """Hold the search to all trees written out, each counted by itself, the space to their number, and orders that are
+    not told apart to equal costs. Return whether the best tree has an inner fan-out's loop outside, and no other."""
+    workload, arch, objective, tiles = question_of_runs(seed)
+    goal = parse_objective(objective, arch)
+    trees = [in_order_of_levels(arch, tree) for tree in all_trees(workload, arch, tiles, legal=True)]
+    costs = {tree: evaluate(workload, arch, tree) for tree in sorted(trees, key=repr)}
+    values = {t: objective_values(workload, arch, goal, cost) for t, cost in costs.items() if cost.legal}
+    found = search(workload, arch, objective, tiles, time_limit_s=600)
+    true = min(values.values(), default=None)
+    told = f"seed {seed}: {objective} {found.status} {found.value} {found.values}, all trees {true}"
+    assert found.status == ("INFEASIBLE" if true is None else "OPTIMAL"), told
+    own = [value for _, value in found.values] or [found.value]
+    assert true is None or own == [float(each) for each in true], told
+    assert found.space.legal in (None, len(trees)), told
+    assert space_size(workload, arch, tiles).legal == len(trees), told
+    for tree in random.Random(seed).sample([*costs], min(len(costs), 60)) if tiles == "divide" else ():
+        for other in exchanged(workload, tree):
+            if other not in costs:
+                cost = evaluate(workload, arch, other)
+                assert cost.energy_pj == costs[tree].energy_pj, (seed, tree, other)
+                for each in (goal, *(part for _, part in goal.parts)):
+                    one, two = (objective_values(workload, arch, each, c) for c in (costs[tree], cost))
+                    assert one == two, (seed, tree, other)
+    best = [tree for tree, value in values.items() if value == true]
+    return bool(best) and all(inner_outside(arch, tree) for tree in best)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few([49, 50, *range(24)], 5))
+def test_searches_by_what_lies_together_find_the_least_of_all_trees(seed: int) -> None:
+    check_runs(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(20))
+def test_searches_by_what_lies_together_find_the_least_of_many_trees(block: int) -> None:
+    for seed in range(1000 + 20 * block, 1020 + 20 * block):
+        check_runs(seed)
 
 
 @pytest.mark.slow
@@ -250,6 +344,18 @@ def test_many_unlike_fanouts_between_two_levels_take_no_longer_than_the_limit(fa
     with pytest.raises(pm.errors.BudgetError, match="PM521 over 7 fan-outs"):
         pm.space.sample(workload, arch, 1, seed=1)
     assert not analyse(pm.matmul(m=64, n=64, k=64), arch).reason  # no window: one order
+
+
+def test_fan_outs_that_no_loop_can_use_stand_in_no_order() -> None:
+    """Seven of one instance have 5,040 orders for each of three dims; the trees are those without them."""
+    outer, inner = MemoryLevel("D", burst_bits=16), MemoryLevel("R", 64, must_hold=("A",), holds=("A",))
+    idle = [Fanout(f"F{i}", 1, Multicast.UNION if i % 2 else Multicast.NONE, reduction=i > 2) for i in range(7)]
+    workload = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=3, n=3, k=3)
+    plain, wide = (Architecture("idle", (outer, *some, inner, ComputeUnit("MAC"))) for some in ((), idle))
+    counted = [exhaustive(workload, arch, "traffic:D", "divide", most_trees=10**6) for arch in (plain, wide)]
+    assert counted[0] == counted[1]
+    assert counted[0] is not None
+    assert counted[0].legal == space_size(workload, wide, "divide").legal
 
 
 def exchanged(workload: Workload, mapping: Mapping) -> list[Mapping]:

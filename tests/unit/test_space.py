@@ -6,7 +6,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from math import factorial
 
 import pytest
@@ -16,6 +16,7 @@ from polymap.mapping_space.moves import distance, features, neighbours
 from polymap.mapping_space.scores import score_mappings
 from polymap.report.figures.order_classes import order_figure
 from polymap.schedules.signs import sign_vectors
+from polymap.search.problem import structure_model
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structure_model import listed
 from polymap.space import MappingStructure
@@ -83,6 +84,23 @@ def test_the_list_is_lazy_and_the_same_each_time() -> None:
     assert found[1] == found[2]
     assert found[0] == found[1][:5]
     assert len(set(found[1])) == 40
+
+
+@pytest.mark.parametrize(("primes", "count"), [(1, 2_432), pytest.param(4, 279_744, marks=pytest.mark.soak)])
+def test_the_time_of_the_solver_grows_with_the_list(primes: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worked out by hand: shares of each dim's primes on two fan-outs, orders of what is left, six places to hold."""
+    rows = [row for row in product(range(primes + 1), repeat=3) if sum(row) <= 4]
+    orders = sum(
+        factorial(sum(x + y < primes for x, y in zip(*pair, strict=True)))
+        for pair in product(rows, repeat=2)
+        if all(x + y <= primes for x, y in zip(*pair, strict=True))
+    )
+    assert orders * 2**6 == count
+    if primes == 1:
+        limit = replace(structure_model.TUNING, model_seconds=0.01, most_listed=16)
+        monkeypatch.setattr(structure_model, "TUNING", limit)
+    size = 2**primes
+    assert sum(1 for _ in pm.space.structures(pm.matmul(m=size, n=size, k=size), "flat3")) == count
 
 
 def test_the_least_score_is_the_optimum() -> None:

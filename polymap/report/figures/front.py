@@ -21,6 +21,7 @@ from polymap.report.figures.chart import (
     unit_after,
     unit_text,
 )
+from polymap.search import among
 from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def front_figure(result: SearchResult) -> FrontFigure:
     points = tuple(
         (float(point.values[0][1]), float(point.values[1][1]), point.status == "OPTIMAL") for point in result.front
     )
-    word = "proven complete" if result.status == "OPTIMAL" else "what is known so far"
+    word = among("proven complete", result.space.name) if result.status == "OPTIMAL" else "what is known so far"
     told = f"{len(points)} point{'' if len(points) == 1 else 's'}, {word}"
     if others:
         told += f"; {' and '.join(others)} not drawn"
@@ -71,11 +72,11 @@ def front_text(result: SearchResult) -> str:
             f"{place}",
             *(exact(value) for _, value in point.values),
             "-" if point.gap is None else percent(point.gap),
-            point.status,
+            point.stated,
         )
         for place, point in enumerate(result.front, start=1)
     ]
-    told = "No mapping is as good as a point in all and better in one."
+    told = f"{among('No mapping', result.space.name)} is as good as a point in all and better in one."
     return f"{table(head, rows, prose=1)}\n\n{told if result.status == 'OPTIMAL' else _unfinished(result)}"
 
 

@@ -18,6 +18,7 @@ from polymap.report.figures.chart import (
     unit_text,
 )
 from polymap.report.figures.svg import GREY, INK, Picture, hint, line, rect, text
+from polymap.search import caveat, weakest
 
 _ROW = 26.0
 
@@ -31,7 +32,7 @@ def sensitivity_svg(answer: Sensitivity, *, width_px: int = WIDTH_PX) -> Picture
     others = [other for price in answer.prices for other in (price.lowered, price.raised) if other is not None]
     shares = [_share(answer, other) for other in others if other.value is not None]
     told = f"{answer.workload.name} on {answer.arch.name}: {answer.objective} {_value(answer, answer.value)}"
-    told += "" if answer.status == "OPTIMAL" else " (not proven)"
+    told += caveat(answer.status)
     title, high = "What one change of the machine costs", 2 * _ROW * len(answer.prices)
     layout = new_chart(title, told, width_px, left=220, right=24, high=(high,), key=200)
     frame = layout.frame
@@ -80,6 +81,6 @@ def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: s
     share = _share(answer, other)
     end = x.place(share)
     words = "no change" if abs(share) < 0.005 else f"{share:+.3g} %"
-    words += "" if other.status == "OPTIMAL" and answer.status == "OPTIMAL" else " (not proven)"
+    words += caveat(weakest((other.status, answer.status)))
     bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
     return [bar, text(max(zero, end) + 6, top + 17, words, size=11, fill=GREY)]

@@ -173,8 +173,8 @@ class Walking:
 def scored_trees(
     workload: Workload, arch: Architecture, objective: str, tiles: str, *, every: int = 1
 ) -> Iterator[ScoredTree]:
-    """Yield every `every`-th legal tree of the walk."""
-    walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles)
+    """Yield every `every`-th legal tree of the walk, with values by sums of traffic, whatever single steps take."""
+    walk = _Walk(workload, arch, scale_of(workload, arch.without_steps(), objective), tiles)
     met = 0
     for word in walk.words:
         scores = walk.scores(word)

@@ -138,8 +138,10 @@ class Words:
 
     def _orders_of(self, fanouts: tuple[int, ...], dim: str) -> tuple[tuple[int, ...], ...]:
         """Return the orders of loops over a dim on these fan-outs, the own one first; that alone, if none counts."""
-        is_alike = len({self._kinds[dim][fanout] for fanout in fanouts}) < 2
-        return (fanouts,) if is_alike else tuple(permutations(fanouts))
+        idle = tuple(f for f in fanouts if self.fanouts[f].size == 1 or not self.fanouts[f].may_spread(dim))
+        used = tuple(fanout for fanout in fanouts if fanout not in idle)
+        is_alike = len({self._kinds[dim][fanout] for fanout in used}) < 2
+        return ((*used, *idle),) if is_alike else tuple((*order, *idle) for order in permutations(used))
 
     def _fill_slots(
         self, slots: Sequence[tuple[int, int]], chains: tuple[tuple[int, ...], ...], room: dict[int, int]

@@ -47,7 +47,9 @@ class Tuning:
     symmetric_dims: int = 8
     """Dims up to which permutations of them are tried."""
     model_seconds: float = 10.0
-    """Deterministic seconds of CP-SAT after which it is not known whether there is a structure."""
+    """Deterministic seconds of CP-SAT after which it is not known whether there is a structure,"""
+    most_listed: int = 1024
+    """and as many again for so many that are asked for at once: each of those found before takes time to exclude."""
 
 
 TUNING = Tuning()

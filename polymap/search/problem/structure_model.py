@@ -264,7 +264,7 @@ class _Listing:
 
     def next(self, most: int) -> list[_Found]:
         """Return up to `most` structures that were not returned yet, and exclude them; [] where none is left."""
-        solver = _solver()
+        solver = _solver(most)
         solver.parameters.enumerate_all_solutions = most > 1
         found = _Solutions([*self.values.values(), *self.ahead.values(), *self.held.values()], most)
         status = solver.solve(self.model, found)
@@ -320,11 +320,11 @@ class _TwoLoops:
         return status != cp_model.INFEASIBLE
 
 
-def _solver() -> cp_model.CpSolver:
-    """Return a solver whose answer depends on the model only."""
+def _solver(most: int = 1) -> cp_model.CpSolver:
+    """Return a solver whose answer depends on the model only, for so many solutions: about as many are excluded."""
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = TUNING.model_seconds
+    solver.parameters.max_deterministic_time = TUNING.model_seconds * (1 + most // TUNING.most_listed)
     # An interrupt is Python's: the solver would end as if nothing had happened.
     solver.parameters.catch_sigint_signal = False
     return solver

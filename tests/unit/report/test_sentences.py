@@ -13,7 +13,7 @@ import pytest
 import polymap as pm
 from polymap.formatting import short
 from polymap.networks import SweepRow, SweepTable, capacity_sweep
-from polymap.report import progress, sweep_text
+from polymap.report import progress, sensitivity_text, sweep_text
 from polymap.report.figures.cost_maps import winner_svg
 from polymap.report.figures.course import FateFigure
 from polymap.report.figures.sensitivity import sensitivity_svg
@@ -121,6 +121,24 @@ def test_changes_of_a_value_that_is_not_proven_are_not_proven() -> None:
     assert "no change (not proven)" in sensitivity_svg(_answer("FEASIBLE", same, same))
     assert "no change (not proven)" not in sensitivity_svg(_answer("OPTIMAL", same, same))
     assert "no change (not proven)" in sensitivity_svg(_answer("OPTIMAL", same, _other(5, "FEASIBLE")))
+
+
+def test_what_is_proven_among_some_trees_is_told_as_that() -> None:
+    some, same, open_ = _other(5, "OPTIMAL among chains"), _other(5, "OPTIMAL"), _other(5, "FEASIBLE")
+    assert "no change (proven among chains)" in sensitivity_svg(_answer("OPTIMAL", some, same))
+    assert "no change (not proven)" in sensitivity_svg(_answer("OPTIMAL among chains", open_, same))
+    assert "5 pJ (proven among chains)" in sensitivity_svg(_answer("OPTIMAL among chains", same, same))
+    text = sensitivity_text(_answer("OPTIMAL among chains", some, open_))
+    assert [text.count(f"5 pJ{word}") for word in (" (proven among chains)", " (not proven)")] == [1, 1]
+    assert "OPTIMAL among chains" in text
+    rows = [_row("OPTIMAL", 5), replace(_row("OPTIMAL among chains", 5), workload="other")]
+    table = SweepTable(("energy",), tuple(rows))
+    assert [each.status for each in table.totals()] == ["OPTIMAL among chains"]
+    assert not table.is_proven
+    machines = [
+        replace(row, machine=name, workload=f"w{i}") for i in range(9) for row in rows[i % 2 :] for name in "AB"
+    ]
+    assert "*: proven among chains" in sweep_text(SweepTable(("energy",), tuple(machines)))
 
 
 def test_fate_says_what_is_open_or_how_bounds_closed_all() -> None:
