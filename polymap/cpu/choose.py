@@ -255,13 +255,12 @@ def _choice(
         result = _loops_around_tile(rounded, dealt, {**rules, **windows}, left, clock)
         if result.best is not None and _is_one_row(result.best, {facts.lane, *names.values()}):
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
-            together = _with_rows_together(mapping, rounded, tile.vector)
-            mapping, packed = (_with_cores_outside(each, rounded, facts.core) for each in (together, mapping))
+            mapping = _with_rows_together(mapping, rounded, tile.vector)
+            mapping = _with_cores_outside(mapping, rounded, facts.core)
             cost = evaluate(rounded, machine, mapping)
             transfers = transfer_cycles(rounded, arch, machine, mapping, threads)
             share = _busiest_share(workload, rounded, split)
-            ahead = packed if packed != mapping else None
-            found.append(CpuChoice(mapping, machine, rounded, tile, cost, transfers, share, result, ahead))
+            found.append(CpuChoice(mapping, machine, rounded, tile, cost, transfers, share, result))
     return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 
 
