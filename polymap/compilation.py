@@ -220,7 +220,7 @@ def native_code(
         mapping = plain_mapping(over, arch, memory_steps(over, layout))
         return None, printed(arch, mapping, remark=_remark(over, None, layout, threads, ""), flat=over)
     remark = _remark(over, choice, layout, threads, "")
-    return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_fours=fours)
+    return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_fours=fours, packed=choice.packed)
 
 
 def _by_residues(

@@ -48,7 +48,7 @@ class CpuChoice:
     it on `arch`, the processor as the machine of this question. tile: the sums in registers. transfers: cycles of
     those beside the steps, and of those that steps wait for (caches.py). busiest_share: of the work, that of the core
     with the most. result: the search's answer on the processor whose registers are dealt out to the tile; None where
-    another found the mapping.
+    another found the mapping. packed: the mapping for an operand that is packed ahead, where that is another one.
     """
 
     mapping: Mapping
@@ -59,6 +59,7 @@ class CpuChoice:
     transfers: tuple[float, float]
     busiest_share: float = 1
     result: SearchResult | None = None
+    packed: Mapping | None = None
 
     @property
     def cycles(self) -> float:
@@ -149,22 +150,23 @@ def choose_cpu_mapping(
         if choice is not None:
             found.append(choice)
     best = min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
-    far = "" if best is None or best.visits > 1 else far_reduction(workload, facts, best.tile, steps or {})
-    return _with_far_rows_together(best, arch, far, threads) if best is not None and far else best
+    far = None if best is None or best.visits > 1 else far_reduction(workload, facts, best.tile, steps or {})
+    return _with_far_rows_together(best, arch, *far, threads) if best is not None and far else best
 
 
-def _with_far_rows_together(choice: CpuChoice, arch: Architecture, far: str, threads: int) -> CpuChoice:
+def _with_far_rows_together(choice: CpuChoice, arch: Architecture, far: str, rows: int, threads: int) -> CpuChoice:
     """Return the choice with few rows at a time of an operand that is read where it lies, as in _with_rows_together:
     a strip of all rows is on as many pages as it has rows. far: the reduction along which they lie apart."""
     nodes, machine = choice.mapping.nodes, choice.arch
     at = next((at for at, node in enumerate(nodes) if isinstance(node, Temporal) and node.dim != far), None)
     if at is None:
         return choice
-    mapping = Mapping((*nodes[:at], Temporal(far, TUNING.rows_together), *nodes[at:]))
+    mapping = Mapping((*nodes[:at], Temporal(far, rows), *nodes[at:]))
     cost = evaluate(choice.rounded, machine, mapping)
     return replace(
         choice,
         mapping=mapping,
+        packed=choice.mapping,
         cost=cost,
         transfers=transfer_cycles(choice.rounded, arch, machine, mapping, threads),
     )

@@ -26,6 +26,8 @@ def choice_lines(workload: Workload, choice: CpuChoice) -> list[str]:
     level, tensor, reads, writes = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines += [f"  {a:{level}} {b:{tensor}}  reads {c:>{reads}}  writes {d:>{writes}}" for a, b, c, d in rows]
     lines.append(f"Predicted cycles: {round(choice.cycles):,}.")
+    if choice.packed is not None:
+        lines.append("What is packed ahead is read without the outermost loop.")
     return [*lines, *_proof(choice)]
 
 

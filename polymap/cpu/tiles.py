@@ -182,14 +182,21 @@ def is_streamed(workload: Workload, vector: str) -> bool:
     return all(any(vector in index.dims for index in access.index) for access in statement.reads)
 
 
-def far_reduction(workload: Workload, facts: CpuFacts, tile: RegisterTile, memory: MemorySteps) -> str:
+def far_reduction(
+    workload: Workload, facts: CpuFacts, tile: RegisterTile, memory: MemorySteps
+) -> tuple[str, int] | None:
     """Return the one reduction along which rows of a large operand lie apart that few rows of tiles read, where they
-    lie; "" for none."""
+    lie, and how many of these rows are best read side by side; None where there is none.
+
+    The sums are loaded and stored once for so many rows: the more tiles read each of these, and the farther away the
+    sums are, the more rows there are.
+    """
     (statement,) = workload.statements
-    extents = workload.extents()
+    extents, target = workload.extents(), workload.tensor(statement.target.tensor)
     own = {dim: 1 for index in statement.target.index for dim in index.dims}
     near = [dim for dim, size in extents.items() if dim not in own and size > TUNING.rows_together]
     sizes = {**own, **dict(tile.sizes)}
+    is_far = prod(target.shape) * target.bits > 8 * facts.ways * facts.way_bytes
     for access in statement.reads:
         tensor, dims = workload.tensor(access.tensor), {dim for index in access.index for dim in index.dims}
         steps = memory.get(access.tensor, {})
@@ -197,5 +204,5 @@ def far_reduction(workload: Workload, facts: CpuFacts, tile: RegisterTile, memor
         is_large = prod(tensor.shape) * tensor.bits > 8 * facts.second_cache_bytes
         is_row = steps.get(tile.vector) == tensor.bits // 8 and len(near) == 1 and near[0] in dims
         if is_row and is_large and passes <= TUNING.few_passes and steps.get(near[0], 0) >= facts.way_bytes:
-            return near[0]
-    return ""
+            return near[0], min(extents[near[0]], TUNING.rows_together * passes * (2 if is_far else 1))
+    return None

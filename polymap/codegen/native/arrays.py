@@ -68,13 +68,15 @@ class Linear:
 class Quad:
     """How four bytes along a reduction are one element. kind: of the bytes; source: the first one's position; step:
     from one to the next (byte_quads.py). dim, length: the reduction and its bytes, of which the last quad may have
-    fewer. axes: of an array that is copied before quads are broadcast, elements, their step there, and in bytes."""
+    fewer. is_flipped: the highest bits of bytes that are broadcast are flipped. axes: of an array that is copied before
+    quads are broadcast, elements, their step there, and in bytes."""
 
     kind: str
     source: Linear
     step: int
     dim: str
     length: int
+    is_flipped: bool
     axes: tuple[tuple[int, int, int], ...] = ()
 
 

@@ -4,6 +4,9 @@ Four neighbouring bytes along a reduction are one element of 32 bits, a quad: A[
 with a quarter of the steps, where `.` adds four products to a sum of 32 bits. Quads of the operand that is broadcast
 are read where they lie if the reduction is contiguous there and a multiple of four long; else they are put together in
 a copy, zeros behind the last byte. Those of the vectors are put together as panels are packed.
+
+The instructions multiply bytes without a sign by bytes with one. Of two operands of one kind the one that is broadcast
+is copied with the highest bit of each byte flipped, which adds 128 to it, or takes 128 from it.
 """
 
 from __future__ import annotations
@@ -61,7 +64,12 @@ def quads(workload: Workload, layout: str, lanes: int) -> Quads | None:
         if name not in own and extent >= QUAD and all(_axis_of(each, name, extent) is not None for each in reads)
     ]
     usable = [each for each in ways if each.dims]
-    return min(usable, key=lambda each: any(form.axes for form in each.forms.values()), default=None)
+    return min(usable, key=lambda each: not all(map(_lies_in_quads, each.forms.values())), default=None)
+
+
+def _lies_in_quads(form: Quad) -> bool:
+    """Return whether the quads of an array can be read where they lie."""
+    return form.step == 1 and form.length % QUAD == 0
 
 
 def _axis_of(read: _Read, name: str, extent: int) -> int | None:
@@ -91,16 +99,17 @@ def _over(workload: Workload, layout: str, reads: list[_Read], name: str, lanes:
     over = replace(workload, dims=dims, tensors=tuple(tensors.values()), bare=bare)
     copies = {form.tensor: form for form in array_forms(over, layout)}
     made = dict[str, Quad]()
+    is_flipped = len({form.kind for _, form in reads}) == 1
     for access, form in reads:
         linear, axis, copy = form.linear(access), axis_of[access.tensor], copies[access.tensor]
         assert axis is not None, "every operand has the reduction as an axis"
         factors = {dim: factor * (QUAD if dim == name else 1) for dim, factor in linear.factors.items()}
         steps = zip(copy.sizes, copy.strides, form.strides, strict=True)
         others = [each for number, each in enumerate(steps) if number != axis]
-        is_read_directly = linear.of(name) == 1 and extents[name] % QUAD == 0
+        quad = Quad(form.kind, replace(linear, factors=factors), linear.of(name), name, extents[name], is_flipped)
+        is_read_directly = _lies_in_quads(quad) and not is_flipped
         axes = () if is_read_directly else (*others, (copy.sizes[axis], copy.strides[axis], linear.of(name)))
-        source = replace(linear, factors=factors)
-        made[access.tensor] = Quad(form.kind, source, linear.of(name), name, extents[name], axes)
+        made[access.tensor] = replace(quad, axes=axes)
     reads_over = over.statements[0].reads
     own = [dim for dim in vector_dims(over, layout, lanes) if _is_vector(dim, reads, reads_over)]
     return Quads(over, made, tuple(own))
@@ -123,6 +132,7 @@ def gathering(form: ArrayForm, source: str) -> Block:
     for first, stop, count in ((0, whole, QUAD), (whole, whole + 1, rest)):
         spans = [*((0, size) for size, _, _ in others), (first, stop)]
         value = Invoke("quad_at", (Name(f"(const quad *){source}"), at, Int(quad.step), Int(count)))
+        value = Invoke("FLIPPED", (value,)) if quad.is_flipped else value
         body: Block = (Copy(Element(form.parameter, (to,)), value),)
         for number in sorted(range(len(steps)), key=lambda number: steps[number][0]):
             low, high = spans[number]
@@ -157,23 +167,43 @@ DOT = """#if defined(__AVX512VNNI__) && {lanes} == 16
 #include <immintrin.h>
 #define DOT_UI(s, u, i) ((vec)_mm256_dpbusd_avx_epi32((__m256i)(s), (__m256i)WHOLE(u), (__m256i)WHOLE(i)))
 #else
-typedef uint32_t quad_bits __attribute__((vector_size(4 * {lanes})));
-#define BYTE_U(x, at) (WHOLE(x) >> (at) & 255)
-#define BYTE_I(x, at) ((vec)((quad_bits)WHOLE(x) << (24 - (at))) >> 24)
-#define DOT_UI(s, u, i) ((s) + BYTE_U(u, 0) * BYTE_I(i, 0) + BYTE_U(u, 8) * BYTE_I(i, 8) \\
-                         + BYTE_U(u, 16) * BYTE_I(i, 16) + BYTE_U(u, 24) * BYTE_I(i, 24))
+typedef int16_t pairs __attribute__((vector_size(4 * {lanes})));
+typedef uint16_t pair_bits __attribute__((vector_size(4 * {lanes})));
+#if defined(__AVX512BW__) && {lanes} == 16
+#include <immintrin.h>
+#define PAIRS(a, b) ((vec)_mm512_madd_epi16((__m512i)(a), (__m512i)(b)))
+#elif defined(__AVX2__) && {lanes} == 8
+#include <immintrin.h>
+#define PAIRS(a, b) ((vec)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)))
+#else
+#define PAIR(a, at) ((vec)((vec_bits)(vec)(a) << (16 - (at))) >> 16)
+#define PAIRS(a, b) (PAIR(a, 0) * PAIR(b, 0) + PAIR(a, 16) * PAIR(b, 16))
+typedef uint32_t vec_bits __attribute__((vector_size(4 * {lanes})));
+#endif
+#define ODD_U(x) ((pairs)((pair_bits)WHOLE(x) >> 8))
+#define EVEN_U(x) ((pairs)WHOLE(x) & 255)
+#define ODD_I(x) ((pairs)WHOLE(x) >> 8)
+#define EVEN_I(x) ((pairs)((pair_bits)WHOLE(x) << 8) >> 8)
+#define DOT_UI(s, u, i) ((s) + PAIRS(EVEN_U(u), EVEN_I(i)) + PAIRS(ODD_U(u), ODD_I(i)))
 #endif
 #define WHOLE(x) ((vec){{0}} + (x))
 #define HIGH ((vec){{0}} + (int32_t)0x80808080)
+#define FLIPPED(x) ((x) ^ (int32_t)0x80808080)
 #define DOT_IU(s, i, u) DOT_UI(s, u, i)
-#define DOT_II(s, i, j) (DOT_UI(s, WHOLE(i) ^ HIGH, j) - DOT_UI((vec){{0}}, HIGH, j))
-#define DOT_UU(s, u, v) (DOT_UI(s, u, WHOLE(v) ^ HIGH) - DOT_UI((vec){{0}}, u, HIGH))
+#define DOT_II(s, flipped, i) (DOT_UI(s, flipped, i) - DOT_UI((vec){{0}}, HIGH, i))
+#define DOT_UU(s, flipped, u) (DOT_UI(s, u, flipped) - DOT_UI((vec){{0}}, u, HIGH))
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define BYTE_AT(n) (24 - 8 * (n))
+#else
+#define BYTE_AT(n) (8 * (n))
+#endif
 static inline quad quad_at(const quad *from, long at, long step, int count)
 {{
     const uint8_t *const bytes = (const uint8_t *)from + at;
-    const uint8_t four[4] = {{bytes[0], (uint8_t)(count > 1 ? bytes[step] : 0),
-                             (uint8_t)(count > 2 ? bytes[2 * step] : 0), (uint8_t)(count > 3 ? bytes[3 * step] : 0)}};
-    int32_t whole;
-    memcpy(&whole, four, sizeof whole);
-    return whole;
+    if (step == 1 && count == 4)
+        return *(const quad *)bytes;
+    uint32_t whole = (uint32_t)bytes[0] << BYTE_AT(0);
+    for (int n = 1; n < 4; ++n)
+        whole |= (uint32_t)(n < count ? bytes[n * step] : 0) << BYTE_AT(n);
+    return (quad)whole;
 }}"""

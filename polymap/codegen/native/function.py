@@ -159,8 +159,9 @@ def native_function(
     tail: Sequence[str | Requantize] = (),
     flat: Workload | None = None,
     by_fours: Mapping_[str, Quad] | None = None,
+    packed: Mapping | None = None,
 ) -> NativeFunction:
-    """Return the function of a mapping.
+    """Return the function of a mapping. packed: that of the function on packed weights, where it is another one.
 
     flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). by_fours: how its
     tensors of quads are read (`quads`). remark: lines of the comment at its head. tail: what is done to each sum before
@@ -175,15 +176,16 @@ def native_function(
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
         kernels(plan)
-        check_memory(_own_bytes(plan))
+        whole = plan if packed is None else kernel_plan(workload, arch, packed, sums, steps)
+        check_memory(max(map(_own_bytes, (plan, whole))))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
         weights = sums[-2].tensor if len(sums) > 1 else ""  # of values that read nothing there are none
         return NativeFunction(name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=weights)
-    body, ahead = _body(name, arrays, plan, threads), _ahead(plan)
-    packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
-    whole = head + _types([plan], body) + body
-    return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
+    body, ahead = _body(name, arrays, whole, unpacked(plan), threads), _ahead(whole)
+    tensor, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
+    text = head + _types([plan], body) + body
+    return NativeFunction(name, text, arrays, tensor, elements, "", weights=sums[-2].tensor)
 
 
 def function_of_parts(
@@ -214,15 +216,15 @@ def function_of_parts(
     for number, plan in enumerate(plans):
         own = f"{name}_part{number}"
         head = signature(own, arrays)
-        body += _body(own, arrays, plan, threads).replace(f"\n{head}", f"\nstatic {head}")
+        body += _body(own, arrays, plan, plan, threads).replace(f"\n{head}", f"\nstatic {head}")
         calls += f"    {own}({', '.join(form.parameter for form in arrays)});\n"
     text = f"{_head(remark)}{_types(plans, body)}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
     return NativeFunction(name, text, arrays, None, 0, "", weights=plans[0].operands[-1].form.tensor)
 
 
-def _body(name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, threads: int) -> str:
-    """Return the functions of the register tiles, and those for callers."""
-    direct, packings = unpacked(plan), tuple(each.packing for each in plan.operands)
+def _body(name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, direct: KernelPlan, threads: int) -> str:
+    """Return the functions of the register tiles, and those for callers. direct: of operands as they are."""
+    packings = tuple(each.packing for each in plan.operands)
     nest = Nest(plan, kernels(plan), f"{name}_tile", packings, None, threads)
     own = nest
     if direct is not plan:

@@ -361,12 +361,15 @@ def has_excess(kernel: Kernel) -> bool:
 
 def _dot(kernel: Kernel, total: str, names: list[str]) -> Stmt:
     """Return the addition of products of bytes to a sum, or of what is too much in these."""
-    kinds = [each.form.quad.kind for each in kernel.plan.operands if each.form.quad is not None]
-    if not has_excess(kernel):
+    operands = kernel.plan.operands
+    kinds = [each.form.quad.kind for each in operands if each.form.quad is not None]
+    if kinds[0] != kinds[1]:
         return Copy(Name(total), Name(f"{dot_macro(*kinds)}({', '.join((total, *names))})"))
-    (vector,) = (name for each, name in zip(kernel.plan.operands, names, strict=True) if each.is_vector)
-    (single,) = (name for each, name in zip(kernel.plan.operands, names, strict=True) if not each.is_vector)
-    other = "HIGH" if total.startswith("excess") else f"WHOLE({single}) ^ HIGH"
+    (vector,) = (name for each, name in zip(operands, names, strict=True) if each.is_vector)
+    (single,) = (name for each, name in zip(operands, names, strict=True) if not each.is_vector)
+    if not has_excess(kernel):
+        return Copy(Name(total), Name(f"{dot_macro(*kinds)}({total}, {single}, {vector})"))
+    other = "HIGH" if total.startswith("excess") else single
     pair = (other, vector) if kinds[0] == "int8" else (vector, other)
     return Copy(Name(total), Name(f"DOT_UI({', '.join((total, *pair))})"))
 

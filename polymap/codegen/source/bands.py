@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 
-from polymap.codegen.source.contraction import Contraction
+from polymap.codegen.source.contraction import Contraction, tile_number
 from polymap.codegen.source.order_tuning import TUNING
-from polymap.ir import Affine, BudgetError, Floor, Statement, Workload
+from polymap.ir import Affine, BudgetError, Statement, Workload
 from polymap.poly import Map, budget, function
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import dependence_relations
@@ -53,7 +53,7 @@ def in_one_band(
     for statement in statements:
         own = [each[statement.name] for each in entries if each is not None]
         places = list(schedule.scattering(statement.name).places)
-        numbers = [_number(entry, size) for entry, size in zip(own, tiled[0].tile, strict=True)]
+        numbers = [tile_number(entry, size) for entry, size in zip(own, tiled[0].tile, strict=True)]
         times = [*numbers, own[-1], *own[:-1]]
         changed[statement.name] = [*places[:place], *map(TimeDim, times), TimeDim(), *places[place:]]
     return schedule.with_places(changed), tiled
@@ -81,8 +81,8 @@ def in_strips(
         rest = places[place:]
         if name in inside:
             term = Affine(((1, inside[name].term),))
-            rest = [TimeDim(_number(term, inside[name].tile[1])), TimeDim(term), TimeDim(entries[name])]
-        head = [TimeDim(_number(entries[name], size)), TimeDim(Affine((), part))]
+            rest = [TimeDim(tile_number(term, inside[name].tile[1])), TimeDim(term), TimeDim(entries[name])]
+        head = [TimeDim(tile_number(entries[name], size)), TimeDim(Affine((), part))]
         changed[name] = [*places[:place], *head, *rest]
     return schedule.with_places(changed), tuple(inside.values())
 
@@ -93,11 +93,6 @@ def _sizes(found: Contraction) -> tuple[int, ...]:
     unit = lcm(found.rows, found.panel)
     size = max(unit, TUNING.band_size - TUNING.band_size % unit)
     return size, size, size
-
-
-def _number(entry: Affine, size: int) -> Affine:
-    """Return the number of the tile of an entry."""
-    return Affine((), entry.constant // size) if not entry.terms else Affine(((1, Floor(entry, size)),))
 
 
 def _coordinate(

@@ -8,11 +8,12 @@ from math import prod
 
 from polymap.codegen.source.bands import in_one_band, in_strips
 from polymap.codegen.source.contiguous import contiguous_order, cost_of, is_legal
-from polymap.codegen.source.contraction import Contraction, Core, contraction_of, sum_of
+from polymap.codegen.source.contraction import Contraction, Core, contraction_of, sum_of, tile_number
+from polymap.codegen.source.line_tiles import in_line_tiles
 from polymap.codegen.source.order_tuning import TUNING
 from polymap.codegen.source.time_tiles import in_time_tiles
 from polymap.codegen.source.wavefronts import side_by_side
-from polymap.ir import Affine, Floor, Workload
+from polymap.ir import Affine, Workload
 from polymap.resources import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import expanded
@@ -90,7 +91,8 @@ def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Cal
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
     if facts is not None:
         schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until, clock)
-        changes += map(str, steps)
+        schedule, lines = in_line_tiles(schedule.normal(), kept, until, clock)
+        changes += [*map(str, steps), *lines]
     return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes), strips)
 
 
@@ -146,7 +148,7 @@ def _together(schedule: Schedule, found: Contraction) -> tuple[str, ...]:
 
 def _numbers(found: Contraction) -> list[Affine]:
     """Return the numbers of a contraction's tiles, as its times have them."""
-    return [_number(dim, size) for dim, size in zip(found.dims, found.tile, strict=True)]
+    return [tile_number(Affine(((1, dim),)), size) for dim, size in zip(found.dims, found.tile, strict=True)]
 
 
 def _words(found: Contraction) -> str:
@@ -164,11 +166,6 @@ def _places(schedule: Schedule, found: list[Contraction]) -> tuple[Contraction, 
     return tuple(moved)
 
 
-def _number(dim: str, size: int) -> Affine:
-    """Return the number of the tile of a dim."""
-    return Affine(((1, Floor(Affine(((1, dim),)), size)),))
-
-
 def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[Schedule]:
     """Yield schedules in which the statement is split off from the others of its nest and tiled: the outermost
     loops it can be taken out of first."""
@@ -182,7 +179,7 @@ def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[Sc
         outer = [dim for dim in statement.dims if dim not in before and dim not in found.dims]
         own = [TimeDim(Affine(((1, dim),)), dim) for dim in outer]
         sizes = zip(found.dims, found.tile, strict=True)
-        own += [TimeDim(_number(dim, size), f"{dim}_tile") for dim, size in sizes]
+        own += [TimeDim(tile_number(Affine(((1, dim),)), size), f"{dim}_tile") for dim, size in sizes]
         own += [TimeDim(Affine(((1, dim),)), dim) for dim in (found.term, found.row, found.lane)]
         names = outermost.statements
         at = names.index(found.statement)

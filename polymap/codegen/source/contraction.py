@@ -11,7 +11,7 @@ from math import prod
 
 from polymap.codegen.source.contiguous import step_of
 from polymap.codegen.source.order_tuning import TUNING
-from polymap.ir import Access, Apply, Expression, Number, Operator, Read, Statement, Workload
+from polymap.ir import Access, Affine, Apply, Expression, Floor, Number, Operator, Read, Statement, Workload
 
 _FLOATS = ("float32", "float64")
 _COMBINED = ("+", "-", "*", "/", "neg")
@@ -107,6 +107,11 @@ def _is_float(workload: Workload, statement: Statement) -> bool:
         and _is_arithmetic(statement.expression)
         and all(index.is_linear for each in accesses for index in each.index)
     )
+
+
+def tile_number(entry: Affine, size: int) -> Affine:
+    """Return the number of the tile of an entry."""
+    return Affine((), entry.constant // size) if not entry.terms else Affine(((1, Floor(entry, size)),))
 
 
 def _near(size: int, unit: int) -> int:

@@ -69,6 +69,14 @@ class Tuning(NamedTuple):
     time_shift: int = 32
     """Largest shift between statements that is tried."""
 
+    # Tiles of lines. Measured: transposes, and sums of a matrix and its transpose, of 64 to 1000 rows, gcc and clang.
+    line_tile: int = 8
+    """Rows and columns of a tile whose reads all stride,"""
+    mixed_line_tile: int = 32
+    """and of one that also reads rows."""
+    line_tile_extent: int = 128
+    """Shortest loop that is tiled so."""
+
     # The cost of one iteration of an innermost loop, in reads of contiguous elements. Measured by program_speed.py.
     strided_read: float = 1.0
     """Added per read whose next element is not the neighbour."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.codegen.source.contiguous import is_legal
+from polymap.codegen.source.contraction import tile_number
 from polymap.codegen.source.order_tuning import TUNING
-from polymap.ir import Affine, BudgetError, Floor, Statement, Workload
+from polymap.ir import Affine, BudgetError, Statement, Workload
 from polymap.poly import Map, budget, differences, dim_bounds, function
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import dependence_relations
@@ -195,11 +196,8 @@ def _schedule_in_tiles(schedule: Schedule, tiles: TimeTiles, threads: int) -> Sc
     for name in tiles.loop.statements:
         places = list(schedule.scattering(name).places)
         at = tiles.loop.position
-        steps = Affine(((1, Floor(tiles.steps[name], TUNING.time_steps)),))
-        numbers = [
-            Affine(((1, Floor(each[name], size)),)) if each[name].terms else Affine((), each[name].constant // size)
-            for each, size in zip(tiles.entries, tiles.sizes, strict=True)
-        ]
+        steps = tile_number(tiles.steps[name], TUNING.time_steps)
+        numbers = [tile_number(each[name], size) for each, size in zip(tiles.entries, tiles.sizes, strict=True)]
         head = [steps, *numbers] if threads == 1 else [steps + numbers[0], steps, *numbers[1:]]
         changed[name] = [*places[:at], *map(TimeDim, head), *places[at:]]
     return schedule.with_places(changed)

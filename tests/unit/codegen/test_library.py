@@ -52,6 +52,19 @@ def _convolution(x: Any, w: Any, stride: int, padding: int, groups: int) -> Any:
     return y
 
 
+@pytest.mark.parametrize("rows", [3, 8])
+def test_packed_weights_have_loops_of_their_own(rows: int) -> None:
+    """A large matrix is read few rows at a time where it lies, and panel by panel once it is packed."""
+    work = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=rows, n=1603, k=401, types="float32")
+    function = pm.compile(work, "cpu_avx512", tail=["relu"])
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((rows, 401), (401, 1603)))
+    expected = np.maximum(a @ b, 0)
+    np.testing.assert_array_equal(function(a, b), expected)
+    np.testing.assert_array_equal(function(a, function.pack_weights(b)), expected)
+    assert function.source.count("int first = k_0 == 0") == 1, "only one of both loads sums again"
+
+
 def test_products_are_numpys(product_of_matrices: pm.CompiledFunction) -> None:
     fn, (a, b) = product_of_matrices, _matrices()
     assert np.array_equal(fn(a, b), a @ b)

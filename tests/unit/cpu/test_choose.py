@@ -239,12 +239,16 @@ def _work_of_cores(mapping: Mapping) -> list[list[tuple[int, int, int]]]:
     return work
 
 
-@pytest.mark.parametrize(("rows", "are_few"), [(8, True), (60, False)])
-def test_a_large_matrix_is_read_few_rows_at_a_time_where_few_tiles_read_it(rows: int, are_few: bool) -> None:
-    work = einsum("C[m,n] += A[m,k] * B[k,n]", m=rows, n=4096, k=4096, types="float32")
-    steps = {"C": {"m": 16384, "n": 4}, "A": {"m": 16384, "k": 4}, "B": {"k": 16384, "n": 4}}
+@pytest.mark.parametrize(("rows", "lanes", "together"), [(4, 2048, 4), (8, 4096, 8), (24, 4096, 16), (60, 4096, 0)])
+def test_a_large_matrix_is_read_few_rows_at_a_time_where_few_tiles_read_it(
+    rows: int, lanes: int, together: int
+) -> None:
+    """More rows where two tiles read them, or where the sums leave the first cache between two visits."""
+    work = einsum("C[m,n] += A[m,k] * B[k,n]", m=rows, n=lanes, k=4096, types="float32")
+    steps = {"C": {"m": 4 * lanes, "n": 4}, "A": {"m": 16384, "k": 4}, "B": {"k": 4 * lanes, "n": 4}}
     choice = choose_cpu_mapping(work, AVX512, ("n",), steps=steps)
     assert choice is not None, "a product has a mapping"
     loops = [node for node in choice.mapping.nodes if isinstance(node, Temporal)]
-    assert (loops[0] == Temporal("k", 4)) == are_few, "the rows of B are on pages of their own"
+    assert (loops[0] == Temporal("k", together)) == bool(together), "the rows of B are on pages of their own"
+    assert (choice.packed is not None) == bool(together), "panels lie side by side"
     assert evaluate(choice.rounded, choice.arch, choice.mapping).legal, "the tree is one of the machine"
