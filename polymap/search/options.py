@@ -215,6 +215,14 @@ class Tuning:
     """by how much smaller buffers are tried there (not swept),"""
     less_traffic_share: float = 0.15
     """and each one's share of what is left of the limit (not swept)."""
+    cells_share: float = 0.7
+    """Of what is left of the limit, for the bound on latency by what levels hold (not swept),"""
+    cell_share: float = 0.3
+    """for one search of it,"""
+    bus_shares: int = 1024
+    """how finely the share of buses is told there (coarse numbers are searched faster)"""
+    other_share: float = 1 / 128
+    """and by how much it must differ for another search of the same mappings."""
     few_timed_trees: int = 50_000
     """Legal trees that are walked where steps take cycles: 0.1 ms each, and 3 ms where one may be the best."""
     trees_in_turn: int = 64

@@ -15,13 +15,13 @@ through a window over priced fan-outs that unite loads: mappings to begin with, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, count, islice, pairwise, product
 from math import ceil, floor, prod
 
-from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
+from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate, waits_per_bit
 from polymap.ir import (
     Access,
     Architecture,
@@ -39,7 +39,7 @@ from polymap.ir import (
     written_tensors,
 )
 from polymap.search.answer import Question
-from polymap.search.driver import Engines, Kind, Search
+from polymap.search.driver import Engines, Kind, Search, of_rest
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import (
@@ -118,7 +118,11 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
         if mapping not in tried and not (found and search.limits()):  # each is counted before others are looked for
             tried.add(mapping)
             found += _scored(search, mapping)
-    least = max(at_least(relative, answer, sums) or Fraction(0), _after_start(search, objective))
+    least = at_least(relative, answer, sums) or Fraction(0)
+    if more:
+        cells = _Cells(search, objective, min((value for _, value in found), default=None))
+        least = max(least, cells.bound(of_rest(TUNING.cells_share)(search.limits)))
+        found += cells.found
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
 
@@ -130,18 +134,145 @@ def _in_sums(search: Search) -> Rules:
     )
 
 
-def _after_start(search: Search, objective: Objective) -> Fraction:
-    """Return what any mapping's latency is at least because nothing begins before `start_cycles`; 0 for other
-    objectives."""
-    start = floor(search.arch.start_cycles)
-    if not start or objective.goal is not Goal.LATENCY:
-        return Fraction(0)
-    relative = Relative(
-        search.workload, bounding_machine(search.workload, search.arch, by_steps=True), _in_sums(search)
-    )
-    answer = answer_of(search, relative, objective, TUNING.free_wires_share)
-    least = None if answer is None else at_least(relative, answer, objective)
-    return Fraction(0) if least is None else start + least
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """Mappings by the bits that some levels hold: no less than `low`, no more than `high`. least: what each of them
+    takes at least. Of its last search: share, of what buses take; inside: what it says; held: the bits that its best
+    mapping holds ({}: none yet); by_bus: whether buses, and not work, decide what some mappings take."""
+
+    low: dict[str, int]
+    high: dict[str, int]
+    least: Fraction = Fraction(0)
+    share: Fraction = Fraction(1)
+    inside: int = 0
+    held: dict[str, int] = field(default_factory=dict[str, int])
+    by_bus: bool = False
+
+
+class _Cells:
+    """A bound on latency by what levels hold. Large tiles are waited for, first loads and last stores; small ones move
+    more, and change what is beside the compute units more often.
+
+    Let work take c cycles and buses b, and let w be what is waited for beside work, of which the bits that levels hold
+    tell. A mapping takes start + max(c + w, b) at least. A search of a cell, on the machine that bounds steps with
+    buffers of `high` and with buses whose b counts as s x b, says that max(c, s x b) is L at least: so each mapping
+    takes start + min(L + w, L / s) at least.
+    """
+
+    def __init__(self, search: Search, objective: Objective, best: Fraction | None) -> None:
+        self._search, self._objective, self._best = search, objective, best
+        workload, arch = search.workload, search.arch
+        self._relative = Relative(workload, bounding_machine(workload, arch, by_steps=True), _in_sums(search))
+        self._waits = {} if best is None else waits_per_bit(workload, arch, divides=search.divides)
+        self.found: list[tuple[Mapping, Fraction]] = []
+
+    def bound(self, stop: Callable[[], bool]) -> Fraction:
+        """Return what any mapping takes at least, as far as it is known when `stop` says so."""
+        if not self._search.arch.start_cycles and not self._waits:
+            return Fraction(0)
+        cells = [self._searched(_Cell(dict.fromkeys(self._waits, 0), {name: self._most(name) for name in self._waits}))]
+        while self._best is not None and self._waits:
+            first = min(cells, key=lambda cell: cell.least)
+            if first.least >= self._best or stop():
+                break
+            parts = [self._searched(first)] if self._may_rise(first) else self._halves(first)
+            if not parts:
+                break
+            cells.remove(first)
+            cells += parts
+        least = min(cell.least for cell in cells)
+        return least if self._best is None else min(least, self._best)
+
+    def _most(self, name: str) -> int:
+        """Return the bits that a level holds at most."""
+        level = self._search.arch.levels[self._search.arch.level_index(name)]
+        tensors = [tensor for tensor in self._search.workload.tensors if level.may_hold(tensor)]
+        every = sum(tensor.bits * prod(tensor.shape) for tensor in tensors)
+        return every if level.capacity_bits is None else min(every, level.capacity_bits // level.buffering)
+
+    def _waited(self, held: dict[str, int]) -> Fraction:
+        """Return the cycles, at least, that are waited for what levels hold."""
+        return sum((rate * held[name] for name, rate in self._waits.items()), Fraction(0))
+
+    def _share(self, cell: _Cell) -> Fraction:
+        """Return the share of what buses take that a search of a cell tells most by: where work decides the largest by
+        which no mapping that buses decide is better than the best one, else that which counts waits in full."""
+        after = (self._best or Fraction(0)) - self._search.arch.start_cycles
+        if not cell.inside or after <= 0:
+            return Fraction(1)
+        share = max(Fraction(0), after - self._waited(cell.low) if cell.by_bus else Fraction(cell.inside)) / after
+        return min(Fraction(1), Fraction(max(1, floor(TUNING.bus_shares * share)), TUNING.bus_shares))
+
+    def _may_rise(self, cell: _Cell) -> bool:
+        """Return whether a search of a cell may say more than the last one did."""
+        if not cell.held or any(cell.high[name] < bits for name, bits in cell.held.items()):
+            return True
+        is_far = abs(self._share(cell) - cell.share) > TUNING.other_share
+        return is_far and (self._best is None or self._by_bus(cell) < self._best)
+
+    def _by_bus(self, cell: _Cell) -> int:
+        """Return the cycles, at least, of the mappings of a cell that buses decide."""
+        return floor((cell.inside - 1) / cell.share + self._search.arch.start_cycles) + 1
+
+    def _searched(self, cell: _Cell) -> _Cell:
+        """Return a cell with what its mappings take at least by a search. Its best mapping is kept."""
+        share, relative = self._share(cell), self._relative
+        nodes = [
+            replace(node, capacity_bits=cell.high[node.name] * node.buffering)
+            if isinstance(node, MemoryLevel) and node.name in cell.high
+            else node
+            for node in relative.arch.nodes
+        ]
+        outer = relative.arch.levels[0]
+        grains = tuple(replace(grain, bits_per_cycle=grain.bits_per_cycle / share) for grain in outer.grains)
+        nodes[0] = replace(outer, grains=grains)
+        relative = replace(relative, arch=replace(relative.arch, nodes=tuple(nodes)))
+        answer = answer_of(self._search, relative, self._objective, TUNING.cell_share)
+        least = at_least(relative, answer, self._objective)
+        if least is None:
+            return replace(cell, least=max(cell.least, self._best or Fraction(0)))  # it is empty
+        held = dict(cell.high)
+        for one in () if answer is None else (answer, answer.dividing):
+            if one is not None and one.best is not None:
+                self._offer(one.best)
+                if one is answer and one.status == "OPTIMAL":
+                    bits = dict(evaluate(relative.workload, relative.arch, one.best).occupancy_bits)
+                    held = {name: bits[name] for name in cell.high}
+        is_first = not cell.held
+        found = self._told(replace(cell, share=share, inside=ceil(least), held=held))
+        return (
+            found
+            if is_first or self._best is None or self._by_bus(found) >= self._best
+            else replace(found, by_bus=True)
+        )
+
+    def _offer(self, mapping: Mapping) -> None:
+        self.found += _scored(self._search, mapping)
+        if self._best is not None:
+            self._best = min((self._best, *(value for _, value in self.found)))
+
+    def _told(self, cell: _Cell) -> _Cell:
+        """Return a cell with what its mappings take at least by its last search, and without those that surely wait too
+        long."""
+        by_work = cell.inside + floor(self._search.arch.start_cycles + self._waited(cell.low))
+        by_bus = self._by_bus(cell)
+        found = replace(cell, least=max(cell.least, Fraction(min(by_work, by_bus))))
+        if self._best is None or by_bus < self._best:
+            return found
+        room = max(Fraction(0), self._best - by_work)
+        most = {name: low + floor(room / self._waits[name]) for name, low in cell.low.items()}
+        return replace(found, high={name: min(high, most[name]) for name, high in cell.high.items()})
+
+    def _halves(self, cell: _Cell) -> list[_Cell]:
+        """Return the halves of a cell, between what its mappings hold at least and what its best one holds; none where
+        these are one."""
+        widths = {name: rate * (cell.held[name] - cell.low[name]) for name, rate in self._waits.items()}
+        widest = max(widths, key=lambda name: widths[name])
+        if widths[widest] < 1:
+            return []
+        middle = (cell.low[widest] + cell.held[widest]) // 2
+        larger = replace(cell, low={**cell.low, widest: middle + 1})
+        return [replace(cell, high={**cell.high, widest: middle}), self._told(larger)]
 
 
 def _with_less_traffic(search: Search, relative: Relative) -> Iterator[SearchResult | None]:
