@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import chain, count, islice, pairwise, product
+from itertools import count, islice, pairwise, product
 from math import ceil, floor, prod
 
 from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate, waits_per_bit
@@ -111,17 +111,12 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     answer = answer_of(search, relative, sums, TUNING.free_wires_share)
     if answer is None:
         return [], Fraction(0)
-    more = objective.goal is Goal.LATENCY and search.arch.is_timed_by_step
-    answers = chain((answer, answer.dividing), _with_less_traffic(search, relative) if more else ())
-    tried, found = set[Mapping](), list[tuple[Mapping, Fraction]]()
-    for mapping in (one.best for one in answers if one is not None and one.best is not None):
-        if mapping not in tried and not (found and search.limits()):  # each is counted before others are looked for
-            tried.add(mapping)
-            found += _scored(search, mapping)
+    mappings = (one.best for one in (answer, answer.dividing) if one is not None and one.best is not None)
+    found = [pair for mapping in dict.fromkeys(mappings) for pair in _scored(search, mapping)]
     least = at_least(relative, answer, sums) or Fraction(0)
-    if more:
+    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step:
         cells = _Cells(search, objective, min((value for _, value in found), default=None))
-        least = max(least, cells.bound(of_rest(TUNING.cells_share)(search.limits)))
+        least = max(least, cells.bound(least, of_rest(TUNING.cells_share)(search.limits)))
         found += cells.found
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
@@ -166,22 +161,38 @@ class _Cells:
         self._waits = {} if best is None else waits_per_bit(workload, arch, divides=search.divides)
         self.found: list[tuple[Mapping, Fraction]] = []
 
-    def bound(self, stop: Callable[[], bool]) -> Fraction:
-        """Return what any mapping takes at least, as far as it is known when `stop` says so."""
+    def bound(self, about: Fraction, stop: Callable[[], bool]) -> Fraction:
+        """Return what any mapping takes at least, as far as it is known when `stop` says so. about: nearly what it
+        takes inside of all waits."""
         if not self._search.arch.start_cycles and not self._waits:
             return Fraction(0)
-        cells = [self._searched(_Cell(dict.fromkeys(self._waits, 0), {name: self._most(name) for name in self._waits}))]
+        most = {name: self._most(name) for name in self._waits}
+        cells = [self._searched(_Cell(dict.fromkeys(most, 0), most, inside=ceil(about)))]
+        self._descend(cells[0], stop)
         while self._best is not None and self._waits:
             first = min(cells, key=lambda cell: cell.least)
             if first.least >= self._best or stop():
                 break
-            parts = [self._searched(first)] if self._may_rise(first) else self._halves(first)
-            if not parts:
-                break
+            if self._may_rise(first):
+                parts = [self._searched(first)]
+            else:
+                parts = self._halves(first, self._widest(first))
+                if not parts or (first.by_bus and parts[1].least <= first.least):
+                    break  # waits tell nothing more of it
             cells.remove(first)
             cells += parts
         least = min(cell.least for cell in cells)
         return least if self._best is None else min(least, self._best)
+
+    def _descend(self, cell: _Cell, stop: Callable[[], bool]) -> None:
+        """Look for better mappings where the level next to compute holds less and less, and then those outside of it,
+        as long as these are found and nothing costs more inside."""
+        for name in reversed(self._waits):
+            while not stop() and (halves := self._halves(cell, name)):
+                before, smaller = self._best, self._searched(halves[0])
+                if smaller.inside > cell.inside or self._best == before:
+                    break
+                cell = smaller
 
     def _most(self, name: str) -> int:
         """Return the bits that a level holds at most."""
@@ -238,13 +249,8 @@ class _Cells:
                 if one is answer and one.status == "OPTIMAL":
                     bits = dict(evaluate(relative.workload, relative.arch, one.best).occupancy_bits)
                     held = {name: bits[name] for name in cell.high}
-        is_first = not cell.held
         found = self._told(replace(cell, share=share, inside=ceil(least), held=held))
-        return (
-            found
-            if is_first or self._best is None or self._by_bus(found) >= self._best
-            else replace(found, by_bus=True)
-        )
+        return found if self._best is None or self._by_bus(found) >= self._best else replace(found, by_bus=True)
 
     def _offer(self, mapping: Mapping) -> None:
         self.found += _scored(self._search, mapping)
@@ -263,40 +269,19 @@ class _Cells:
         most = {name: low + floor(room / self._waits[name]) for name, low in cell.low.items()}
         return replace(found, high={name: min(high, most[name]) for name, high in cell.high.items()})
 
-    def _halves(self, cell: _Cell) -> list[_Cell]:
-        """Return the halves of a cell, between what its mappings hold at least and what its best one holds; none where
-        these are one."""
-        widths = {name: rate * (cell.held[name] - cell.low[name]) for name, rate in self._waits.items()}
-        widest = max(widths, key=lambda name: widths[name])
-        if widths[widest] < 1:
+    def _widest(self, cell: _Cell) -> str:
+        """Return the level of which the best mapping of a cell waits longest beyond what all of the cell do."""
+        return max(self._waits, key=lambda name: self._waits[name] * (cell.held[name] - cell.low[name]))
+
+    def _halves(self, cell: _Cell, name: str) -> list[_Cell]:
+        """Return the halves of a cell, between what its mappings hold at least in a level and what its best one holds;
+        none where waits for these are nearly alike."""
+        apart = self._waits[name] * (cell.held[name] - cell.low[name])
+        if apart < max(1, TUNING.waits_apart * (self._best or 0)):
             return []
-        middle = (cell.low[widest] + cell.held[widest]) // 2
-        larger = replace(cell, low={**cell.low, widest: middle + 1})
-        return [replace(cell, high={**cell.high, widest: middle}), self._told(larger)]
-
-
-def _with_less_traffic(search: Search, relative: Relative) -> Iterator[SearchResult | None]:
-    """Yield answers on the machine that bounds steps, and on some with smaller buffers, where traffic counts a little
-    beside latency: first loads are waited for, which no total of a resource says, and smaller tiles are loaded
-    earlier."""
-    outer = relative.arch.levels[0]
-    band = outer.bandwidth_bits_per_cycle or outer.read_bandwidth_bits_per_cycle
-    if band is None:
-        return
-    text = f"weighted:1*latency+{float(TUNING.traffic_beside / band):.12f}*traffic:{outer.name}"
-    innermost = len(relative.arch.fanouts)
-    for divisor in TUNING.buffers_divided:
-        nodes = tuple(
-            replace(node, capacity_bits=node.capacity_bits // divisor)
-            if isinstance(node, MemoryLevel)
-            and node.capacity_bits
-            and len(relative.arch.fanouts_above(node.name)) < innermost
-            else node
-            for node in relative.arch.nodes
-        )
-        arch = replace(relative.arch, nodes=nodes)
-        asked = parse_objective(text, arch)
-        yield answer_of(search, replace(relative, arch=arch), asked, TUNING.less_traffic_share, divides=True)
+        middle = (cell.low[name] + cell.held[name]) // 2
+        larger = replace(cell, low={**cell.low, name: middle + 1})
+        return [replace(cell, high={**cell.high, name: middle}), self._told(larger)]
 
 
 def _with_output_kept(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
