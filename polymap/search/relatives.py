@@ -59,6 +59,7 @@ from polymap.search.problem import (
     objective_values,
     parse_objective,
 )
+from polymap.search.provers import few_timed_trees
 from polymap.search.result import SearchResult
 
 _ROUNDED = Fraction(1 << 48, (1 << 48) + 1)  # a bound that was rounded to a float is this much of it at least
@@ -114,7 +115,7 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     mappings = (one.best for one in (answer, answer.dividing) if one is not None and one.best is not None)
     found = [pair for mapping in dict.fromkeys(mappings) for pair in _scored(search, mapping)]
     least = at_least(relative, answer, sums) or Fraction(0)
-    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step:
+    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step and few_timed_trees(search) is None:
         cells = _Cells(search, objective, min((value for _, value in found), default=None))
         least = max(least, cells.bound(least, of_rest(TUNING.cells_share)(search.limits)))
         found += cells.found
