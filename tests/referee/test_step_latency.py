@@ -25,6 +25,7 @@ from polymap.ir import (
     Spatial,
     Storage,
     Temporal,
+    Workload,
 )
 from polymap.schedules import view_of
 from polymap.workload import einsum
@@ -650,3 +651,15 @@ def test_the_bounding_machine_never_takes_longer() -> None:
     met, better = bounded(range(600))
     assert met > 150
     assert better > 12
+
+
+def test_waits_that_are_told_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seeded mistake: each bit that a level holds is waited for twice as long as it takes."""
+    true = waits_per_bit
+
+    def twice(workload: Workload, arch: Architecture, *, divides: bool) -> dict[str, Fraction]:
+        return {name: 2 * rate for name, rate in true(workload, arch, divides=divides).items()}
+
+    monkeypatch.setitem(after_waits.__globals__, "waits_per_bit", twice)
+    with pytest.raises(AssertionError):
+        bounded(range(10))
