@@ -1,10 +1,14 @@
 """Matrix products on GPUs as machines: tiles of a block, waves, bytes of device memory, and how near to the bound.
 
     python benchmarks/gpu_gemms.py [--machines v100 a100 h100 t4] [--limit SECONDS] [--heuristics PYTHON]
+                                  [--then-bytes]
 
 Fifty products of 16-bit elements, searched for latency over dividing tiles, so many CPU seconds each. A row: the tile
 of one SM inside of the loops that spread it, SMs at work, waves (what an SM does one after the other), cycles, the gap
 to the bound, the share of the machine's peak, bytes of device memory and how many times the least, and what binds.
+
+--then-bytes: of mappings of equal latency the one that moves least to and from device memory
+("lex:latency,traffic:HBM"); latency alone leaves that open where it is not what binds.
 
 --heuristics: the interpreter of an environment of its own that has the wheel nvidia-matmul-heuristics (it needs no
 GPU): then what that chooses for CUTLASS 3 on the A100 and the H100 stands beside.
@@ -129,14 +133,16 @@ def main() -> None:
     parser.add_argument("--machines", nargs="+", default=list(HERTZ), choices=list(HERTZ))
     parser.add_argument("--limit", type=float, default=1.0)
     parser.add_argument("--heuristics")
+    parser.add_argument("--then-bytes", action="store_true")
     asked = parser.parse_args()
     for name in asked.machines:
         arch, gaps = pm.load_arch(name), list[float]()
         others = chosen_elsewhere(asked.heuristics, name) if asked.heuristics and name in GPUS else []
         binding = Counter[str]()
+        objective = f"lex:latency,traffic:{arch.levels[0].name}" if asked.then_bytes else "latency"
         for number, (m, n, k) in enumerate(SHAPES):
             workload = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k, bits=16)
-            found = search(workload, arch, "latency", "divide", time_limit_s=asked.limit, clock=cpu_clock())
+            found = search(workload, arch, objective, "divide", time_limit_s=asked.limit, clock=cpu_clock())
             row = f"{name} {m:6} {n:6} {k:6} {found.status:9} "
             if found.cost is not None and found.gap is not None:
                 gaps.append(float(found.gap))

@@ -3,6 +3,7 @@
 Of a run in steps (docs/latency.md) every resource takes its total at least:
 
 - a bus moves whole beats: an element of a tensor takes the beat's share of the longest contiguous run that there is;
+- before any work the first tiles come, and after all of it the last ones are stored (`waits_per_bit`);
 - work is what statement instances take, and `preload_cycles` and `fill_cycles` for every step that brings other tiles
   beside the compute units: one step fills such a level once at most.
 """
@@ -48,6 +49,29 @@ def bounding_machine(workload: Workload, arch: Architecture, *, by_steps: bool =
                 assert isinstance(plain, MemoryLevel), "a level without steps is a level"
                 nodes[place] = _in_turn(workload, arch, level, plain)
     return replace(arch, nodes=tuple(nodes), start_cycles=Fraction(0))
+
+
+def waits_per_bit(workload: Workload, arch: Architecture, *, divides: bool) -> dict[str, Fraction]:
+    """Return of some levels the cycles, at least, in which no work is done for each bit that a mapping holds there: the
+    first tiles come before any work, and the last ones are stored after all of it.
+
+    No two of the levels hold tensors that are alike, so that what they say adds up. divides: whether tiles divide, so
+    that the last ones are as large as any.
+    """
+    outer, found = arch.levels[0], dict[str, Fraction]()
+    both, apart = outer.bandwidth_bits_per_cycle, set[str]()
+    loading, storing = outer.read_bandwidth_bits_per_cycle or both, outer.write_bandwidth_bits_per_cycle or both
+    for level in arch.levels[1:]:
+        held = [tensor for tensor in workload.tensors if level.may_hold(tensor)]
+        is_late = divides and not any(tensor.temporary for tensor in held)
+        bands = {loading if _is_read(workload, tensor) else storing if is_late else None for tensor in held}
+        names = {tensor.name for tensor in held}
+        if level.implicit or arch.fanouts_above(level.name) or not held or names & apart:
+            continue
+        if None not in bands:
+            found[level.name] = min(1 / band for band in bands if band is not None)  # any order: a least
+            apart |= names
+    return found
 
 
 def _in_turn(workload: Workload, arch: Architecture, level: MemoryLevel, plain: MemoryLevel) -> MemoryLevel:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from polymap.costmodel import evaluate
 from polymap.explore import explore
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Workload
+from polymap.search import provers
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
 
@@ -55,6 +58,46 @@ def small_machine(rng: random.Random, workload: Workload) -> Architecture:
     return Architecture("small", (*levels, unit), start_cycles=Fraction(rng.choice([0, 7])))
 
 
+def with_sums_apart(rng: random.Random, arch: Architecture, workload: Workload) -> Architecture:
+    """Return the machine with a level for what is written, outside of its buffer for what is read."""
+    read, written = (
+        tuple(tensor.name for tensor in workload.tensors if (tensor.role.value == "input") == is_read)
+        for is_read in (True, False)
+    )
+    outer, buffer, *inner = arch.nodes
+    assert isinstance(buffer, MemoryLevel), "the level inside of the outermost"
+    sums = MemoryLevel(
+        "Sums", capacity_bits=8 * rng.choice([2, 4, 9]), buffering=rng.choice([1, 2]), holds=written, must_hold=written
+    )
+    own = replace(buffer, holds=read, must_hold=tuple(name for name in buffer.must_hold if name in read))
+    return replace(arch, nodes=(outer, sums, own, *inner))
+
+
+def bounded_by_cells(seeds: Iterable[int]) -> Counter[str]:
+    """Hold the bounds of searches that may not walk the trees to the least latency of all trees that divide; return how
+    many there were, and how many bounds are that latency."""
+    met: Counter[str] = Counter()
+    for seed in seeds:
+        rng = random.Random(seed)
+        workload = small_layer(rng)
+        arch = with_sums_apart(rng, small_machine(rng, workload), workload)
+        trees = all_trees(workload, arch, "divide", legal=True)
+        if not arch.is_timed_by_step or len(trees) > 150:
+            continue
+        costs = [cost for tree in sorted(trees, key=repr) if (cost := evaluate(workload, arch, tree)).legal]
+        found = explore(workload, arch, "latency", tiles="divide", work_limit=12, time_limit_s=60)
+        if not costs:
+            assert found.best is None, seed
+            continue
+        least = min(cost.latency_cycles for cost in costs)
+        assert found.bound is not None, seed
+        assert found.bound <= least, seed
+        assert found.value is None or found.value >= least, seed
+        met["bounded"] += 1
+        met["exactly"] += found.bound == least
+    return met
+
+
 def compared(seeds: range) -> Counter[str]:
     """Compare answers with the least value over all trees that divide; return how many there were of each status, and
     how many that are not proven have the least value all the same."""
@@ -97,6 +140,23 @@ def test_no_bound_is_above_the_best_of_all_trees() -> None:
 def test_no_bound_is_above_the_best_of_all_trees_of_more_problems() -> None:
     met = compared(range(8, 40))
     assert met["OPTIMAL"] > 10
+
+
+def no_tree_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provers, "TUNING", replace(provers.TUNING, few_timed_trees=0))
+
+
+def test_no_bound_by_what_levels_hold_is_above_the_best_of_all_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_tree_is_walked(monkeypatch)
+    met = bounded_by_cells(range(8))
+    assert met["bounded"] > 2
+    assert met["exactly"]
+
+
+@pytest.mark.soak
+def test_no_bound_by_what_levels_hold_is_above_the_best_of_more_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_tree_is_walked(monkeypatch)
+    assert bounded_by_cells(range(8, 300))["bounded"] > 60
 
 
 def test_orders_whose_first_part_takes_no_steps_are_answered_beyond_the_lattice() -> None:
