@@ -272,7 +272,7 @@ class _State:
 
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
-    tensor that were taken in this run.
+    tensor that were taken in this run. made: groups that were asked for, by the numbers of their structures.
     """
 
     structures: Structures
@@ -285,6 +285,7 @@ class _State:
     most_nodes: int = field(default_factory=lambda: TUNING.nodes_at_once)
     deferred: list[Entry] = field(default_factory=list[Entry])
     single: dict[int, int] = field(default_factory=dict[int, int])
+    made: dict[int, Group] = field(default_factory=dict[int, Group])
     recalled_at: int = 0
 
     @property
@@ -303,8 +304,12 @@ class _State:
 
     def group_of(self, number: int) -> Group:
         """Return the group of a structure."""
-        numbers = self.groups[number] if self.groups else (number,)
-        return Group(numbers[0], tuple(self.structures[number] for number in numbers))
+        own = self.made.get(number)
+        if own is None:
+            numbers = self.groups[number] if self.groups else (number,)
+            own = Group(numbers[0], tuple(self.structures[number] for number in numbers))
+            self.made.update(dict.fromkeys(numbers, own))
+        return own
 
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
