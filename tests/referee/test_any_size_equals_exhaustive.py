@@ -71,7 +71,7 @@ def test_a_structure_bounded_too_high_is_told(monkeypatch: pytest.MonkeyPatch) -
         return JointBound(None if found.bound is None else found.bound * 2 + 1, found.chain)
 
     monkeypatch.setattr(any_size_tally, "refine", wrong)
-    assert tally_of(0, 4).wrong
+    assert any(tally_of(seed, 1).wrong for seed in range(4))
 
 
 @pytest.mark.slow
@@ -83,4 +83,4 @@ def test_a_search_that_bounds_too_high_is_told(monkeypatch: pytest.MonkeyPatch) 
         return None if found is None else found * 2 + 1
 
     monkeypatch.setattr(SiblingSearch, "go_on", wrong)
-    assert tally_of(0, 4).wrong
+    assert any(tally_of(seed, 1).wrong for seed in range(4))

