@@ -39,7 +39,7 @@ def _floats(exact: tuple[Fraction, ...]) -> tuple[float, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(_BATCHES), 3))
+@pytest.mark.parametrize("batch", few(range(_BATCHES), 2))
 def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
     for problem in _problems(batch):
         true = exhaustive(problem.workload, problem.arch, problem.objective, "divide")
@@ -63,7 +63,7 @@ def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(0, _BATCHES, 4), 2))
+@pytest.mark.parametrize("batch", few(range(0, _BATCHES, 4), 1))
 def test_the_same_part_by_part(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provers, "TUNING", replace(provers.TUNING, joint_share=-1.0))
     proven = 0

@@ -101,7 +101,7 @@ def test_the_optimum_over_dividing_tiles_is_the_least_of_all_trees(batch: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(_ANY))
+@pytest.mark.parametrize("batch", few(range(_ANY), 4))
 def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +111,7 @@ def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(4), 2))
+@pytest.mark.parametrize("batch", few(range(4), 1))
 def test_with_long_numbers_the_optimum_is_the_least_of_all_trees(batch: int) -> None:
     """The first problems of tests/search_tally.py: extents up to a million, all objectives, constraints."""
     tally = Tally()

@@ -45,7 +45,7 @@ def _problems(batch: int) -> list[Problem]:
     return found
 
 
-@pytest.mark.parametrize("batch", few(range(100 // _BATCH), 3))
+@pytest.mark.parametrize("batch", few(range(100 // _BATCH), 2))
 def test_both_provers_and_the_walk_over_all_trees_agree(batch: int) -> None:
     for problem in _problems(batch):
         workload, arch, objective = problem.workload, problem.arch, problem.objective

@@ -231,6 +231,6 @@ def bounds_side_by_side_are_those_of_each(seed: int) -> None:
             assert found == [relaxed_bound(one, multipliers)[0] for one in alone], "what each is bounded by alone"
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 10))
 def test_bounds_side_by_side_are_those_of_each(seed: int) -> None:
     bounds_side_by_side_are_those_of_each(seed)

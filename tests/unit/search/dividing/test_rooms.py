@@ -123,7 +123,7 @@ def costs_below_are_those_worked_out_there(seed: int) -> None:
                     assert np.array_equal(known, own), "costs are equal"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 4))
 def test_a_search_in_slices_finds_the_best_tree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tuning = replace(engine.TUNING, nodes_at_once=1, most_ahead=1, first_probe=1, probed_nodes=seed % 4)
     monkeypatch.setattr(engine, "TUNING", tuning)
@@ -158,7 +158,7 @@ def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None
 
 
 @pytest.mark.parametrize("decided", [0, 16])
-@pytest.mark.parametrize("seed", few(range(20), 6))
+@pytest.mark.parametrize("seed", few(range(20), 4))
 def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
     seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
