@@ -103,7 +103,7 @@ least = cache(lambda sizes, room: 8 * least_words(dict(sizes), room))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sizes", "room"), few((*LOOSE, *CASES), 4))
+@pytest.mark.parametrize(("sizes", "room"), few((*LOOSE, *CASES), 3))
 def test_no_chain_moves_less_than_is_proven(sizes: Sizes, room: int) -> None:
     bits = least(tuple(sizes.items()), room)
     assert not is_proven(sizes, room, bits + 1), "a chain moves less"
