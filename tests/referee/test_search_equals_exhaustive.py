@@ -1,4 +1,4 @@
-"""The search finds what walking every legal tree finds: 100 random small problems with dividing tiles, 40 with any.
+"""The search finds what walking every legal tree finds: 100 random small problems with dividing tiles, 20 with any.
 
 The problems (tests/referee/problems.py prints how they are distributed) have windows with stride and dilation, groups,
 bypass rules, up to four levels and three fan-outs of mixed policies, partial sums to begin with, binding capacities
