@@ -172,7 +172,7 @@ def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5, by_room=True)
 
 
-@pytest.mark.parametrize("seed", few(range(20), 12))
+@pytest.mark.parametrize("seed", few(range(20), 6))
 def test_bounds_place_by_place_leave_the_best_tree(seed: int) -> None:
     """With a value known that the best tree just beats, the places that are left have it, the best one first."""
     one = open_case(seed)
