@@ -77,44 +77,42 @@ def test_rows_near_fall_to_one_and_keep_the_number_of_loops() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_neighbours_are_complete_programs_that_break_nothing_but_capacities(machine: str) -> None:
-    rng = Random(2)
+    rng = Random(f"near {machine}")
     arch = pm.load_arch(machine)
-    for _ in range(2):
-        problem = analyse(layer(rng), arch)
-        edits, trees = some_trees(problem, rng, 8)
-        scores = TreeScores(problem, parse_objective("energy", arch), edits, lambda _mapping, _cost: 0)
-        for tree in trees:
-            assert edits.tidied(tree) == tree
-            near = Neighbours(edits).of(tree)
-            assert tree not in near
-            assert len(set(near)) == len(near)
-            for one in rng.sample(near, min(len(near), 30)):
-                excess = scores.excess(one)
-                cost = pm.evaluate(problem.workload, arch, edits.mapping_of(one))
-                kinds = {violation.kind for violation in cost.violations}
-                assert kinds <= ({"fanout", "capacity"} if excess == inf else {"capacity"})
-                assert "capacity" in kinds or excess in (0, inf)
+    problem = analyse(layer(rng), arch)
+    edits, trees = some_trees(problem, rng, 8)
+    scores = TreeScores(problem, parse_objective("energy", arch), edits, lambda _mapping, _cost: 0)
+    for tree in trees:
+        assert edits.tidied(tree) == tree
+        near = Neighbours(edits).of(tree)
+        assert tree not in near
+        assert len(set(near)) == len(near)
+        for one in rng.sample(near, min(len(near), 30)):
+            excess = scores.excess(one)
+            cost = pm.evaluate(problem.workload, arch, edits.mapping_of(one))
+            kinds = {violation.kind for violation in cost.violations}
+            assert kinds <= ({"fanout", "capacity"} if excess == inf else {"capacity"})
+            assert "capacity" in kinds or excess in (0, inf)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_trees_are_worth_what_their_mappings_cost(machine: str, objective: str) -> None:
-    rng = Random(5)
+    rng = Random(f"worth {machine} {objective}")
     arch = pm.load_arch(machine)
     goal = parse_objective(objective, arch)
-    for _ in range(2):
-        problem = analyse(layer(rng), arch)
-        edits, trees = some_trees(problem, rng, 25)
-        scores = TreeScores(problem, goal, edits, lambda _mapping, _cost: 0)
-        for tree in trees:
-            score = exact_score(problem.workload, arch, goal, edits.mapping_of(tree))
-            worth = scores.worth(tree)
-            if scores.excess(tree) < inf and score is not None:
-                assert worth is not None
-                assert worth == scores.worth(tree)
-                assert worth[0] == pytest.approx(float(score.excess), rel=1e-9)
-                assert worth[1] == pytest.approx(float(score.value), rel=1e-9)
-                assert scores.excess(tree) <= worth[0] + 1e-9
+    problem = analyse(layer(rng), arch)
+    edits, trees = some_trees(problem, rng, 25)
+    scores = TreeScores(problem, goal, edits, lambda _mapping, _cost: 0)
+    for tree in trees:
+        score = exact_score(problem.workload, arch, goal, edits.mapping_of(tree))
+        worth = scores.worth(tree)
+        if scores.excess(tree) < inf and score is not None:
+            assert worth is not None
+            assert worth == scores.worth(tree)
+            assert worth[0] == pytest.approx(float(score.excess), rel=1e-9)
+            assert worth[1] == pytest.approx(float(score.value), rel=1e-9)
+            assert scores.excess(tree) <= worth[0] + 1e-9
 
 
 @pytest.mark.parametrize("machine", MACHINES)
