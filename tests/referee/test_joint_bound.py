@@ -233,7 +233,7 @@ def test_the_boxes_of_instances_are_no_fewer_than_inner_sizes_say() -> None:
     """One dim: loops above a place, then loops and siblings in any order below it. Every instance and visit counts."""
     rng = random.Random("boxes of instances")
     presets = [load_arch("flat3"), load_arch("simba_like"), load_arch("eyeriss_like")]
-    for _ in range(1_500):
+    for _ in range(3_000):
         arch, extent = rng.choice(presets), rng.randint(2, 40)
         problem = analyse(einsum("s[] += A[m]", m=extent), arch)
         groups = {one.below: [arch.fanouts[f] for f in one.fanouts] for one in problem.classes}
