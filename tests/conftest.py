@@ -18,7 +18,13 @@ GOLDEN = Path(__file__).parent / "golden"
 # The same examples in every run and on every machine; a shared machine's pauses are no failures.
 _slow_machine = (HealthCheck.too_slow,)
 settings.register_profile(
-    "polymap", derandomize=True, deadline=None, database=None, print_blob=True, suppress_health_check=_slow_machine
+    "polymap",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    max_examples=50,
+    suppress_health_check=_slow_machine,
 )
 settings.register_profile(
     "soak", deadline=None, database=None, print_blob=True, max_examples=5000, suppress_health_check=_slow_machine

@@ -195,7 +195,7 @@ def moves_of_simulator(
 
 
 def test_bursts_are_those_of_the_moves_of_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compared(range(120), monkeypatch) > 100
+    assert compared(range(60), monkeypatch) > 50
 
 
 @pytest.mark.soak
@@ -214,7 +214,7 @@ def test_bursts_of_overwritten_arrays_are_those_of_the_simulator(
         statement = replace(statement, operator=Operator.ASSIGN, reads=reads)
         return replace(case, workload=replace(case.workload, statements=(statement,)))
 
-    assert compared(range(150), monkeypatch, overwritten) > 100
+    assert compared(range(75), monkeypatch, overwritten) > 50
 
 
 @pytest.mark.parametrize("operator", ["=", "+="])

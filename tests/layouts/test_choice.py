@@ -41,7 +41,7 @@ def least(boundary: Boundary) -> int:
 
 def test_the_chosen_layouts_cost_least_of_all_combinations() -> None:
     rng = random.Random(5)
-    for _ in range(40):
+    for _ in range(20):
         boundaries = [random_boundary(rng) for _ in range(rng.randrange(1, 5))]
         chosen, bound, status = solved(boundaries, 20)
         assert status == "OPTIMAL"

@@ -117,7 +117,7 @@ def plan_names(net: pm.Network) -> list[str]:
 @pytest.fixture(scope="module")
 def separable() -> pm.study.NetworkAnswer:
     steps = chain("separable", SEPARABLE)
-    return pm.explore_network(steps, "flat3", tiles="divide", time_limit_s=600, work_limit=150, fuse=True)
+    return pm.explore_network(steps, "flat3", tiles="divide", time_limit_s=600, work_limit=60, fuse=True)
 
 
 def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separable: pm.study.NetworkAnswer) -> None:

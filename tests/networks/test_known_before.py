@@ -57,7 +57,7 @@ def resumed(question: dict[str, Any], steps: int, most: int = 400) -> tuple[dict
     raise AssertionError("it never ends")
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(14, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [pytest.param(8, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.soak)])
 def test_a_question_that_goes_on_has_the_answer_of_one_that_was_never_ended(
     seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_question_that_goes_on_has_the_answer_of_one_that_was_never_ended(
     assert went_on > seeds // 6
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(14, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [pytest.param(8, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.soak)])
 def test_a_start_and_a_bound_change_no_value(seeds: int) -> None:
     told = 0
     for seed in range(seeds):

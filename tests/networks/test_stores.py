@@ -28,7 +28,7 @@ NAMES = ("runs.sqlite", "runs.jsonl")
 
 @pytest.mark.slow
 def test_killed_sweeps_lose_nothing_that_was_acknowledged() -> None:
-    assert_nothing_lost(tallied(5, seed=1))
+    assert_nothing_lost(tallied(2, seed=1))
 
 
 @pytest.mark.soak

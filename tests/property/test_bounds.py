@@ -40,7 +40,7 @@ from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.ticks import Ticks
 
-SEEDS = 60
+SEEDS = 40
 
 
 def ran(workload: Workload) -> dict[str, tuple[int, int]]:
@@ -85,7 +85,7 @@ def test_a_program_must_read_what_it_has_not_overwritten_and_write_what_it_write
 
 def test_the_same_for_random_programs() -> None:
     rng = random.Random(5)
-    for _ in range(120):
+    for _ in range(60):
         check_compulsory(general_workload(rng))
 
 

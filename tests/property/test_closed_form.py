@@ -39,9 +39,9 @@ def answered(seeds: range) -> tuple[Tally[str], int]:
 
 
 def test_closed_form_counts_equal_simulated_counts() -> None:
-    met, unanswered = answered(range(450))
-    assert unanswered < 30
-    assert all(met[feature] >= 35 for feature in BOX_FEATURES), met
+    met, unanswered = answered(range(250))
+    assert unanswered < 20
+    assert all(met[feature] >= 15 for feature in BOX_FEATURES), met
 
 
 @pytest.mark.soak
@@ -54,18 +54,18 @@ def test_closed_form_counts_equal_simulated_counts_in_a_hundred_thousand_cases(b
 
 def test_the_closed_form_says_nothing_or_the_simulated_counts_of_programs_beyond_an_accumulation_in_a_box() -> None:
     answers = 0
-    for seed in range(250):
+    for seed in range(150):
         case = random_general_case(random.Random(seed))
         counts = count_closed_form(case.workload, case.arch, case.mapping)
         if counts is not None:
             answers += 1
             assert counts == count_by_simulation(case.workload, case.arch, case.mapping), f"seed {seed}"
-    assert answers >= 10
+    assert answers >= 5
 
 
 def test_the_way_for_partial_tiles_counts_dividing_tiles_like_the_way_for_those() -> None:
     both = 0
-    for seed in range(500):
+    for seed in range(250):
         case = random_case(random.Random(seed))
         model, machine = workload_model(case.workload), machine_model(case.arch)
         assert model is not None
@@ -86,12 +86,12 @@ def test_the_way_for_partial_tiles_counts_dividing_tiles_like_the_way_for_those(
         assert moves == [(row.reads, row.writes, row.fills, row.drains) for row in found.traffic], f"seed {seed}"
         assert counter.steps() == found.steps, f"random_case seed {seed}"
         both += 1
-    assert both >= 150
+    assert both >= 70
 
 
 def test_what_the_instances_of_a_level_read_and_write_adds_up() -> None:
     added = spread = 0
-    for seed in range(300):
+    for seed in range(150):
         case = random_case(random.Random(seed))
         model, machine = workload_model(case.workload), machine_model(case.arch)
         assert model is not None
@@ -119,8 +119,8 @@ def test_what_the_instances_of_a_level_read_and_write_adds_up() -> None:
                     spread += len(at_work) > 1
         except BudgetError:
             continue
-    assert added >= 250
-    assert spread >= 80
+    assert added >= 120
+    assert spread >= 35
 
 
 def test_loads_along_two_windows_are_shared_as_the_simulator_says() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from tests.times import few
 
 Values = np.ndarray
 Term = tuple[tuple[str, int], ...]  # (dim, coefficient) of an index
@@ -116,7 +117,8 @@ def test_a_text_says_what_the_reference_computes() -> None:
     assert drawn.reference([np.array([1, 10, 100, 1000, 10000]), np.array([1, 2])]).tolist() == [20100, 2010, 201]
 
 
-@pytest.mark.parametrize("seed", [*range(8), 1354])  # the last: lanes stand far above the other sums
+# 1354: lanes stand far above the other sums.
+@pytest.mark.parametrize("seed", few([*range(4), 1354, *range(4, 8)], 5))
 def test_compiled_einsums_equal_numpy(seed: int) -> None:
     _case(seed)
 

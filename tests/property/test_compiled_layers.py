@@ -81,18 +81,18 @@ def _product_case(seed: int) -> None:
     _agrees(fn, operands, lambda a, b: np.einsum(subscripts, a, b), kind)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_compiled_convolutions_equal_numpy(seed: int) -> None:
     _conv_case(seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 2))
 def test_compiled_products_equal_numpy(seed: int) -> None:
     _product_case(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(4, 12), 3))
+@pytest.mark.parametrize("seed", few(range(4, 12), 2))
 def test_more_compiled_layers_equal_numpy(seed: int) -> None:
     _conv_case(seed)
     _product_case(seed)

@@ -20,6 +20,7 @@ from polymap.codegen.source import TUNING
 from polymap.inputs import mapping_from_document
 from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
 from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
+from tests.times import few
 
 QUICK = ("gemm", "trmm", "durbin", "jacobi-1d", "symm", "gramschmidt")
 SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]) {
@@ -104,7 +105,7 @@ def test_random_texts_of_every_type_are_equal_bit_for_bit(seed: int, tmp_path: P
     random_text_case(seed, tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", few(range(1, 5), 2))
 def test_random_programs_in_other_legal_orders_are_equal_bit_for_bit(seed: int, tmp_path: Path) -> None:
     random_order_case(seed, tmp_path)
 
@@ -395,7 +396,7 @@ def pointer_text(seed: int) -> str:
     return f"void f({listed}) {{ {loops} {{ {body} }} }}"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 2))
 def test_pointers_begin_where_the_texts_begin(seed: int, tmp_path: Path) -> None:
     for number in range(5 * seed, 5 * seed + 5):
         text = pointer_text(number)

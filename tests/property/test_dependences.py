@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from islpy import Context
 
 from polymap.ir.loopnest import Access, Operator, Workload
@@ -76,7 +76,6 @@ def programs(draw: st.DrawFn, most: int = 2) -> Workload:
 
 
 @given(programs())
-@settings(max_examples=100)
 def test_dependences_are_exactly_the_pairs_that_running_the_program_finds(work: Workload) -> None:
     expected = referee_pairs(work)
     found = {
@@ -104,7 +103,6 @@ def pairs_of(relation: object) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 @given(programs())
-@settings(max_examples=100)
 def test_signs_and_distances_are_those_of_the_pairs(work: Workload) -> None:
     expected = referee_pairs(work)
     for each in dependences(work):
@@ -121,7 +119,6 @@ def test_signs_and_distances_are_those_of_the_pairs(work: Workload) -> None:
 
 
 @given(programs())
-@settings(max_examples=100)
 def test_value_based_flow_names_the_last_writer_of_each_value_read(work: Workload) -> None:
     from polymap.poly.budgets import budget
     from polymap.poly.sets import Map
@@ -141,7 +138,6 @@ def _context() -> Context:
 
 
 @given(programs(most=1), st.booleans())
-@settings(max_examples=100)
 def test_legal_orders_are_those_that_no_pair_of_instances_forbids(work: Workload, strict: bool) -> None:
     assert set(legal_orders(work, strict=strict)) == set(orders_that_keep(work, strict=strict))
 
@@ -174,7 +170,6 @@ def trees(draw: st.DrawFn, work: Workload) -> Mapping:
 
 
 @given(st.data(), programs(), st.booleans())
-@settings(max_examples=100)
 def test_broken_dependences_of_a_mapping_are_those_of_running_it(
     data: st.DataObject, work: Workload, strict: bool
 ) -> None:
@@ -193,7 +188,6 @@ def test_broken_dependences_of_a_mapping_are_those_of_running_it(
 
 
 @given(programs())
-@settings(max_examples=50)
 def test_the_programs_own_order_breaks_nothing(work: Workload) -> None:
     from polymap.schedules.legality import schedule_violations
 

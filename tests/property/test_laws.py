@@ -27,7 +27,7 @@ from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case
 
 SEEDS = st.integers(0, 10**6)
-law = settings(max_examples=60)
+law = settings(max_examples=30)
 
 
 def cost_of(case: Case, mapping: Mapping | None = None) -> Cost:

@@ -106,11 +106,11 @@ def check_random(seeds: range) -> None:
 
 
 def test_violations_of_random_schedules_of_known_nests_are_those_of_running_them() -> None:
-    check_known(range(200))
+    check_known(range(100))
 
 
 def test_violations_of_random_schedules_of_random_nests_are_those_of_running_them() -> None:
-    check_random(range(150))
+    check_random(range(75))
 
 
 @pytest.mark.soak

@@ -14,6 +14,7 @@ from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
 from polymap.schedules.uniform import uniform_trees
 from tests.cases import random_self_product_case
+from tests.times import few
 
 GRAM = "C[m,n] += A[m,k] * A[n,k]"
 FLAT = {"read_pj": 1, "write_pj": 1}
@@ -48,7 +49,7 @@ def unanswered(seeds: range) -> int:
 
 
 def test_closed_form_counts_of_self_products_equal_simulated_counts() -> None:
-    assert unanswered(range(300)) < 60
+    assert unanswered(range(150)) < 30
 
 
 def test_the_largest_union_is_looked_for_where_no_other_tile_is_smaller() -> None:
@@ -100,7 +101,7 @@ def test_a_gram_matrix_of_512_is_counted_in_closed_form() -> None:
     assert [row.fills for row in counted if (row.level, row.tensor) == ("RF", "A")] == fills
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 3))
 def test_the_optimum_of_a_small_self_product_is_beaten_by_no_tree(seed: int) -> None:
     rng = random.Random(seed)
     text = rng.choice((GRAM, "S[i] += A[i,j] * A[j,i]", "O[p] += I[p+r] * I[p]", "C[m,n] += A[m,k] * A[k,n]"))

@@ -18,7 +18,7 @@ from tests.case_features import paths
 from tests.cases import Case, random_case, random_general_case
 
 SEEDS = st.integers(0, 10**6)
-law = settings(max_examples=60)
+law = settings(max_examples=30)
 
 
 def counted(case: Case, arch: Architecture | None = None, workload: Workload | None = None) -> Counts:

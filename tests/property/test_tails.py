@@ -114,7 +114,7 @@ def tree_case(seed: int, where: Path, cc: str = "gcc", flags: tuple[str, ...] = 
     return function.reason
 
 
-@pytest.mark.parametrize("seed", few(range(12), 6))
+@pytest.mark.parametrize("seed", few(range(12), 3))
 def test_tails_of_random_trees_equal_numpy(seed: int, tmp_path: Path) -> None:
     tree_case(seed, tmp_path)
 

@@ -25,7 +25,7 @@ from polymap.transform.trees import (
 from tests.cases import Case, random_case, random_general_case
 
 SEEDS = st.integers(0, 10**6)
-law = settings(max_examples=60)
+law = settings(max_examples=30)
 
 
 def drawn(seed: int) -> Case:

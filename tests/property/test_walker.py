@@ -12,7 +12,7 @@ from polymap.inputs.mappings import mapping_from_document
 from polymap.workload.einsums import einsum
 from tests.walker import Form, Question, Walk
 
-CASES = 300
+CASES = 160
 
 
 def test_the_simulator_and_evaluate_count_what_a_second_walk_counts() -> None:

@@ -54,7 +54,7 @@ def table_of(axes: Axes, tiles: list[list[int]], pins: list[list[int]], columns:
 
 def test_tables_of_many_chains_are_those_of_each() -> None:
     looked_back = 0
-    for seed in range(150):
+    for seed in range(75):
         rng = random.Random(seed)
         axes, columns = random_axes(rng)
         if not is_tabled(axes) or not columns:
@@ -85,4 +85,4 @@ def test_tables_of_many_chains_are_those_of_each() -> None:
                     looked_back += kind.place >= 0 and not kind.stops
                 counted = {tuple(kind[1:]): int(often[row]) for kind, often in found.kinds[carry].items() if often[row]}
                 assert counted == dict(expected), f"seed {seed}, row {row}, carry {carry}"
-    assert looked_back > 500
+    assert looked_back > 240

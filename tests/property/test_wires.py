@@ -140,10 +140,10 @@ def _by_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts
 
 
 def test_crossings_by_closed_form_by_sets_and_by_walking_are_equal() -> None:
-    wrong, by_formula, by_sets = disagreements(range(200), 10)
+    wrong, by_formula, by_sets = disagreements(range(120), 10)
     assert wrong == []
-    assert by_formula > 90
-    assert by_sets > 8
+    assert by_formula > 50
+    assert by_sets > 4
 
 
 @pytest.mark.soak
@@ -154,7 +154,7 @@ def test_crossings_are_equal_in_twenty_thousand_cases(block: int) -> None:
 
 def test_tables_of_tiles_cost_what_each_mapping_costs_by_itself() -> None:
     counted = 0
-    for seed in range(100):
+    for seed in range(60):
         case = wired_case(3 * seed + 1)
         tiles = [] if case is None else [n.tile for n in case.mapping.nodes if isinstance(n, Temporal | Spatial)]
         if case is None or not tiles:
@@ -164,7 +164,7 @@ def test_tables_of_tiles_cost_what_each_mapping_costs_by_itself() -> None:
         many = evaluate_many(case.workload, arch, case.mapping, np.array([tiles, tiles]))
         assert [(name, values[1]) for name, values in many.energy_by_level_pj] == list(one.energy_by_level_pj), seed
         counted += batch_of_nest(case.workload, arch, case.mapping, placed=True) is not None
-    assert counted > 50
+    assert counted > 28
 
 
 def test_a_machine_with_wires_reads_back_and_so_does_its_answer() -> None:

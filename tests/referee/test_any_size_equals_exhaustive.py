@@ -14,7 +14,7 @@ from tests import any_size_tally
 from tests.any_size_tally import check, check_wired, fault_of, question_of
 from tests.search_tally import Tally
 
-SAMPLE = 3  # problems per batch
+SAMPLE = 2  # problems per batch
 
 
 def batches(quick: int, count: int) -> list[Any]:
@@ -29,7 +29,7 @@ def tally_of(first: int, count: int) -> Tally:
     return tally
 
 
-@pytest.mark.parametrize("batch", batches(2, 33))
+@pytest.mark.parametrize("batch", batches(1, 50))
 def test_no_answer_and_no_bound_is_wrong(batch: int) -> None:
     tally = tally_of(batch * SAMPLE, SAMPLE)
     assert tally.wrong == []
@@ -37,7 +37,7 @@ def test_no_answer_and_no_bound_is_wrong(batch: int) -> None:
     assert tally.outcomes["structures bounded"] > SAMPLE
 
 
-@pytest.mark.parametrize("batch", batches(1, 33))
+@pytest.mark.parametrize("batch", batches(1, 50))
 def test_with_wires_no_answer_and_no_bound_is_wrong(batch: int) -> None:
     tally = Tally()
     for seed in range(SAMPLE * batch, SAMPLE * batch + SAMPLE):
@@ -50,7 +50,7 @@ def test_with_wires_no_answer_and_no_bound_is_wrong(batch: int) -> None:
 def test_fronts_of_small_spaces_are_whole(batch: int) -> None:
     """Where the search may walk all trees it finds every point, under constraints too."""
     seed = checked = 0
-    while checked < 4:
+    while checked < 2:
         seed += 1
         question, truth = question_of(1_000 * batch + seed)
         problem = question.problem
@@ -71,7 +71,7 @@ def test_a_structure_bounded_too_high_is_told(monkeypatch: pytest.MonkeyPatch) -
         return JointBound(None if found.bound is None else found.bound * 2 + 1, found.chain)
 
     monkeypatch.setattr(any_size_tally, "refine", wrong)
-    assert tally_of(0, 4).wrong
+    assert any(tally_of(seed, 1).wrong for seed in range(4))
 
 
 @pytest.mark.slow
@@ -83,4 +83,4 @@ def test_a_search_that_bounds_too_high_is_told(monkeypatch: pytest.MonkeyPatch) 
         return None if found is None else found * 2 + 1
 
     monkeypatch.setattr(SiblingSearch, "go_on", wrong)
-    assert tally_of(0, 4).wrong
+    assert any(tally_of(seed, 1).wrong for seed in range(4))

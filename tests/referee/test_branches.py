@@ -23,6 +23,7 @@ from polymap.schedules.check import check_mapping
 from polymap.search.programs.shapes import mapping_of_shape
 from tests.programs import random_chain, random_program
 from tests.shapes import random_nodes, random_shape
+from tests.times import few
 
 MACHINE = arch_from_document(
     {"name": "three", "nodes": [{"level": "DRAM"}, {"level": "L2"}, {"level": "L1"}, {"compute": "PE"}]}
@@ -238,7 +239,7 @@ def check(work: Workload, mapping: Mapping) -> None:
         assert walk.peak[use.level] == use.occupancy_bits
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", few(range(6), 3))
 def test_the_simulator_counts_what_running_the_tree_node_by_node_counts(block: int) -> None:
     for seed in range(10 * block, 10 * block + 10):
         rng = random.Random(f"branches {seed}")

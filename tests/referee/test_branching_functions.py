@@ -24,9 +24,9 @@ def tallied(first: int, count: int) -> Tally:
 
 @pytest.mark.parametrize("first", few([0, 10], 1))
 def test_programs_compute_what_their_text_computes(first: int) -> None:
-    tally = tallied(first, 10)
+    tally = tallied(first, 5)
     assert not tally.wrong, "every element is equal"
-    assert tally.compared > 6, "most of them are read"
+    assert tally.compared > 2, "most of them are read"
 
 
 @pytest.mark.soak
@@ -38,9 +38,9 @@ def test_many_programs_compute_what_their_text_computes() -> None:
 
 @pytest.mark.slow
 def test_new_loops_compute_what_the_text_computes() -> None:
-    tally = run_functions(100, 4, turns=1, make=branching_function)
+    tally = run_functions(100, 2, turns=1, make=branching_function)
     assert not tally.wrong, "every element is equal"
-    assert tally.texts["original"] > 1, "some of them are read"
+    assert tally.texts["original"] >= 1, "some of them are read"
 
 
 @pytest.mark.soak

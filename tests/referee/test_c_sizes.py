@@ -15,6 +15,7 @@ from polymap.codegen.source import symbolic_checkup
 from polymap.ir import PolymapError
 from tests.c_tally import MACHINE, program_order
 from tests.c_to_c import Job, compiled, compilers, flags_of, parameters_of, run_jobs
+from tests.times import few
 
 OPTIONS = ({"order": "original", "tile": 1}, {"order": "isl", "tile": 3, "parallel": True}, {})
 SIZES = tuple(
@@ -91,7 +92,7 @@ def _wrong(texts: list[str], folder: Path) -> tuple[int, list[str]]:
     return len(jobs), [f"{jobs[place].changed}: {each}" for place, each in enumerate(found) if each]
 
 
-@pytest.mark.parametrize("first", [0, 1000])
+@pytest.mark.parametrize("first", few([0, 1000], 1))
 def test_texts_under_assumed_sizes_compute_what_the_originals_do(first: int, tmp_path: Path) -> None:
     texts = [random_rows(seed) for seed in range(first, first + 6)]
     texts += [random_counters(seed) for seed in range(first, first + 8)]

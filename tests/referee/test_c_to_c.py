@@ -120,9 +120,9 @@ def test_the_referee_sees_an_order_that_breaks_a_dependence(monkeypatch: pytest.
 @pytest.mark.slow
 def test_random_programs_equal_their_originals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "3")
-    outcome = run(1000, 8)
+    outcome = run(1000, 4)
     assert not outcome.wrong
-    assert outcome.compared >= 6
+    assert outcome.compared >= 3
 
 
 @pytest.mark.soak
@@ -347,9 +347,9 @@ def test_loops_that_wrap_around_for_every_size_are_refused() -> None:
 
 @pytest.mark.slow
 def test_random_functions_of_other_integer_types_equal_their_originals() -> None:
-    tally = run_functions(200, 5, turns=1, make=random_counted)
+    tally = run_functions(200, 3, turns=1, make=random_counted)
     assert not tally.wrong
-    assert sum(tally.texts.values()) >= 5
+    assert sum(tally.texts.values()) >= 3
 
 
 @pytest.mark.soak
@@ -361,10 +361,10 @@ def test_many_random_functions_of_other_integer_types_equal_their_originals() ->
 
 @pytest.mark.slow
 def test_random_functions_over_a_size_equal_their_originals() -> None:
-    tally = run_functions(100, 4, turns=1)
+    tally = run_functions(100, 2, turns=1)
     assert not tally.wrong
-    assert tally.functions == 4
-    assert sum(tally.texts.values()) >= 16
+    assert tally.functions == 2
+    assert sum(tally.texts.values()) >= 8
 
 
 @pytest.mark.slow
@@ -377,7 +377,7 @@ def test_random_functions_with_odd_names_chains_and_late_counters_equal_their_or
 
 @pytest.mark.slow
 def test_random_functions_with_macros_late_counters_and_conditional_reads_equal_their_originals() -> None:
-    tally = run_functions(0, 4, turns=1, make=random_crossed)
+    tally = run_functions(0, 3, turns=1, make=random_crossed)
     assert not tally.wrong
     assert tally.functions >= 2
 

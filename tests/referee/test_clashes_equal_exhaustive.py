@@ -225,17 +225,17 @@ def test_a_clash_is_right_and_minimal() -> None:
 
 @pytest.mark.parametrize("batch", [pytest.param(0, marks=pytest.mark.slow), *SOAKED])
 def test_a_clash_over_tiles_of_any_size_is_right_and_minimal(batch: int) -> None:
-    tally, unanswered = random_clashes(batch, 6, "any")
+    tally, unanswered = random_clashes(batch, 4, "any")
     assert tally["clash"] >= 1
     assert unanswered <= 4
 
 
 @pytest.mark.parametrize("batch", [pytest.param(3, marks=pytest.mark.slow), *SOAKED])
 def test_many_clashes_are_right_and_minimal(batch: int) -> None:
-    tally, unanswered = random_clashes(batch, 15)
-    assert tally["clash"] >= 4
+    tally, unanswered = random_clashes(batch, 8)
+    assert tally["clash"] >= 2
     assert tally["figure"] >= 1
-    assert unanswered <= 10
+    assert unanswered <= 5
 
 
 def test_sizes_and_capacities_are_named_where_they_take_part() -> None:

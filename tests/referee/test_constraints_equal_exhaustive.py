@@ -82,7 +82,7 @@ def _check(case: _Case) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(_BATCHES), 2))
+@pytest.mark.parametrize("batch", few(range(_BATCHES), 1))
 def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(batch: int) -> None:
     feasible = [_check(case) for case in _cases(batch)]
     assert 2 <= feasible.count(False) <= 2 * _BATCH // 3  # some clash
@@ -90,9 +90,9 @@ def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(
 
 @pytest.mark.slow
 def test_every_kind_of_constraint_is_there() -> None:
-    cases = [case for batch in range(_BATCHES) for case in _cases(batch)]
+    cases = [case for batch in range(4) for case in _cases(batch)]
     for kind in ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization"):
-        assert sum(kind in case.demands for case in cases) >= 20, kind
+        assert sum(kind in case.demands for case in cases) >= 10, kind
     stores = [own for case in cases for own in case.demands.get("store", {}).values()]  # type: ignore[attr-defined]
     assert sum(bool(own.get("least")) for own in stores) >= 10
-    assert sum(case.limit is not None for case in cases) >= 80
+    assert sum(case.limit is not None for case in cases) >= 30

@@ -142,9 +142,9 @@ def compared(seeds: range) -> tuple[int, int]:
 
 
 def test_fused_trees_are_counted_as_they_run() -> None:
-    counted, wrong = compared(range(700))
+    counted, wrong = compared(range(400))
     assert wrong == 0
-    assert counted > 100
+    assert counted > 55
 
 
 @pytest.mark.soak
@@ -262,10 +262,10 @@ def wrong_tables(seeds: range) -> tuple[int, int, list[int]]:
 
 
 def test_tables_of_fused_trees_cost_what_each_row_does() -> None:
-    by_arrays, rows, wrong = wrong_tables(range(60))
+    by_arrays, rows, wrong = wrong_tables(range(35))
     assert wrong == [], "every figure of every row, to the last bit"
-    assert by_arrays >= 20, "array formulas apply to many"
-    assert rows > 200, "tiles of any size, ragged ones among them"
+    assert by_arrays >= 10, "array formulas apply to many"
+    assert rows > 110, "tiles of any size, ragged ones among them"
 
 
 @pytest.mark.soak

@@ -9,6 +9,7 @@ import pytest
 
 import polymap as pm
 from polymap.codegen.lower import sums_of_several_loops
+from tests.times import few
 
 
 def _text(rng: random.Random) -> tuple[str, list[str], dict[str, int]]:
@@ -37,7 +38,7 @@ def _expected(x: np.ndarray, w: np.ndarray, y: np.ndarray, terms: list[str], siz
     return y
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", few(range(10), 4))
 def test_sums_over_several_loops_are_added_up_in_the_order_of_the_text(seed: int) -> None:
     text, terms, sizes = _text(random.Random(seed))
     workload = pm.from_c(text)

@@ -16,6 +16,7 @@ import pytest
 
 import polymap as pm
 from tests.c_to_c import CTYPES, arguments, parameters_of
+from tests.times import few
 
 _COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)]
 _TYPES = ("float", "double", "int", "unsigned char", "short")
@@ -69,7 +70,7 @@ def differences(seed: int, where: Path) -> tuple[int, list[str]]:
     return len(made.report.marked), wrong
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 4))
 def test_marked_loops_compute_what_the_originals_do(seed: int, tmp_path: Path) -> None:
     _, wrong = differences(seed, tmp_path)
     assert not wrong, "\n".join(wrong)

@@ -220,7 +220,7 @@ def _random_rows(rng: random.Random) -> tuple[list[str], list[Callable[[dict[str
     return lines, values
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 4))
 def test_a_temporary_takes_no_place_of_one_that_is_read_again(seed: int) -> None:
     rng = random.Random(seed)
     lines, values = _random_rows(rng)

@@ -45,7 +45,7 @@ def _problems(batch: int) -> list[Problem]:
     return found
 
 
-@pytest.mark.parametrize("batch", few(range(100 // _BATCH), 3))
+@pytest.mark.parametrize("batch", few(range(100 // _BATCH), 2))
 def test_both_provers_and_the_walk_over_all_trees_agree(batch: int) -> None:
     for problem in _problems(batch):
         workload, arch, objective = problem.workload, problem.arch, problem.objective
@@ -82,13 +82,13 @@ def _value(problem: Problem, proof) -> Fraction:
 
 @pytest.mark.slow
 def test_the_problems_have_all_that_the_second_prover_knows() -> None:
-    problems = [problem for batch in range(100 // _BATCH) for problem in _problems(batch)]
+    problems = [problem for batch in range(50 // _BATCH) for problem in _problems(batch)]
     wanted = (
         "energy|traffic|2 levels|3 levels|4 levels|2 fan-out(s)|several groups|no reduction|multicast none|fan-out dims"
         "|holds|must_hold|buffering 2|initial|mixed bits|prime extent|maximum|dot|gemm|batched|three|outer"
     )
     for feature in wanted.split("|"):
-        assert sum(feature in problem.features for problem in problems) >= 3, feature
+        assert sum(feature in problem.features for problem in problems) >= 2, feature
 
 
 def _flat3(*, keep: bool) -> Architecture:

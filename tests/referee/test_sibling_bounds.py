@@ -45,8 +45,8 @@ from tests.referee.demands import random_demands
 from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
 from tests.referee.sibling_laws import Rows, TreeLaws, canonical, structures_of, value_bound
+from tests.times import few
 
-SMALL_BATCHES, LARGE_BATCHES, QUICK = 2, 2, 1
 PRESETS = ("eyeriss_like", "simba_like", "tpu_like", "cluster4", "flat3")
 LAYERS = (
     builtin_workload("resnet50.conv1"),
@@ -165,20 +165,16 @@ def wider(rng: random.Random, problem: Problem, structure: tuple[Counts, Counts]
     return low, tuple(tuple(rng.randint(c, n) for c, n in row) for row in rows)
 
 
-def _marked(batch: int, count: int) -> pytest.MarkDecorator | tuple[()]:
-    return pytest.mark.soak if batch >= count else pytest.mark.slow if batch >= QUICK else ()
-
-
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, SMALL_BATCHES)) for n in range(160)])
+@pytest.mark.parametrize("batch", few(range(160), 1))
 def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> None:
     laws = Laws()
     met = [laws.check(tree) for tree in small_trees(f"siblings {batch}", 8, 4_000)]
     assert len(met) > 1_000
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, LARGE_BATCHES)) for n in range(160)])
+@pytest.mark.parametrize("batch", few(range(160), 1))
 def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
-    for tree in large_trees(f"large siblings {batch}", 150):
+    for tree in large_trees(f"large siblings {batch}", 80):
         Laws().check(tree)
         Laws(random.Random(batch)).check(tree)
 
@@ -323,7 +319,7 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
     """The search over boxes against every structure by itself."""
     rng = random.Random(f"boxes {objective}")
     checked = 0
-    while checked < 12:
+    while checked < 8:
         drawn = random_problem(rng, most=100_000, tiles="any")
         problem = analyse(drawn.workload, drawn.arch)
         if problem.reason is not None or not problem.classes:
@@ -344,11 +340,11 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
         assert found == (None if least is None else measure.unscaled(least))
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, SMALL_BATCHES)) for n in range(80)])
+@pytest.mark.parametrize("batch", few(range(80), 1))
 def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int) -> None:
     rng = random.Random(f"sibling demands {batch}")
     checked = 0
-    while checked < 12:
+    while checked < 8:
         drawn = random_problem(rng, most=3_000, tiles="any")
         demands = random_demands(rng, drawn.workload, drawn.arch)
         if rng.random() < 0.4:

@@ -147,7 +147,7 @@ def check_found(seed: int, workload: Workload, arch: Architecture, objective: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(24), 6))
+@pytest.mark.parametrize("seed", few(range(24), 4))
 def test_the_search_finds_the_least_of_all_trees_written_out(seed: int) -> None:
     check_search(seed, 250)
 
@@ -164,7 +164,7 @@ def test_the_search_finds_the_least_of_all_trees_walked(block: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tiles", ["divide", "any"])
-@pytest.mark.parametrize("seed", few(range(12), 4))
+@pytest.mark.parametrize("seed", few(range(12), 2))
 def test_spaces_hold_each_order_that_counts_once(seed: int, tiles: str) -> None:
     workload, arch, objective = question(seed, 800, tiles)
     size = space_size(workload, arch, tiles)
@@ -312,7 +312,7 @@ def test_samples_are_of_every_order() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(20), 5))
+@pytest.mark.parametrize("seed", few(range(20), 3))
 def test_exchanging_loops_that_are_not_told_apart_changes_no_count(seed: int) -> None:
     """Along dims of no window, or on fan-outs that count alike, though one of them may add partial sums."""
     workload, arch, _ = question(seed, 2000)

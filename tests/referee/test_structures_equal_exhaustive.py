@@ -90,13 +90,13 @@ def assert_equal(space: Space) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize("batch", few(range(_BATCHES), 3))
+@pytest.mark.parametrize("batch", few(range(_BATCHES), 2))
 def test_the_list_is_what_trees_have(batch: int) -> None:
     rng = random.Random(f"structures {batch}")
     assert sum(assert_equal(random_space(rng)) for _ in range(_BATCH)) > _BATCH
 
 
-@pytest.mark.parametrize("batch", few(range(6), 2))
+@pytest.mark.parametrize("batch", few(range(6), 1))
 def test_a_score_is_the_least_of_all_trees_of_the_structure(batch: int) -> None:
     rng = random.Random(f"scores {batch}")
     for _ in range(_BATCH):
@@ -210,7 +210,7 @@ def test_orders_and_fanouts_of_programs_keep_the_dependences(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(20), 8))
+@pytest.mark.parametrize("seed", few(range(20), 6))
 def test_structures_of_random_recurrences_are_those_of_legal_plain_trees(seed: int) -> None:
     program = random_recurrence(random.Random(f"recurrences {seed}"))
     found = {told(one) for one in pm.space.structures(program, SPREAD)}

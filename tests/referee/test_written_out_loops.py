@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import polymap as pm
+from tests.times import few
 
 TYPES = {"unsigned": np.uint32, "float": np.float32, "double": np.float64, "short": np.int16}
 ELEMENTS = 700
@@ -72,7 +73,7 @@ def differing(seed: int, function: Callable[..., object], plain: Callable[..., o
     return [number // 2 for number, (one, other) in enumerate(pairs) if not np.array_equal(one, other)]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 4))
 def test_compiled_loops_equal_their_text_without_vectors(seed: int, tmp_path: Path) -> None:
     text, kinds = random_text(seed)
     fn = pm.compile(pm.from_c(text), "host_cpu")
@@ -123,7 +124,7 @@ def random_products(rng: random.Random, number: int) -> str:
     return f"for (int i = 0; i < 64; i++) {{ {' '.join(lines)} }}"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 4))
 def test_products_are_rounded_before_they_are_added(seed: int, tmp_path: Path) -> None:
     """gcc 12.2 does not round some of them: most of these texts are wrong without what keeps it from that."""
     rng = random.Random(f"products {seed}")

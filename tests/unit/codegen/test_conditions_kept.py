@@ -268,10 +268,10 @@ def tally(folder: Path, seeds: range) -> Counter[str]:
 
 
 def test_random_programs_are_right_under_all_settings(tmp_path: Path) -> None:
-    found = tally(tmp_path, range(7))
+    found = tally(tmp_path, range(4))
     assert set(found) <= {"equal", "read alike", "refused", "not transformed", "no C"}
-    assert found["equal"] > 40
-    assert found["read alike"] > 2
+    assert found["equal"] > 20
+    assert found["read alike"] >= 1
 
 
 @pytest.mark.soak
@@ -285,5 +285,4 @@ def test_a_seeded_bug_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return Conditions((), ())
 
     monkeypatch.setattr(transform, "conditions_of", nothing)
-    found = tally(tmp_path, range(6))
-    assert any("differs" in kind for kind in found)
+    assert any("differs" in kind for seed in range(6) for kind in tally(tmp_path, range(seed, seed + 1)))

@@ -138,7 +138,7 @@ def _touched(access: object, ranges: Ranges) -> set[tuple[int, ...]]:
     return {tuple(index.evaluate(point) for index in access.index) for point in points}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", few(range(30), 12))
+@pytest.mark.parametrize("seed", few(range(30), 6))
 def test_what_legs_hold_is_the_simulated_occupancy(seed: int) -> None:
     mapping, arch = drawn_chain(Random(seed)), pm.load_arch("flat3")
     figure = residency_figure(CHAIN, arch, mapping)

@@ -38,7 +38,7 @@ def _value(workload: Workload, arch: Architecture, objective: str, counts: Count
     return {"energy": energy, "latency": latency, "edp": energy * latency, "ed2p": energy * latency**2}[objective]
 
 
-@pytest.mark.parametrize("seed", few(range(24), 12))
+@pytest.mark.parametrize("seed", few(range(24), 6))
 def test_walked_trees_are_legal_and_cost_what_the_simulator_counts(seed: int) -> None:
     problem = random_problem(random.Random(seed), most=60_000)
     workload, arch = problem.workload, problem.arch
@@ -98,7 +98,7 @@ def test_all_legal_trees_are_walked_once(text: str, sizes: dict[str, int], nodes
     assert set(walked) == {_canonical(tree) for tree in all_trees(workload, arch, tiles, legal=True)}
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", few(range(100, 112), 5))
 def test_the_walk_meets_as_many_trees_as_are_counted(seed: int) -> None:
     problem = random_problem(random.Random(seed), most=40_000)
     result = exhaustive(problem.workload, problem.arch, problem.objective, problem.tiles)
@@ -160,7 +160,7 @@ def test_loops_that_the_dependences_forbid_are_left_out() -> None:
     assert free.value == bound.value == 2
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 8))
 def test_long_numbers_are_summed_exactly(seed: int) -> None:
     """Energies multiplied by a number of 40 digits give values multiplied by it."""
     problem, by = random_problem(random.Random(f"long {seed}"), most=4_000), Fraction(10**40 + 121, 3)
@@ -176,7 +176,7 @@ def test_long_numbers_are_summed_exactly(seed: int) -> None:
         assert other.best == first.best
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 3))
 def test_extents_up_to_a_million_cost_what_the_cost_model_counts(seed: int) -> None:
     problem = long_problem(random.Random(f"million {seed}"))
     trees = scored_trees(problem.workload, problem.arch, problem.objective, "divide", every=max(1, problem.legal // 4))
@@ -203,7 +203,7 @@ def test_an_assignment_is_not_walked() -> None:
         exhaustive(workload, arch, "energy", "divide")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 5))
 def test_walked_trees_cost_what_the_simulator_counts_where_fanouts_cost_energy(seed: int) -> None:
     rng = random.Random(f"priced {seed}")
     problem = random_problem(rng, most=60_000)

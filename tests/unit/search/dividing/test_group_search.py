@@ -34,7 +34,7 @@ from tests.unit.search.dividing.test_groups import unlike
 from tests.unit.search.tree_chains import Case, case_of
 
 OBJECTIVES = ("energy", "energy", "traffic:")
-SEEDS = few(range(24), 12)
+SEEDS = few(range(24), 6)
 Members = tuple[Structure, ...]
 
 

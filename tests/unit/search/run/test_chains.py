@@ -122,18 +122,19 @@ def test_a_relu_stays_in_the_instances_that_compute_what_it_is_of() -> None:
     assert best.values[0] < 0.8 * begun_apart(work, "simba_like", "energy").incumbents[0].values[0]
 
 
-def test_three_nests_share_an_array_and_what_is_held_above_it() -> None:
-    work = convolution_relu_product(128, 784, 32)
+@pytest.mark.parametrize(("c", "p", "share"), few([(64, 98, 0.98), (128, 784, 0.5)], 1))
+def test_three_nests_share_an_array_and_what_is_held_above_it(c: int, p: int, share: float) -> None:
+    work = convolution_relu_product(c, p, 32)
     best = begun(work, "simba_like", "energy").incumbents[0]
     *around, branch = best.mapping.nodes
     assert isinstance(branch, Branch)
     assert {node.fanout for node in around if isinstance(node, Spatial)} == {"PE"}
-    assert best.values[0] < 0.5 * begun_apart(work, "simba_like", "energy").incumbents[0].values[0]
+    assert best.values[0] < share * begun_apart(work, "simba_like", "energy").incumbents[0].values[0]
 
 
 @pytest.mark.parametrize("machine", ["simba_like", "eyeriss_like"])
 def test_fused_trees_with_siblings_run_and_count_themselves(machine: str) -> None:
-    work = convolution_relu_product(8, 24, 8)
+    work = convolution_relu_product(4, 12, 4)
     best = begun(work, machine, "energy").incumbents[0]
     run = pm.run_c(best.workload, pm.load_arch(machine), best.mapping)
     assert run.matches_reference
@@ -156,7 +157,7 @@ def test_what_statements_touch_unalike_is_not_kept() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(12), 3))
+@pytest.mark.parametrize("seed", few(range(12), 2))
 def test_answers_are_counted_run_and_never_worse_than_the_nests_apart(seed: int) -> None:
     rng = random.Random(f"explore {seed}")
     work, arch = chain_and_machine(rng)

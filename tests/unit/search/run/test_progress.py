@@ -15,6 +15,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.programs import ProgramSearch, stays
 from polymap.search.result import Progress
 from tests.referee.problems import random_problem
+from tests.times import few
 
 OBJECTIVES = ("energy", "latency", "edp", "lex:latency,energy", "pareto:energy,latency")
 
@@ -56,7 +57,7 @@ def _told(
         return told, None
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=pytest.mark.soak if n >= 24 else ()) for n in range(200)])
+@pytest.mark.parametrize("seed", few(range(200), 12))
 def test_no_report_is_worse_than_one_before_it(seed: int) -> None:
     rng = random.Random(f"reports {seed}")
     asked, tiles = _question(rng), rng.choice(("any", "divide"))
@@ -89,7 +90,7 @@ def test_a_search_that_is_interrupted_has_told_what_it_would_have() -> None:
     told, _ = _told(asked, "any", 0)
     values = [one.value for one in told]
     assert len(values) > 3
-    for last in range(1, len(told) + 1):
+    for last in sorted({1, 2, len(told) // 2, len(told)}):
         before, result = _told(asked, "any", last)
         assert result is None
         assert [one.value for one in before] == values[:last]
