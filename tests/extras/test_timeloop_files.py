@@ -253,6 +253,10 @@ def test_names_that_files_leave_open_are_given_as_values() -> None:
     told = r"instance.N is 'BATCH'\n.*variables, or of values=\{'BATCH': ...\}"
     with pytest.raises(pm.errors.InputError, match=told):
         pm.from_timeloop(problem, machine)
+    assert "depth: 8" in PARALLEL
+    told = r"depth of a is 'ROWS'\n.*variables, or of values=\{'ROWS': ...\}.$"
+    with pytest.raises(pm.errors.InputError, match=told):
+        pm.from_timeloop(GEMM, PARALLEL.replace("depth: 8", "depth: ROWS", 1))
     given = pm.from_timeloop(problem, machine, values={"BATCH": 2})[0]
     assert given == pm.from_timeloop(CONVOLUTION + "variables: {BATCH: 2, ROWS: BATCH * 4}\n", machine)[0]
 

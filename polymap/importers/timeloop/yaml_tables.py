@@ -82,10 +82,7 @@ class Value:
     def integer(self, what: str, least: int = 1) -> int:
         """Return its integer, at least `least` and at most 10^100."""
         if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not least <= self.plain <= LIMITS.integer:
-            hint = f"Expected an integer >= {least}."
-            if isinstance(self.plain, str) and self.plain.isidentifier():
-                hint += f" A name is one of the files' variables, or of values={{{self.told()}: ...}}."
-            raise self.refuse(f"{what} is {self.told()}", hint)
+            raise self.refuse(f"{what} is {self.told()}", f"Expected an integer >= {least}.")
         return self.plain
 
     def flag(self, what: str) -> bool:
