@@ -62,7 +62,7 @@ def resolved(fields: dict[str, Value], names: dict[str, object]) -> dict[str, Va
 
 
 def check_numbers(fields: dict[str, Value], what: Callable[[str], str]) -> None:
-    """Raise InputError for fields that are still names after `resolved`, with how to give them. what: a name in words."""
+    """Raise InputError for fields that are still names after `resolved`, with how to give them. what: a name, told."""
     mistakes: list[Mistake] = []
     for name, value in fields.items():
         if isinstance(value.plain, str) and value.plain.isidentifier():
