@@ -332,7 +332,7 @@ class _List:
         names = self._variables if not kind else dict(self._variables)  # a container's are those of what is inside
         given = Value(resolved(fields["attributes"].table(name), names), fields["attributes"].place)
         own = attributes_of(name, given, (kind,) if kind else KINDS, self._told)
-        check_numbers(own, lambda each: f"{each} of {name}")
+        check_numbers(own if kind else {}, lambda each: f"{each} of {name}")
         for each in [each for each in ("instances", "meshX", "meshY") if each in own]:
             what = f"{name}.{each} is not read (it is {own[each].told()})"
             raise own[each].refuse(what, "Copies of a node are said by spatial: {meshX: 4, meshY: 2}.")
