@@ -26,7 +26,7 @@ class Sizes:
             for word, value in given_table(given, "sizes", '{"a[0]": 128}').items()
         }
         if self._mistakes:
-            raise InputError(*self._mistakes)
+            raise InputError(self._mistakes)
         self._used: set[str] = set()
         self._open: list[str] = []
         self._shapes: dict[Any, Shape] = {}
@@ -112,7 +112,7 @@ class Sizes:
             hint = f"Dynamic sizes of arguments: {found}; an integer goes by its own name."
             self._mistakes.append(Mistake("PM641", f"no argument of a function has the size {shown(word)}", hint))
         if self._mistakes:
-            raise InputError(*self._mistakes)
+            raise InputError(self._mistakes)
 
 
 def constant(value: Any) -> int | None:

@@ -79,13 +79,13 @@ def _reason(name: str, error: Exception) -> str:
     return f"xdsl cannot read it: {line_of(error)}"
 
 
-def _colon(seen: str, start: int) -> int:
-    """Return the place of the colon before the types of an operation."""
+def _colon(seen: str, start: int, *, has_regions: bool = False) -> int:
+    """Return the place of the colon before the types of an operation. has_regions: other operations may stand in it."""
     depth = 0
     for found in _SIGN.finditer(seen, start):
         depth += (found[0] in _OPENING) - (found[0] in _CLOSING)
         if depth < 0 or (depth == 0 and found[0] == ":"):
-            if found[0] == ":" and re.search(_RESULTS, seen[start : found.start()]) is None:
+            if found[0] == ":" and (has_regions or re.search(_RESULTS, seen[start : found.start()]) is None):
                 return found.start()
             break
     raise ValueError("it has no types")
@@ -106,6 +106,8 @@ def _lenient(base: Any, skips: _Skips) -> Any:
         return _Form(name, skips) if is_read else base._get_op_by_name(parser, name)
 
     def parse_generic_operation(parser: Any, kind: Any) -> Any:
+        if isinstance(kind, _Form) and kind.name in LAYERS:
+            return kind.quoted(parser)
         kind = base._get_op_by_name(parser, kind.name) if isinstance(kind, _Form) else kind
         return base._parse_generic_operation(parser, kind)
 
@@ -166,8 +168,18 @@ class _Form:
     def _stablehlo(self, parser: Any, start: int, seen: str) -> Any:
         """Return an operation that ends with its type, or the types of its operands and result."""
         place = _colon(seen, start)
+        return self._typed(parser, start, place, place, seen)
+
+    def quoted(self, parser: Any) -> Any:
+        """Return an operation of the generic form, whose name was read last: its operands, attributes and regions."""
+        start, seen = parser.pos, self._skips.seen
+        place, end = _colon(seen, start, has_regions=True), seen.index(")", start)
+        return self._typed(parser, start, place, end, str(parser.lexer.input.content))
+
+    def _typed(self, parser: Any, start: int, place: int, end: int, text: str) -> Any:
+        """Return an operation with its types behind the colon at `place`, and its operands before `end`."""
         names: list[Any] = []
-        for each in _NAMES.finditer(seen, start, place):
+        for each in _NAMES.finditer(self._skips.seen, start, end):
             parser._resume_from(each.start())
             names.append(parser.parse_unresolved_operand())
         parser._resume_from(place + 1)
@@ -175,7 +187,7 @@ class _Form:
         inputs, outputs = (
             (kind.inputs.data, kind.outputs.data) if hasattr(kind, "outputs") else ([kind] * len(names), [kind])
         )
-        return self._made(parser.resolve_operands(names, inputs, place), outputs, Written(seen[start:place]), [])
+        return self._made(parser.resolve_operands(names, inputs, place), outputs, Written(text[start:place]), [])
 
     def _made(self, operands: Sequence[Any], results: Sequence[Any], written: Written, regions: list[Any]) -> Any:
         kind = self._skips.unregistered.with_name(self.name)

@@ -20,6 +20,7 @@ _VIEWS = (
     *("type_as", "_assert_tensor_metadata", "scalar_tensor", "numpy_T", "adjoint", "mT", "concat"),
     *("concatenate", "tensor_split", "identity", "slice_scatter", "select_scatter", "feature_dropout"),
     *("alpha_dropout", "_unsafe_view", "new_zeros", "new_ones", "new_full", "roll", "flip"),
+    *("zero", "unfold"),
     *("_set_grad_enabled", "_enter_autocast", "_exit_autocast", "lazy_load_decompositions"),
     *("im2col", "diagonal", "real", "imag", "view_as_real", "view_as_complex"),
     *("_vmap_increment_nesting", "_vmap_decrement_nesting", "_add_batch_dim", "_remove_batch_dim"),
@@ -107,6 +108,8 @@ def asked_of(operator: str, given: Mapping[str, Any], node: Any, output: Shape) 
 
 def is_view(operator: str, given: Mapping[str, Any]) -> bool:
     """Whether an operator only renames, splits, joins or reorders elements."""
+    if operator == "repeat_interleave":  # a tensor may say how often each element stands there
+        return isinstance(given.get("repeats"), int)
     is_turn = operator == "einsum" and is_permutation(str(given.get("equation")))
     return operator in _VIEWS or (is_turn and len(given.get("tensors") or ()) == 1)
 

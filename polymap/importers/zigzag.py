@@ -38,11 +38,13 @@ def from_zigzag(
     mapping: str | Path | None = None,
     workload: str | Path | None = None,
     *,
+    offchip: str | Path | None = None,
     strict: bool = True,
 ) -> ZigzagFiles:
     """Return the machine, the layers and their constraints of ZigZag's files; needs the extra `timeloop` (YAML).
 
-    Each argument is a path, or YAML as a text of several lines. Memories and the operational array become levels and
+    Each argument is a path, or YAML as a text of several lines. offchip: Stream's file of the core whose memories stand
+    outside of the accelerator, which is one core then. Memories and the operational array become levels and
     fan-outs of one chain, spatial mappings factors of fan-outs, a temporal ordering the order of loops. `.warnings`
     tells what is read otherwise than it stands there; with strict=False also what is left out because nothing here is
     equal to it. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for what
@@ -50,7 +52,8 @@ def from_zigzag(
     """
     told = Findings(strict=strict)
     files = Files("from_zigzag", repeated=lambda place, what: told.no_equal(place, what, "ZigZag reads the last one."))
-    machine = told.attempt(lambda: machine_of(files.read(accelerator), told))
+    outside = None if offchip is None else told.attempt(lambda: files.read(offchip))
+    machine = told.attempt(lambda: machine_of(files.read(accelerator), outside, told))
     mappings = [] if mapping is None else told.attempt(lambda: mappings_of(files.read(mapping), told)) or []
     told.stop()
     assert machine is not None, "mistakes of the machine are raised"

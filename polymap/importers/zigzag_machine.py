@@ -19,7 +19,7 @@ _MEMORY = ("size", "r_cost", "w_cost", "area", "latency", "mem_type", "auto_cost
            "w_port", "rw_port", "min_r_granularity", "min_w_granularity")  # fmt: skip
 _ARRAY = ("is_imc", "imc_type", "adc_resolution", "bit_serial_precision", "input_precision", "dimensions", "sizes",
           "unit_energy", "unit_area", "multiplier_energy", "multiplier_area")  # fmt: skip
-_FILE = ("name", "memories", "operational_array", "multipliers", "dataflows")
+_FILE = ("name", "type", "memories", "operational_array", "multipliers", "dataflows")
 COMPUTE = "mac"
 
 
@@ -57,23 +57,29 @@ class Machine(NamedTuple):
     outermost: tuple[str, int, Place]
 
 
-def machine_of(file: Value, told: Findings) -> Machine | None:
-    """Return the machine of an accelerator's file; None where mistakes are told. Raises InputError (PM661)."""
+def machine_of(file: Value, offchip: Value | None, told: Findings) -> Machine | None:
+    """Return the machine of an accelerator's file; None where mistakes are told. offchip: the file of the core whose
+    memories stand above all of it (Stream). Raises InputError (PM661)."""
     if file.is_table and "cores" in file.plain:
-        hint = "Give the file of one core to from_zigzag(accelerator=...)."
+        hint = "Give the file of one core to from_zigzag(accelerator=...), and that of the off-chip core as offchip=."
         raise file.plain["cores"].refuse("several cores (Stream) have no equal here", hint)
     fields = file.fields("the accelerator", _FILE, told, ("memories",))
-    given = [name for name in ("operational_array", "multipliers") if name in fields]
-    if len(given) != 1:
+    arrays = [name for name in ("operational_array", "multipliers") if name in fields]
+    if len(arrays) != 1:
         raise file.refuse("the accelerator has no operational_array, or two", "Expected operational_array: {...}.")
-    array = told.attempt(lambda: _array(fields[given[0]], told))
+    array = told.attempt(lambda: _array(fields[arrays[0]], told))
     if "dataflows" in fields and fields["dataflows"].plain:
         told.note(fields["dataflows"].place, "dataflows limit ZigZag's search, not this one: constraints do that here")
     memories: list[_Memory] = []
-    for name, value in fields["memories"].table("memories").items():
+    given = [(each, array) for each in fields["memories"].table("memories").items()]
+    if offchip is not None:
+        outside = offchip.fields("the off-chip core", _FILE, told, ("memories",))["memories"]
+        given += [(each, None) for each in outside.table("memories").items()]
+    for (name, value), served in given:
         with told.collecting():
-            memories.append(_memory(name, value, array, told))
-    if array is None or len(memories) < len(fields["memories"].plain):
+            memory = _memory(name, value, served, told)
+            memories.append(memory if served else memory._replace(dims=frozenset(array.sizes if array else ())))
+    if array is None or len(memories) < len(given):
         return None
     ordered = _ordered(memories, array, fields["memories"], told)
     name = fields["name"].text("name") if "name" in fields else "zigzag"

@@ -155,6 +155,19 @@ def test_every_operation_is_mapped_a_view_or_named_with_its_reason() -> None:
     assert ("linalg.generic#3", "linalg.generic#4") in net.edges
 
 
+@pytest.mark.parametrize(
+    "sizes, told",
+    [
+        ({"x[0]": 8, "y": 9}, r"no argument of a function has the size 'x\[0\]'(.|\n)*has the size 'y'"),
+        ({"d[0]": 0, "e[0]": "many"}, r"the size of 'd\[0\]' is 0(.|\n)*the size of 'e\[0\]' is 'many'"),
+    ],
+)
+def test_all_mistakes_of_sizes_are_told_at_once(sizes: dict[str, object], told: str) -> None:
+    with pytest.raises(pm.errors.InputError, match=told) as caught:
+        pm.from_linalg(TEXT, sizes=sizes)
+    assert [each.code for each in caught.value.mistakes] == ["PM641", "PM641"]
+
+
 def test_layers_cost_what_hand_written_ones_do() -> None:
     net = pm.from_linalg(TEXT)
     mine = [

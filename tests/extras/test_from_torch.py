@@ -408,3 +408,19 @@ def test_neighbours_of_a_block_are_known() -> None:
     assert {"linear_2", "gelu"} <= set(names)
     assert net.returned <= {each.node for each in net.views} | {node for node, _ in net.mapped}
     assert len(net.returned) == 3
+
+
+class Windows(torch.nn.Module):
+    """Elements in windows, several times and set to 0; how often, the last time, a tensor says."""
+
+    def forward(self, x, counts):
+        windows = x.unfold(1, 4, 2).repeat_interleave(3, dim=0).clone()
+        windows[0].zero_()
+        return windows @ windows.transpose(-1, -2), x.repeat_interleave(counts, dim=0, output_size=9)
+
+
+def test_windows_and_copies_of_elements_are_views() -> None:
+    net = pm.from_torch(Windows(), (torch.empty(2, 8), torch.tensor([4, 5])))
+    assert {"unfold", "repeat_interleave", "zero"} <= {each.operator for each in net.views}
+    assert [each.operator for each in net.unmapped] == ["repeat_interleave"]
+    assert net.macs == 6 * 3 * 3 * 4

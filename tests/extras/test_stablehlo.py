@@ -47,6 +47,18 @@ def test_products_have_the_counts_of_their_shapes(seed: int) -> None:
         f"precision = [DEFAULT, DEFAULT] : ({', '.join(types)}) -> {tensor(out, 'i32')}"
     )
     layer = only(module(types, line))
+    numbers = ("batching", batches, other_batches), ("contracting", contracted, others)
+    dims = ", ".join(
+        f"{side}_{word}_dimensions = {each}"
+        for word, *both in numbers
+        for side, each in zip(("lhs", "rhs"), both, strict=True)
+    )
+    quoted = (
+        f'%0 = "stablehlo.dot_general"(%arg0, %arg1) <{{dot_dimension_numbers = #stablehlo.dot<{dims}>, '
+        f"precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}}> : "
+        f"({', '.join(types)}) -> {tensor(out, 'i32')}"
+    )
+    assert only(module(types, quoted)).workload == layer.workload
     assert layer.macs == prod(out) * prod(gone)
     tensors = {each.name: each for each in layer.workload.tensors}
     assert sorted(tensors["T2"].shape) == sorted(out)
@@ -83,10 +95,58 @@ def test_convolutions_have_the_counts_of_their_shapes(seed: int) -> None:
         f"{{batch_group_count = 1 : i64, feature_group_count = {group} : i64}} : ({kinds[0]}, {kinds[1]}) -> {kinds[2]}"
     )
     layer = only(module(kinds[:2], line))
+    dense = [f"dense<{each}> : tensor<{rank}xi64>" for each in (steps, spread)]
+    quoted = (
+        f'%0 = "stablehlo.convolution"(%arg0, %arg1) {{batch_group_count = 1 : i64, '
+        f"dimension_numbers = #stablehlo.conv<{names[0]}x{names[1]}->{names[2]}>, "
+        f"feature_group_count = {group} : i64, padding = dense<{pads}> : tensor<{rank}x2xi64>, "
+        f"rhs_dilation = {dense[1]}, window_reversal = dense<false> : tensor<{rank}xi1>, "
+        f"window_strides = {dense[0]}}} : ({kinds[0]}, {kinds[1]}) -> {kinds[2]}"
+    )
+    assert only(module(kinds[:2], quoted)).workload == layer.workload
     assert layer.macs == batch * features * group * prod(out) * channels * prod(taps)
     elements = {each.name: prod(each.shape) for each in layer.workload.tensors}
     assert elements["T1"] == prod(taps) * channels * features * group
     assert elements["T2"] == batch * features * group * prod(out)
+
+
+POOLING = """%cst = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%arg0, %cst) <{padding = dense<[[0, 0], [0, 0], [1, 1], [1, 0]]> : tensor<4x2xi64>,
+      window_dimensions = array<i64: 1, 1, 3, 2>, window_strides = array<i64: 1, 1, 2, 2>}> ({
+    ^bb0(%arg1: tensor<f32>, %arg2: tensor<f32>):
+      %2 = stablehlo.maximum %arg1, %arg2 : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }) : (tensor<2x3x9x7xf32>, tensor<f32>) -> tensor<2x3x5x4xf32>
+    %1 = stablehlo.tanh %0 : tensor<2x3x5x4xf32>"""
+
+
+def test_windows_are_reduced_as_in_a_pooling_by_hand() -> None:
+    found = pm.io.from_linalg(module(["tensor<2x3x9x7xf32>"], POOLING))
+    assert not found.unmapped
+    assert ("stablehlo.reduce_window#1", "stablehlo.tanh#2") in found.edges
+    hand = pm.einsum("O[n,c,p,q] max= I[n,c,2p+r,2q+s]", n=2, c=3, p=5, q=4, r=3, s=2, bits=32)
+    layer = found.layers[0]
+    assert {each.name: each.shape for each in layer.workload.tensors} == {"T0": (2, 3, 11, 8), "T2": (2, 3, 5, 4)}
+    there, here = (pm.explore(each, "flat3", tiles="divide") for each in (layer.workload, hand))
+    assert (there.status, there.value) == (here.status, here.value) == ("OPTIMAL", here.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("stablehlo.maximum %arg1, %arg2", "stablehlo.multiply %arg1, %arg2"),
+        ("stablehlo.maximum %arg1, %arg2", "stablehlo.maximum %arg1, %arg1"),
+        ("%2 = stablehlo.max", "%3 = stablehlo.tanh %arg1 : tensor<f32>\n      %2 = stablehlo.max"),
+        ("i64: 1, 1, 3, 2>", "i64: 1, 1, 3, 3>"),
+        ("i64: 1, 1, 3, 2>", "i64: 1, 3, 2>"),
+        ("window_strides", "base_dilations = array<i64: 1, 1, 2, 1>, window_strides"),
+    ],
+)
+def test_other_windows_are_no_layers(old: str, new: str) -> None:
+    assert POOLING.count(old) == 1
+    found = pm.io.from_linalg(module(["tensor<2x3x9x7xf32>"], POOLING.replace(old, new)))
+    assert [each.operator for each in found.unmapped] == ["stablehlo.reduce_window"]
+    assert [each.operator for each in found.layers] == ["stablehlo.tanh"]
 
 
 def test_elementwise_operations_reductions_and_views() -> None:
@@ -106,6 +166,14 @@ def test_elementwise_operations_reductions_and_views() -> None:
     assert [each.workload.extents() for each in found.layers][2] == {"d0": 4, "d1": 6}
     assert [each.operator for each in found.unmapped] == ["stablehlo.sort"]
     assert found.macs == 0
+    region = "({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %9 = stablehlo.add %a, %b : tensor<f32>\n"
+    quoted = text.replace("stablehlo.reduce(%1 init: %cst) applies stablehlo.add across dimensions = [1]",
+                          f'"stablehlo.reduce"(%1, %cst) <{{dimensions = array<i64: 1>}}> {region} '
+                          "stablehlo.return %9 : tensor<f32> })")  # fmt: skip
+    quoted = quoted.replace("stablehlo.tanh %0", '"stablehlo.tanh"(%0)').replace(
+        f"(%0) : {kind}", f"(%0) : ({kind}) -> {kind}"
+    )
+    assert [each.workload for each in pm.io.from_linalg(quoted).layers] == [each.workload for each in found.layers]
 
 
 LINE = (

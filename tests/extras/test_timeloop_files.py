@@ -4,6 +4,7 @@ equal is told, all at once."""
 from __future__ import annotations
 
 import random
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,6 +211,54 @@ architecture:
     - !Nothing {constraints: {dataspace: {keep: [W]}}}
   - !Component {name: mac, class: intmac}
 """  # noqa: E501
+
+
+def test_branches_side_by_side_may_be_kept_apart_by_a_list_of_constraints() -> None:
+    """As the front end attaches them: of the machine's own file, or of the file of constraints."""
+    apart = PARALLEL
+    for name in "AZ":
+        apart = apart.replace(f", constraints: {{dataspace: {{keep: [{name}]}}}}", "")
+    with pytest.raises(pm.errors.InputError, match="no branch of a !Parallel keeps A, Z"):
+        pm.from_timeloop(GEMM, apart)
+    targets = "  - {target: a, type: dataspace, keep: [A]}\n  - {target: z, type: bypass, keep: [Z], bypass: [A, W]}\n"
+    constraints = f"constraints:\n  targets:\n{targets}"
+    expected = pm.from_timeloop(GEMM, PARALLEL)[1]
+    assert pm.from_timeloop(GEMM, apart + constraints)[1] == expected
+    workload, arch, _, found = pm.from_timeloop(GEMM, apart, constraints=constraints)
+    assert arch == expected
+    assert found["store"] == {"a": {"must": ["A"]}, "z": {"must": ["Z"], "never": ["A", "W"]}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the machine states no energies
+        assert pm.explore(workload, arch, objective="latency", constraints=found).status == "OPTIMAL"
+
+
+def test_a_compute_unit_is_innermost_in_a_tree_wherever_it_stands() -> None:
+    """Timeloop reads it apart from the memories."""
+    local = "  - {name: b, class: SRAM, attributes: {depth: 99, width: 16}}\n"
+    unit = "  - {name: m, class: intmac}\n"
+    register = "  - {name: r, class: regfile, attributes: {depth: 3, width: 16}}\n"
+    head = "architecture:\n  subtree:\n  - name: s\n    local:\n  - {name: d, class: DRAM, attributes: {width: 16}}\n"
+    text = (head + local + "%s").replace("\n  - {", "\n    - {")
+    first, last = (
+        pm.from_timeloop(GEMM, text % each.replace("  - {", "    - {"))[1]
+        for each in (unit + register, register + unit)
+    )
+    assert first == last
+    assert [node.name for node in first.nodes] == ["d", "b", "r", "m"]
+
+
+def test_names_that_files_leave_open_are_given_as_values() -> None:
+    machine = SPREAD % "{}"
+    problem = CONVOLUTION + "variables: {ROWS: BATCH * 4}\n"
+    told = r"instance.N is 'BATCH'\n.*variables, or of values=\{'BATCH': ...\}"
+    with pytest.raises(pm.errors.InputError, match=told):
+        pm.from_timeloop(problem, machine)
+    assert "depth: 8" in PARALLEL
+    told = r"depth of a is 'ROWS'\n.*variables, or of values=\{'ROWS': ...\}.$"
+    with pytest.raises(pm.errors.InputError, match=told):
+        pm.from_timeloop(GEMM, PARALLEL.replace("depth: 8", "depth: ROWS", 1))
+    given = pm.from_timeloop(problem, machine, values={"BATCH": 2})[0]
+    assert given == pm.from_timeloop(CONVOLUTION + "variables: {BATCH: 2, ROWS: BATCH * 4}\n", machine)[0]
 
 
 def test_constraints_of_nodes_are_those_of_explore_where_they_say_the_same(files: Path) -> None:
@@ -436,6 +485,19 @@ architecture:
 """
     nodes = pm.from_timeloop(GEMM, deepest_first)[1].nodes
     assert [node.name for node in nodes] == ["d", "b", "r", "m_X", "m"]
+    most_copies_first = """
+architecture:
+  local:
+  - {name: "s.m[1..8]", class: intmac}
+  - {name: "s.r[1..8]", class: regfile, attributes: {datawidth: 8, width: 8, depth: 9}}
+  - {name: "s.d[1..1]", class: DRAM, attributes: {datawidth: 8, width: 8}}
+  - {name: s.b, subclass: SRAM, attributes: {datawidth: 8, width: 8, depth: 99}}
+"""
+    found = pm.from_timeloop(GEMM, most_copies_first, strict=False)
+    assert [node.name for node in found[1].nodes] == ["d", "b", "r_X", "r", "m"]
+    assert any("b has no class, and the subclass 'SRAM'" in each.what for each in found.warnings)
+    with pytest.raises(pm.errors.InputError, match="line 7: b has no class, and the subclass 'SRAM'"):
+        pm.from_timeloop(GEMM, most_copies_first)
 
 
 def test_a_dummy_storage_holds_nothing(files: Path) -> None:

@@ -137,6 +137,19 @@ def test_double_buffering_halves_the_capacity() -> None:
     assert pm.io.from_zigzag(text).arch.levels[1].usable_bits == 2048
 
 
+def test_the_memories_of_an_off_chip_core_stand_outside_of_a_core() -> None:
+    """As Stream divides a machine into files: the off-chip core has a memory, and an array of no units."""
+    dram = memory("dram", 10**9, (100, 200), "I1, I2, O", "D1, D2", (64, 64))
+    offchip = "name: out\ntype: zigzag.offchip\nmemories:\n" + dram.replace(f"{10**9}", "1_000_000_000")
+    offchip += ARRAY.replace("[2, 2]", "[0, 0]")
+    core = MACHINE.replace(dram, "")
+    assert pm.io.from_zigzag(core, offchip=offchip).arch == pm.io.from_zigzag(MACHINE).arch
+    with pytest.raises(pm.errors.InputError, match="the outermost memory sram holds I1, O"):
+        pm.io.from_zigzag(core, strict=False)
+    with pytest.raises(pm.errors.InputError, match=r"size is 'much'(.|\n)*size is 'more'"):
+        pm.io.from_zigzag(core.replace("size: 64", "size: much"), offchip=offchip.replace("1_000_000_000", "more"))
+
+
 def test_layers_are_workloads_and_a_network() -> None:
     found = pm.io.from_zigzag(MACHINE, workload=LAYERS)
     conv, point, add, pool = (each.workload for each in found.layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
@@ -181,18 +182,19 @@ class _Builder:
 
 class Around(NamedTuple):
     """What stands around a machine: the table ERT; the names of data spaces, none where the problem is not read; what
-    expressions may name; whether the front end wrote the file."""
+    expressions may name; sections of constraints; whether the front end wrote the file."""
 
     ert: Value | None
     names: list[str]
     variables: dict[str, object]
+    sections: Callable[[], list[Value]]
     is_dump: bool
 
 
 def machine_of(architecture: Value, around: Around, told: Findings) -> Machine:
     """Return the machine under the key `architecture` or `arch`. Raises InputError (PM661) with the line of what is not
     read."""
-    ert, names, _, _ = around
+    ert, names = around[:2]
     parts, is_list = _parts(architecture, around, told)
     builder = _Builder(energies_of(ert, told), is_list, names, told)
     if is_list:
@@ -221,7 +223,7 @@ def _parts(architecture: Value, around: Around, told: Findings) -> tuple[list[Pa
     known = ("version", form, "arithmetic") if form == "storage" else ("version", form)
     fields = architecture.fields("architecture", known, told)
     if form == "nodes":
-        return parts_of_list(fields["nodes"], around.names, around.variables, told), True
+        return parts_of_list(fields["nodes"], *around[1:4], told), True
     if form == "subtree":
         return parts_of_tree(fields["subtree"], told, is_dump=around.is_dump), False
     return (parts_of_local(fields["local"], told) if form == "local" else parts_of_levels(fields, told)), False

@@ -13,7 +13,7 @@ from polymap.importers.timeloop.directives import (
     permutation_of,
 )
 from polymap.importers.timeloop.findings import Findings
-from polymap.importers.timeloop.parts import CONSTRAINTS, tell_unread
+from polymap.importers.timeloop.parts import CONSTRAINTS, directives_of, tell_unread
 from polymap.importers.timeloop.yaml_tables import Value
 from polymap.ir import Workload
 
@@ -31,7 +31,7 @@ def constraints_of(sections: list[Value], workload: Workload, machine: Machine, 
     reader = _Constraints(workload, machine, told)
     for section in sections:
         seen: set[tuple[str, str]] = set()
-        for value in _targets(section):
+        for value in directives_of(section):
             with told.collecting():
                 directive = head_of(value, machine, CONSTRAINTS, told)
                 if directive[:2] in seen:
@@ -47,26 +47,6 @@ def constraints_of(sections: list[Value], workload: Workload, machine: Machine, 
                 fields = group.fields(f"constraints.{kind}", ("type", "target", *CONSTRAINTS[kind]), told)
                 reader.read(Directive(target, kind, fields, group))
     return reader.found()
-
-
-def _targets(section: Value) -> list[Value]:
-    """Return the directives of a section: a list, or a table that has one or names one of several."""
-    if not section.is_table:
-        return section.items("constraints")
-    table = section.table("constraints")
-    named = [name for name in table if name.startswith("constraints_")]  # of which `constraints` may choose one
-    # `template` says which factors Timeloop's mapper tries.
-    fields = section.fields("constraints", ("version", "targets", "constraints", "template", *named))
-    lists = {name: fields[name] for name in ("targets", "constraints") if name in fields}
-    if not lists and "template" not in fields:
-        raise section.refuse("the constraints have no targets", f"Found: {', '.join(table)[:200] or 'nothing'}.")
-    chosen = lists.get("constraints")
-    if chosen is not None and isinstance(chosen.plain, str):
-        name = f"constraints_{chosen.plain}"
-        if name not in table:
-            raise chosen.refuse(f"there is no list {name}", f"Found: {', '.join(named) or 'none'}.")
-        lists["constraints"] = table[name]
-    return [each for name, value in lists.items() for each in value.items(name)]
 
 
 class _Constraints:

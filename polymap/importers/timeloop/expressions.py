@@ -11,6 +11,7 @@ from typing import Any
 from polymap.importers.timeloop.yaml_tables import Value
 from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS
+from polymap.ir import InputError, Mistake
 
 Number = int | float
 _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
@@ -58,6 +59,17 @@ def resolved(fields: dict[str, Value], names: dict[str, object]) -> dict[str, Va
         found[name] = value if number is None else Value(number, value.place)
         names[name] = found[name].plain
     return found
+
+
+def check_numbers(fields: dict[str, Value], what: Callable[[str], str]) -> None:
+    """Raise InputError for fields that are still names after `resolved`, with how to give them. what: a name, told."""
+    mistakes: list[Mistake] = []
+    for name, value in fields.items():
+        if isinstance(value.plain, str) and value.plain.isidentifier():
+            hint = f"Expected a number, one of the files' variables, or of values={{{value.told()}: ...}}."
+            mistakes += value.refuse(f"{what(name)} is {value.told()}", hint).mistakes
+    if mistakes:
+        raise InputError(mistakes)
 
 
 def _value(node: ast.expr, names: Mapping[str, object]) -> Number:

@@ -4,7 +4,7 @@ the front end and Accelergy write of these."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from polymap.importers.timeloop.attributes import (
     reads,
     tell_inherited,
 )
-from polymap.importers.timeloop.expressions import resolved
+from polymap.importers.timeloop.expressions import check_numbers, resolved
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value
 from polymap.importers.tuning import TUNING
@@ -99,21 +99,54 @@ def tell_unread(name: str, group: Value, told: Findings, fields: tuple[str, ...]
             told.no_equal(value.place, what, "Constraints here have no equal of it.")
 
 
+def directives_of(section: Value) -> list[Value]:
+    """Return the directives of a section of constraints: a list, or a table that has one or names one of several."""
+    if not section.is_table:
+        return section.items("constraints")
+    table = section.table("constraints")
+    named = [name for name in table if name.startswith("constraints_")]  # of which `constraints` may choose one
+    # `template` says which factors Timeloop's mapper tries.
+    fields = section.fields("constraints", ("version", "targets", "constraints", "template", *named))
+    lists = {name: fields[name] for name in ("targets", "constraints") if name in fields}
+    if not lists and "template" not in fields:
+        raise section.refuse("the constraints have no targets", f"Found: {', '.join(table)[:200] or 'nothing'}.")
+    chosen = lists.get("constraints")
+    if chosen is not None and isinstance(chosen.plain, str):
+        name = f"constraints_{chosen.plain}"
+        if name not in table:
+            raise chosen.refuse(f"there is no list {name}", f"Found: {', '.join(named) or 'none'}.")
+        lists["constraints"] = table[name]
+    return [each for name, value in lists.items() for each in value.items(name)]
+
+
+def held_by_targets(sections: list[Value]) -> dict[str, Value]:
+    """Return the directives on data spaces of sections of constraints, by their targets."""
+    found: dict[str, Value] = {}
+    for value in (each for section in sections for each in directives_of(section)):
+        fields = value.table("a directive")
+        if "target" in fields and "type" in fields and fields["type"].plain in BYPASS:
+            found[str(fields["target"].plain)] = value
+    return found
+
+
 def parts_of_tree(subtree: Value, told: Findings, *, is_dump: bool) -> list[Part]:
-    """Return the components of a tree (version 0.3). is_dump: the front end wrote it, and its variables with it."""
-    return list(_branch(subtree, 1, {}, told, 0, is_dump=is_dump))
+    """Return the components of a tree (version 0.3); the compute unit is the innermost, wherever it stands.
+
+    is_dump: the front end wrote it, and its variables with it."""
+    parts = _branch(subtree, 1, {}, told, 0, is_dump=is_dump)
+    return sorted(parts, key=lambda part: part.kind == "compute")
 
 
 def parts_of_local(local: Value, told: Findings) -> list[Part]:
     """Return the components of a flattened architecture, as Accelergy writes it: names are whole paths, and what is
-    deeper may stand first."""
-    what = "components of a flattened architecture are taken from the outermost path inwards, else in their order"
+    deeper may stand first, or of one path what has more copies."""
+    what = "components of a flattened architecture are taken from the outermost path and the fewest copies inwards"
     told.note(
         local.place, what, "Accelergy need not keep the order of one path: compare it with the machine's own file."
     )
     found = [(_local(value, 1, {}, told, has_variables=True), value) for value in local.items("local")]
-    parts = [(_path_length(value), part) for part, value in found if part is not None]
-    return [part for _, part in sorted(parts, key=lambda each: each[0])]
+    parts = [(part, _path_length(value)) for part, value in found if part is not None]
+    return [part for part, _ in sorted(parts, key=lambda each: (each[1], each[0].copies, each[0].kind == "compute"))]
 
 
 def _path_length(component: Value) -> int:
@@ -169,13 +202,13 @@ def _local(
 ) -> Part | None:
     """Return a component of a tree, None where it is told that it is left out. has_variables: Accelergy wrote it, with
     the variables and what it computed among the attributes."""
-    component = value.fields("a component", _LOCAL_FIELDS, told, ("name", "class"))
+    component = value.fields("a component", _LOCAL_FIELDS, told, ("name",))
     name, count = name_and_copies(component["name"])
     if not _is_enabled(component):
         what = f"enabled of {name} is false"
         told.no_equal(component["enabled"].place, what, "Leave the component out.")
         return None
-    kind = _kind(component["class"], name, told)
+    kind = _kind(component, value, name, told)
     if not kind:
         return None
     given = component.get("attributes")
@@ -208,8 +241,14 @@ def _is_enabled(component: dict[str, Value]) -> bool:
     return component["enabled"].flag("enabled") if "enabled" in component else True
 
 
-def _kind(value: Value, name: str, told: Findings) -> str:
+def _kind(component: dict[str, Value], where: Value, name: str, told: Findings) -> str:
     """Return "storage", "compute" or "dummy", "" where it is told that the class is neither, such as an adder's."""
+    if "class" not in component and "subclass" not in component:
+        raise where.refuse(f"the component {name} has no class")
+    value = component.get("class", component.get("subclass", where))
+    if "class" not in component:
+        what = f"{name} has no class, and the subclass {value.told()}"
+        told.no_equal(value.place, what, "Timeloop reads the class, Accelergy the subclass: give both.")
     text = value.text("class")
     if text == DUMMY_CLASS:
         return "dummy"
@@ -225,10 +264,13 @@ def _kind(value: Value, name: str, told: Findings) -> str:
 
 
 class _List:
-    """Reads lists of nodes (version 0.4). names: of the data spaces; variables: what expressions may name."""
+    """Reads lists of nodes (version 0.4). names: of the data spaces; variables: what expressions may name; sections: of
+    constraints, which may say what branches of a !Parallel keep."""
 
-    def __init__(self, names: list[str], variables: dict[str, object], told: Findings) -> None:
-        self._names, self._told = names, told
+    def __init__(
+        self, names: list[str], variables: dict[str, object], sections: Callable[[], list[Value]], told: Findings
+    ) -> None:
+        self._names, self._sections, self._told = names, sections, told
         self._variables = dict(variables)
         self._inherited: dict[str, Value] = {}
 
@@ -270,9 +312,7 @@ class _List:
             self._told.no_equal(fields["networks"].place, f"networks of {name} are not read", NO_NETWORKS)
         kind = ""
         if is_component:
-            if "class" not in fields:
-                raise value.refuse("a component has no class")
-            kind = _kind(fields["class"], name, self._told)
+            kind = _kind(fields, value, name, self._told)
             if not kind:
                 return None
         own = self._attributes(name, fields, kind)
@@ -292,6 +332,7 @@ class _List:
         names = self._variables if not kind else dict(self._variables)  # a container's are those of what is inside
         given = Value(resolved(fields["attributes"].table(name), names), fields["attributes"].place)
         own = attributes_of(name, given, (kind,) if kind else KINDS, self._told)
+        check_numbers(own if kind else {}, lambda each: f"{each} of {name}")
         for each in [each for each in ("instances", "meshX", "meshY") if each in own]:
             what = f"{name}.{each} is not read (it is {own[each].told()})"
             raise own[each].refuse(what, "Copies of a node are said by spatial: {meshX: 4, meshY: 2}.")
@@ -302,6 +343,9 @@ class _List:
         branches: list[tuple[list[Part], set[str]]] = []
         for value in nodes.items("nodes"):
             parts = list(self._node(value, depth))
+            for part in parts:
+                if "dataspace" not in part.constraints and part.name in (held := held_by_targets(self._sections())):
+                    part.constraints["dataspace"] = held[part.name]
             kept = {each for part in parts for each in kept_and_bypassed(part, self._names)[0]}
             if value.tag == "!Nothing" and value.is_table and "constraints" in value.plain:
                 group = value.plain["constraints"].table("constraints").get("dataspace")
@@ -324,9 +368,16 @@ class _List:
                 yield part
 
 
-def parts_of_list(nodes: Value, names: list[str], variables: dict[str, object], told: Findings) -> list[Part]:
-    """Return the nodes of version 0.4 in order. names: of the data spaces; variables: what expressions may name."""
-    return list(_List(names, variables, told).nodes(nodes))
+def parts_of_list(
+    nodes: Value,
+    names: list[str],
+    variables: dict[str, object],
+    sections: Callable[[], list[Value]],
+    told: Findings,
+) -> list[Part]:
+    """Return the nodes of version 0.4 in order. names: of the data spaces; variables: what expressions may name;
+    sections: of constraints, which may say what branches of a !Parallel keep."""
+    return list(_List(names, variables, sections, told).nodes(nodes))
 
 
 def kept_and_bypassed(part: Part, names: list[str]) -> tuple[list[str], list[str]]:

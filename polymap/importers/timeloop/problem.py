@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from polymap.importers.timeloop.expressions import resolved
+from polymap.importers.timeloop.expressions import check_numbers, resolved
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import shown
@@ -131,6 +131,7 @@ def _sizes(dims: list[str], coefficients: Value | None, instance: Value, told: F
     for name, value in instance.table("instance").items():
         if name in known:
             with told.collecting():
+                check_numbers({name: value}, "instance.{}".format)
                 sizes[name] = value.integer(f"instance.{name}", 1 if name in dims else 0)
         else:
             _tell_beside(name, value, known, told)

@@ -68,15 +68,19 @@ def from_timeloop(
     libconfig. With `constraints` there is a fourth value, for `explore(constraints=)`: of the file and of the machine's
     nodes. `.warnings` of what comes back tells what is read otherwise than it stands there; with strict=False also what
     is left out because nothing here is equal to it. folders: what templates may include files from, beside the folder
-    of a file; values: of the names in templates. Energies come from a table `ERT` (of Accelergy) in the file of the
-    machine; without one they are 0. Raises InputError with file and line, all mistakes at once: PM660 for what is no
-    YAML, PM661 for what is not read.
+    of a file; values: of the names in templates, and of those that the files leave open in expressions. Energies come
+    from a table `ERT` (of Accelergy) in the file of the machine; without one they are 0. Raises InputError with file
+    and line, all mistakes at once: PM660 for what is no YAML, PM661 for what is not read.
     """
     told = Findings(strict=strict)
     files = _Files(Files("from_timeloop", _folders(folders), _values(values)), told)
-    variables = told.attempt(lambda: files.variables(problem) | files.variables(arch)) or {}
+    variables = _values(values)
+    for source in (problem, arch):
+        with told.collecting():
+            files.read_variables(source, variables)
     found = told.attempt(lambda: problem_of(files.section(problem, "problem"), files.shape, variables, told))
-    machine = told.attempt(lambda: _machine(arch, [] if found is None else found.names, variables, files))
+    names = [] if found is None else found.names
+    machine = told.attempt(lambda: _machine(arch, names, variables, files, constraints))
     told.stop()
     assert found is not None, "mistakes of the problem are raised"
     assert machine is not None, "mistakes of the machine are raised"
@@ -96,10 +100,19 @@ def from_timeloop(
     return TimeloopFiles.of(whole, told.warnings)
 
 
-def _machine(arch: str | Path, names: list[str], variables: dict[str, object], files: _Files) -> Machine:
+def _machine(
+    arch: str | Path, names: list[str], variables: dict[str, object], files: _Files, constraints: str | Path | None
+) -> Machine:
     section = files.section(arch, *_ARCHITECTURES)
     is_dump = bool(files.optional(arch, "dumped_by_timeloop_front_end"))
-    around = Around(files.optional(arch, "ERT"), names, variables, is_dump)
+    sources = dict.fromkeys((arch, constraints or arch))
+    around = Around(
+        files.optional(arch, "ERT"),
+        names,
+        variables,
+        lambda: [each for source in sources for each in files.constraints(source)],
+        is_dump,
+    )
     return machine_of(section, around, files.told)
 
 
@@ -153,13 +166,11 @@ class _Files:
         found = self._table(source).get(name)
         return None if found is None or found.plain is None else found
 
-    def variables(self, source: str | Path) -> dict[str, object]:
-        """Return the variables of a file, which expressions may name: a table, or a list of several."""
+    def read_variables(self, source: str | Path, names: dict[str, object]) -> None:
+        """Add the variables of a file, which expressions may name: a table, or a list of several."""
         found = self.optional(source, "variables")
-        names: dict[str, object] = {}
         for each in [] if found is None else found.items("variables") if found.is_list else [found]:
             resolved(each.table("variables"), names)
-        return names
 
     def shape(self, name: str) -> Value | None:
         """Return the file of a shape in the folders that are given."""

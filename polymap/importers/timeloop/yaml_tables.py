@@ -17,7 +17,7 @@ from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS, as_fraction, expected_kind, read_text, shown
 from polymap.ir import InputError, Mistake, did_you_mean
 
-_INTEGER = re.compile(r"[-+]?[0-9]+")
+_INTEGER = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
