@@ -48,9 +48,9 @@ def arch_of(value: object) -> Architecture:
     """Return a machine: the one given, what `load_arch` reads by the name given, or what a document describes. Raises
     ArchError for a value of another type, and for one whose nodes are no machine."""
     if isinstance(value, Architecture):
-        from polymap.arch import structure_problems
+        from polymap.arch import node_problems
 
-        mistakes = structure_problems(value.nodes, f"machine {shown(value.name)}")
+        mistakes = node_problems(value.nodes, f"machine {shown(value.name)}")
         if mistakes:
             raise ArchError(mistakes)
         return value

@@ -428,3 +428,10 @@ def test_what_beginners_write_is_answered_with_what_works(call: Callable[[], obj
     with pytest.raises(pm.PolymapError) as caught:
         call()
     assert told in str(caught.value)
+
+
+def test_machines_that_are_derived_from_right_ones_are_searched() -> None:
+    """Crossovers take the limit of a level away, and fields that depend on it then say nothing."""
+    area = pm.MemoryLevel("B", 1024, read_pj=Fraction(1), area_um2_per_bit=Fraction(1))
+    machine = pm.Architecture("x", (DRAM, replace(area, capacity_bits=None), MAC))
+    assert pm.evaluate(LAYER, machine, pm.explore(LAYER, machine, tiles="divide").best).legal
