@@ -67,9 +67,9 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         """Return the arrays in the order of a call, with types and shapes, and what is returned."""
-        forms = self.function.arrays
-        given = [f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms if not form.is_written]
-        written = [f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms if form.is_written]
+        told = [(f"{form.tensor}: {form.kind}{list(form.shape)}", form.is_written) for form in self.function.arrays]
+        given = [form for form, is_written in told if not is_written or isinstance(self.loaded, RegionCall)]
+        written = [form for form, is_written in told if is_written]
         about = f"{self.workload.name}, {self.layout}" if self.choice is not None else self.workload.name
         return f"<CompiledFunction of {about}: ({', '.join(given)}) -> {', '.join(written)}>"
 

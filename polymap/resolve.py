@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Table
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from polymap.inputs import answers_in_words, expected_seconds, is_table, mapping_from_document, shown
@@ -18,6 +19,8 @@ ArchitectureLike = Architecture | str | Table[str, object]
 MappingLike = Mapping | Table[str, object]
 """A mapping, or a table as in a mapping file."""
 
+_SIZED = "Give pm.einsum(text, m=..., n=...) in place of the text: it takes the sizes."
+
 
 def workload_of(value: object) -> Workload:
     """Return a workload: the one given, what `load_workload` reads by the name given, or what a document describes.
@@ -27,7 +30,12 @@ def workload_of(value: object) -> Workload:
     if isinstance(value, str):
         from polymap.workload import load_workload  # loaded by those who give names
 
-        return load_workload(value)
+        try:
+            return load_workload(value)
+        except WorkloadError as error:
+            raise WorkloadError(
+                replace(one, hint=_SIZED) if one.code == "PM204" else one for one in error.mistakes
+            ) from None
     if is_table(value):
         from polymap.workload import workload_from_document
 
@@ -38,8 +46,13 @@ def workload_of(value: object) -> Workload:
 
 def arch_of(value: object) -> Architecture:
     """Return a machine: the one given, what `load_arch` reads by the name given, or what a document describes. Raises
-    ArchError for a value of another type."""
+    ArchError for a value of another type, and for one whose nodes are no machine."""
     if isinstance(value, Architecture):
+        from polymap.arch import node_problems
+
+        mistakes = node_problems(value.nodes, f"machine {shown(value.name)}")
+        if mistakes:
+            raise ArchError(mistakes)
         return value
     if isinstance(value, str):
         from polymap.arch import load_arch

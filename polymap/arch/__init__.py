@@ -8,5 +8,6 @@ with lazy(__name__):
         arch_to_document as arch_to_document,
         arch_warnings as arch_warnings,
         no_energies as no_energies,
+        node_problems as node_problems,
     )
     from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names

@@ -75,7 +75,7 @@ def arch_from_document(document: object, where: str = "machine") -> Architecture
         items = ()
     nodes = [_node(item, f"nodes[{index}]", mistakes) for index, item in enumerate(items)]
     if is_list(fields.table.get("nodes")):
-        mistakes.extend(structure_problems(nodes, where))
+        mistakes += [*node_problems(nodes, where), *_field_problems(nodes)]
     arch = Architecture(
         name=fields.label("name", "machine"),
         nodes=tuple(node for node in nodes if node is not None),
@@ -88,7 +88,7 @@ def arch_from_document(document: object, where: str = "machine") -> Architecture
     return arch
 
 
-def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> list[Mistake]:
+def node_problems(nodes: Sequence[Node | None], where: str = "machine") -> list[Mistake]:
     """Return what is wrong with the sequence of nodes as a machine: its ends, and names used twice.
 
     None stands for a node that could not be read: nothing is said of it.
@@ -106,20 +106,26 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
     if isinstance(last, MemoryLevel | Fanout):
         what = f"{where} lacks a compute unit: its last node is {_kind(last)}"
         mistakes.append(Mistake("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
-    for index, node in enumerate(nodes[1:], 1):
-        if isinstance(node, MemoryLevel) and node.burst_bits is not None:
-            what = f"nodes[{index}], the level '{node.name}', has burst_bits, and is not the outermost"
-            mistakes.append(Mistake("PM314", what, "Bursts are counted at the outermost level."))
-    for index, node in enumerate(nodes):
-        if isinstance(node, MemoryLevel) and node.instance_area_um2 is None:
-            what = f"nodes[{index}], the level '{node.name}', has area_um2_per_bit, and no capacity"
-            mistakes.append(Mistake("PM316", what, "Give its area as area_um2, or give it a capacity."))
-    mistakes.extend(_no_caches(nodes))
     for index, node in enumerate(nodes[:-1]):
         if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
             mistakes.append(Mistake("PM305", what, "The one compute unit is the last node."))
     return [*mistakes, *_names_used_twice(nodes)]
+
+
+def _field_problems(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
+    """Fields of levels that say nothing where they stand, or without others."""
+    for index, node in enumerate(nodes):
+        if not isinstance(node, MemoryLevel):
+            continue
+        where = f"nodes[{index}], the level '{node.name}',"
+        if index and node.burst_bits is not None:
+            what = f"{where} has burst_bits, and is not the outermost"
+            yield Mistake("PM314", what, "Bursts are counted at the outermost level.")
+        if node.instance_area_um2 is None:
+            what = f"{where} has area_um2_per_bit, and no capacity"
+            yield Mistake("PM316", what, "Give its area as area_um2, or give it a capacity.")
+    yield from _no_caches(nodes)
 
 
 def _no_caches(nodes: Sequence[Node | None]) -> Iterator[Mistake]:

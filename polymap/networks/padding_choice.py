@@ -13,7 +13,7 @@ from polymap.inputs import answers_in_words, as_integer, is_table, shown
 from polymap.ir import Architecture, Brief, Mistake, OptionError, Shown, Workload, is_box
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import SearchResult
-from polymap.search.problem import Goal, parse_objective, unit_of
+from polymap.search.problem import Goal, divisors, parse_objective, unit_of
 from polymap.workload import workload_from_document, workload_to_document
 
 _ADD_UP = Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC
@@ -106,11 +106,11 @@ def paddings(
     document = workload_to_document(workload)
     sizes = workload.extents()
     whole = {dim: -(-sizes[dim] // width) * width for dim, width in told.items()}
-    divisors = {dim: next(d for d in range(width, 0, -1) if sizes[dim] % d == 0) for dim, width in told.items()}
+    divisor = {dim: max(d for d in divisors(sizes[dim]) if d <= width) for dim, width in told.items()}
     plans = {
         "padded": [(sizes | whole, told, False)],
         "peeled": list(_peeled(workload, told)),
-        "narrower": [(sizes, divisors, False)],
+        "narrower": [(sizes, divisor, False)],
     }
     share = time_limit_s / sum(map(len, plans.values()))
     choices: list[PaddingChoice] = []

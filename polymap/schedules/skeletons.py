@@ -7,6 +7,7 @@ S1 ... Sm with the blocks in which the used groups of fan-outs stand.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, product
@@ -121,10 +122,10 @@ class Skeletons:
 
     def _counts(self, state: _State) -> dict[BlockCount, int]:
         totals: dict[BlockCount, int] = {self._last(state): 1} if self._is_end(state) else {}
-        for _, after in self.steps(state):
+        for after, sets in Counter(after for _, after in self.steps(state)).items():
             for inner, ways in self.counts(after).items():
                 blocks = _with_block(inner, after.placed - state.placed)
-                totals[blocks] = totals.get(blocks, 0) + ways
+                totals[blocks] = totals.get(blocks, 0) + sets * ways
         return totals
 
     def _listed(self, state: _State, blocks: BlockCount) -> _Choices:
@@ -168,8 +169,8 @@ _Choices = tuple[list[int], list[_Choice]]
 def _with_block(blocks: BlockCount, units: int) -> BlockCount:
     """Return the blocks with one more in front, of so many groups."""
     if units:
-        return replace(blocks, parts=(units, *blocks.parts))
-    return replace(blocks, plain=blocks.plain + 1)
+        return BlockCount(blocks.plain, (units, *blocks.parts), blocks.last)
+    return BlockCount(blocks.plain + 1, blocks.parts, blocks.last)
 
 
 def _without_block(blocks: BlockCount, units: int) -> BlockCount | None:

@@ -233,7 +233,7 @@ class _Reader:
         return Reading(target, operator, tuple(reads), self.dims)
 
     def operator(self) -> Operator:
-        wanted = f"Expected one of {', '.join(_OPERATORS)} after the output."
+        wanted = f"Expected one of {', '.join(_OPERATORS)} after the output, as in C[m,n] += A[m,k] * B[k,n]."
         if self.place == len(self.tokens):
             raise self.stop("the einsum ends before its operator", wanted)
         token = self.tokens[self.place]

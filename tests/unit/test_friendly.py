@@ -390,3 +390,48 @@ def test_transforms_name_the_argument_of_another_kind(transform: Callable[..., o
             given: dict[str, object] = {**dict.fromkeys(needed, "i"), needed[0]: SCHEDULE, wrong: value}
             with suppress(pm.PolymapError):
                 transform(**given)
+
+
+DRAM, MAC = pm.MemoryLevel("DRAM"), pm.ComputeUnit("MAC")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ((), "PM302 machine 'x' has no nodes"),
+        ((MAC,), "PM302 machine 'x' lacks an outermost level: its first node is the compute unit 'MAC'"),
+        ((pm.MemoryLevel("B", 8), MAC), "PM303 nodes[0], the outermost level 'B', has a capacity of 8 bits"),
+        ((DRAM, MAC, pm.MemoryLevel("B")), "PM304 machine 'x' lacks a compute unit: its last node is the level 'B'"),
+        ((DRAM, MAC, pm.ComputeUnit("B")), "PM305 nodes[1] is the compute unit 'MAC', and nodes follow it"),
+        ((DRAM, DRAM, MAC), "PM306 the name 'DRAM' occurs twice: nodes[0] and nodes[1] have it"),
+    ],
+)
+def test_machines_built_in_python_are_held_to_the_rules_of_files(nodes: tuple[Any, ...], told: str) -> None:
+    """Some of these once ended in an IndexError or an AssertionError, others were searched."""
+    machine = pm.Architecture("x", nodes)
+    for call in (lambda: pm.explore(LAYER, machine, "latency"), lambda: pm.evaluate(LAYER, machine, BEST)):
+        with pytest.raises(pm.errors.ArchError) as caught:
+            call()
+        assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: pm.from_c("kernel.c"), "a file's name: pass the text, as in pathlib.Path('kernel.c').read_text()"),
+        (lambda: pm.transform_c("my kernel.c"), "a file's name: pass the text, as in pathlib.Path('my kernel.c')"),
+        (lambda: pm.explore("C[m] += A[m,k]", FLAT), "Give pm.einsum(text, m=..., n=...) in place of the text"),
+        (lambda: pm.einsum("mk,kn->mn", m=4, n=4, k=4), "after the output, as in C[m,n] += A[m,k] * B[k,n]"),
+    ],
+)
+def test_what_beginners_write_is_answered_with_what_works(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(pm.PolymapError) as caught:
+        call()
+    assert told in str(caught.value)
+
+
+def test_machines_that_are_derived_from_right_ones_are_searched() -> None:
+    """Crossovers take the limit of a level away, and fields that depend on it then say nothing."""
+    area = pm.MemoryLevel("B", 1024, read_pj=Fraction(1), area_um2_per_bit=Fraction(1))
+    machine = pm.Architecture("x", (DRAM, replace(area, capacity_bits=None), MAC))
+    assert pm.evaluate(LAYER, machine, pm.explore(LAYER, machine, tiles="divide").best).legal

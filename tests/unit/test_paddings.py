@@ -69,3 +69,12 @@ def test_the_text_tells_values_whole_and_with_their_unit() -> None:
     for each in found.choices:
         assert each.value is not None
         assert f"{int(each.value):,} cycles (bound {int(each.bound):,} cycles)" in str(found)
+
+
+def test_widths_beyond_the_extent_are_met_by_its_largest_divisor_at_once() -> None:
+    """A width of 10^15 was once tried down one by one."""
+    found = pm.study.paddings(pm.matmul(6, 3, 2), LANES, {"m": 10**15}, "traffic:DRAM")
+    padded, peeled, narrower = found.choices
+    assert [dict(widths) for each in (peeled, narrower) for _, widths, _ in each.runs] == [{"m": 6}, {"m": 6}]
+    assert padded.instances == 10**15 * 3 * 2, "padded all the same"
+    assert peeled.value == narrower.value == 8 * (6 * 2 + 2 * 3 + 6 * 3), "each element once"

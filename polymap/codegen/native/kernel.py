@@ -176,7 +176,7 @@ def _span(
     if _is_fused(kernel, level):
         inner = plan.reductions[level + 1]
         size = plan.extents[inner]
-        both = f"{name}{dim_names(plan)[inner]}"
+        both = f"{name}_{dim_names(plan)[inner]}"
         low, high = (Int(e.value * size) if isinstance(e, Int) else Name(f"{_text(e)} * {size}") for e in ends)
         body = _reduction_loops(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
         return [For(both, low, high, tuple(body))]

@@ -597,8 +597,10 @@ def loop_name(plan: KernelPlan, number: int) -> str:
 
 
 def dim_names(plan: KernelPlan) -> dict[str, str]:
-    """Return a C name for each dim."""
+    """Return a C name for each dim: of one small letter its own, others with a prefix, which no word of C, array or
+    local name begins with."""
     clean = {dim: re.sub("[^A-Za-z0-9]", "", dim)[:8] for dim in plan.extents}
-    if len(set(clean.values())) < len(clean) or any(not name[:1].isalpha() for name in clean.values()):
+    clean = {dim: name if re.fullmatch("[a-z]", name) else f"d_{name}" for dim, name in clean.items()}
+    if len(set(clean.values())) < len(clean) or "d_" in clean.values():
         clean = {dim: f"d{number}" for number, dim in enumerate(plan.extents)}
     return clean

@@ -74,7 +74,10 @@ def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
         what = f"{file} is nested too deeply, or an expression is too long"
         raise InputError(Mistake("PM151", what, "Split the longest expression.")) from None
     except c_parser.ParseError as error:
-        raise InputError(Mistake("PM150", _not_c(str(error), parser.clex, source, file))) from None
+        own = "\n".join(source.lines).strip()
+        is_name = own.endswith((".c", ".h")) and own.isprintable()
+        hint = f"It is a file's name: pass the text, as in pathlib.Path({own!r}).read_text()." if is_name else ""
+        raise InputError(Mistake("PM150", _not_c(str(error), parser.clex, source, file), hint)) from None
 
 
 def _not_c(said: str, lexer: object, source: Source, file: str) -> str:

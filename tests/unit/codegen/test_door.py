@@ -169,3 +169,10 @@ def test_arrays_are_not_taken_for_outputs_nor_outputs_for_arrays(read: int) -> N
     else:
         with pytest.raises(pm.errors.InputError, match="PM636"):
             _pair()(*given[0], out=given[1])
+
+
+def test_a_function_tells_the_arrays_of_a_call() -> None:
+    """A region takes what it writes, too: its text once named only what it reads."""
+    taken, returned = "x: float32[4, 3], y: float32[4, 3], z: float32[4]", "y: float32[4, 3], z: float32[4]"
+    assert repr(_region()) == f"<CompiledFunction of f: ({taken}) -> {returned}>"
+    assert "(A: float32[3, 4], B: float32[4, 5]) -> C: float32[3, 5]>" in repr(_layer()), "a layer returns its output"

@@ -115,3 +115,18 @@ def test_programs_of_several_statements_are_refused() -> None:
     workload = pm.program(["T[m] += A[m,k]", "C[m] += T[m]"], m=2, k=3, types="float32")
     with pytest.raises(pm.errors.WorkloadError, match="PM622 .* is a program or a region of C"):
         native_function(workload, machine(8), mapping_from_document(TREE), name="two")
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "taps"),
+    [("long", "vec", "A", ("i", "f")), ("at", "WIDE", "return", ("d", "o")), ("B", "some", "signed", ("a0", "void"))],
+)
+def test_dims_may_be_named_as_words_of_c_arrays_or_local_names(m: str, n: str, k: str, taps: tuple[str, str]) -> None:
+    """Loops over reductions once had the dims' own names, and two in one their names together."""
+    x, w = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(24, dtype=np.int32).reshape(3, 8)
+    product = pm.einsum(f"C[{m},{n}] += A[{m},{k}] * B[{k},{n}]", sizes={m: 2, n: 8, k: 3}, types="int32")
+    assert np.array_equal(pm.compile(product, "cpu_avx2")(x, w), x @ w)
+    r, s = taps
+    sums = pm.einsum(f"O[n] += X[{r},{s},n]", sizes={"n": 8, r: 3, s: 5}, types="int32")
+    x = np.arange(120, dtype=np.int32).reshape(3, 5, 8)
+    assert np.array_equal(pm.compile(sums, "cpu_avx2")(x), x.sum((0, 1)))
