@@ -99,7 +99,7 @@ def preset_cases() -> list[Case]:
     forward = ("U[m,f] += X[m,d] * W1[d,f]", "G[m,f] = max(U[m,f], 0)", "Y[m,d] += G[m,f] * W2[f,d]")
     twice = ("T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]", "G[k,y,x] = max(T[k,y,x], 0)", "O[z,y,x] += G[k,y,x] * V[z,k]")
     wide = (*twice[:2], "O[z,v,w] += G[k,v+a,w+b] * V[z,k,a,b]")
-    normal = (twice[0], "N[k,y,x] = T[k,y,x] * g[k] + b[k]", "G[k,y,x] = max(N[k,y,x], 0)")
+    normal = (twice[0], "N[k,y,x] = T[k,y,x] * A[k] + B[k]", "G[k,y,x] = max(N[k,y,x], 0)")
     pooled = (*normal, "O[k,v,w] max= G[k,2*v+a,2*w+b]")
     split = ("T[c,y,x] += I[c,y+r,x+s] * W[c,r,s]", "G[c,y,x] = max(T[c,y,x], 0)", "O[k,y,x] += G[c,y,x] * V[k,c]")
     channels = {"k": 64, "c": 64, "r": 3, "s": 3, "y": 56, "x": 56}
