@@ -113,8 +113,8 @@ class Around:
 
 
 def _is_whole(program: Workload, tensor: str, left: Mapping[str, int]) -> bool:
-    """Return whether all statements that touch a tensor touch all of it with so many indices left, each axis by a dim of
-    its own."""
+    """Return whether each statement that touches a tensor touches all of it with so many indices left, each axis by a
+    dim of its own."""
     shape = program.tensor(tensor).shape
     every = [access for each in program.statements for access in accesses_of(each, tensor)]
     return all(each.is_plain and tuple(left[name] for name in each.dims) == shape for each in every)
@@ -282,7 +282,7 @@ def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: 
         return
     there = {(name, node.level) for node in around if isinstance(node, Storage) for name in node.tensors}
     places = [0, *(at + 1 for at, node in enumerate(around) if isinstance(node, Temporal | Spatial))]
-    for name in (name for name in simple_accesses(program) if name in tensors):
+    for name in (each.name for each in program.tensors if each.name in tensors):
         for level in arch.levels[1:]:
             if (name, level.name) in there or not level.may_hold(program.tensor(name)):
                 continue

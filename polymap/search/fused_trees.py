@@ -4,10 +4,10 @@ is, more held above a branch while that pays, and neighbours that share loops in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import takewhile
+from itertools import product, takewhile
 from math import prod
 
 from polymap.ir import (
@@ -23,7 +23,14 @@ from polymap.ir import (
     statements_below,
 )
 from polymap.resources import Stop
-from polymap.search.around import Around, read_off, runs_over_fanouts, with_one_more, without_nodes
+from polymap.search.around import (
+    Around,
+    levels_above_fanouts,
+    read_off,
+    runs_over_fanouts,
+    with_one_more,
+    without_nodes,
+)
 from polymap.search.driver import Search
 from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
 from polymap.search.options import TUNING
@@ -39,6 +46,7 @@ class Part:
     nodes: tuple[Nodes, ...]
     outside: Fraction = Fraction(0)
     moved_again: frozenset[str] = frozenset()
+    passes: tuple[tuple[str, int, int], ...] = ()  # tensor, bits read and written at the outermost level
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,55 @@ class FusedTrees:
             part = best
         again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
         return _least([part, again])
+
+    def joined(self, program: Workload, children: Sequence[Nodes], is_over: Stop) -> Part | None:
+        """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what
+        passes between them with them, and perhaps above the loop what several parts read."""
+        interface, arch = Interface.of(program), self._search.arch
+        below = [statements_below(child) for child in children]
+        touched = {each.name: sum(_touch(program, one, each.name) for one in below) for each in program.tensors}
+        kept = () if interface is None else tuple(name for name in interface.kept if touched[name] > 1)
+        read = tuple(name for name in touched if touched[name] > 1 and name not in kept)
+        best: Part | None = None
+        for level in reversed(levels_above_fanouts(arch, program, kept)):
+            name, in_vain = arch.levels[level].name, 0
+            for dim, held in product(interface.shared if interface else (), dict.fromkeys((read, ()))):
+                for tile in divisors(program.extents()[dim])[:-1]:
+                    nodes = (*_stores(name, held), Temporal(dim, tile), *_stores(name, kept))
+                    if is_over() or in_vain > TUNING.states_without_gain or Around.of(program, arch, nodes) is None:
+                        break
+                    inside = [self._inside(program, nodes, child) for child in children]
+                    legs = tuple(each for each in inside if each is not None)
+                    found = self._counted(program, (*nodes, Branch(legs))) if len(legs) == len(inside) else None
+                    is_better = found is not None and (best is None or found.value < best.value)
+                    best, in_vain = (found, 0) if is_better else (best, in_vain + 1)
+        return best if best is None or is_over() else self.with_more_held(program, best, is_over)
+
+    def _inside(self, program: Workload, above: Nodes, child: Nodes) -> Nodes | None:
+        """Return a part below other nodes, without what these hold and loop over; where there is no room below one more
+        loop, of the largest tiles for which there is; None where there is none."""
+        arch, names = self._search.arch, statements_below(child)
+        held = {name for node in above if isinstance(node, Storage) for name in node.tensors}
+        outside = {node.dim for node in above if isinstance(node, Temporal)}
+        *around, last = child if isinstance(child[-1], Branch) else (Branch((child,)),)
+        around = [node for node in around if not (isinstance(node, Temporal) and node.dim in outside)]
+        own = without_nodes(tuple(around), held)
+        interface = Interface.of(part_of(program, tuple(each for each in program.statements if each.name in names)))
+        loops = [
+            Temporal(dim, tile)
+            for dim in (interface.shared if interface else ())
+            for tile in reversed(divisors(program.extents()[dim])[:-1])
+            if dim not in outside and not any(isinstance(node, Temporal) and node.dim == dim for node in own)
+        ]
+        for nodes in (own, *((loop, *own) for loop in loops)):
+            if Around.of(program, arch, (*above, *nodes)) is not None:
+                found = self._with_best_legs(program, above, (*nodes, last))
+                if found is None or len(names) > 1:
+                    return found
+                (branch,) = found
+                assert isinstance(branch, Branch)
+                return branch.children[0]
+        return None
 
     def with_branches_inside(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with neighbours below loops of their own, while that costs less."""
@@ -247,9 +304,32 @@ class FusedTrees:
         value = objective_values(program, self._search.arch, self.objective, cost)[0]
         tensors = {each.name: each for each in program.tensors}
         rows = [row for row in cost.traffic if row.level == self._search.arch.levels[0].name]
-        read, written = (sum(getattr(row, what) * tensors[row.tensor].bits for row in rows) for what in _MOVES)
+        bits = {each.name: each.bits for each in program.tensors}
+        passes = tuple((row.tensor, row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows)
+        outside = self.outside(sum(read for _, read, _ in passes), sum(written for _, _, written in passes))
         again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
-        return Part(value, (nodes,), self.outside(read, written), again)
+        return Part(value, (nodes,), outside, again, passes)
+
+    def on_chip(self, program: Workload, part: Part) -> Fraction:
+        """Return what a part of a program costs at least where what it shares with other parts stands whole in a level
+        around all of them, as far as each has room alone."""
+        value, levels = part.value, self._search.arch.levels
+        for name, read, written in part.passes:
+            own = {each.name for each in program.statements}
+            tensor, users = (
+                program.tensor(name),
+                [each for each in self._workload.statements if accesses_of(each, name)],
+            )
+            if all(each.name in own for each in users):
+                continue
+            size = prod(tensor.shape) * tensor.bits
+            costs = [
+                self.moved(number, read, written)
+                for number in levels_above_fanouts(self._search.arch, program, (name,))
+                if size <= (levels[number].usable_bits or size)
+            ]
+            value -= max(Fraction(0), self.moved(0, read, written) - min(costs, default=self.moved(0, read, written)))
+        return value
 
     def saved(self, program: Workload) -> Fraction:
         """Return what all passes of tensors between the outermost level and statements that may share them cost at
@@ -293,11 +373,12 @@ class FusedTrees:
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
 
 
+def _stores(level: str, tensors: tuple[str, ...]) -> Nodes:
+    return (Storage(level, tensors),) if tensors else ()
+
+
 def _touch(program: Workload, statements: Collection[str], tensor: str) -> bool:
     return any(accesses_of(program.statement(name), tensor) for name in statements)
-
-
-_MOVES = ("reads", "writes")
 
 
 def _least(parts: list[Part | None]) -> Part:
