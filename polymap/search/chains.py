@@ -213,21 +213,31 @@ class Chains:
             yield nodes[0] if len(nodes) == 1 else (Branch(nodes),)
 
     def _joined(self, parts: dict[Ends, Part], is_over: Stop) -> dict[Ends, Part]:
-        """Return segments of neighbouring segments below common loops, those that cost less."""
-        found = dict[Ends, Part]()
-        for way in self._ways(parts):
-            runs = [way[first:last] for first in range(len(way)) for last in range(first + 2, len(way) + 1)]
-            for run in sorted(runs, key=len, reverse=True):
+        """Return runs of neighbouring segments below common loops, those that cost less: first of the segments that
+        cost least together, the longest ones, then of single statements, those that cost most."""
+        found, alone = dict[Ends, Part](), [ends for ends in sorted(parts) if ends[1] - ends[0] == 1]
+        for way in (*self._ways(parts), alone):
+            most = TUNING.most_in_a_segment if way is alone else len(way)
+            runs = [way[at:end] for at in range(len(way)) for end in range(at + 2, min(len(way), at + most) + 1)]
+            costs = {tuple(run): sum((parts[each].value for each in run), Fraction(0)) for run in runs}
+            for run in sorted(costs, key=lambda run: costs[run] if way is alone else len(run), reverse=True):
                 ends = run[0][0], run[-1][1]
-                if is_over() or any(one[0] <= ends[0] and ends[1] <= one[1] for one in (*found, *parts)):
+                if (
+                    is_over()
+                    or (way is alone and ends not in parts)
+                    or any(one[0] < ends[1] and ends[0] < one[1] for one in found)
+                ):
                     continue
                 program = part_of(self._workload, self._workload.statements[slice(*ends)])
                 interface = Interface.of(program)
                 if interface is None or not interface.shared:
                     continue
-                part = self._trees.joined(program, [parts[each].nodes[0] for each in run], is_over)
-                if part is not None and part.value < sum(parts[each].value for each in run):
-                    found[ends] = part
+                part = self._trees.joined(program, [parts[each].nodes[0] for each in run], costs[run], is_over)
+                if part is None or part.value >= costs[run] * TUNING.promising:
+                    continue
+                part = self._trees.with_branches_inside(program, part, is_over)
+                least = parts[ends].value if ends in parts else costs[run]
+                found |= {ends: part} if part.value < least else {}
         return found
 
     def _at_least(self, ends: Ends) -> Fraction:

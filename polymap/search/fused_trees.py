@@ -133,28 +133,64 @@ class FusedTrees:
         again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
         return _least([part, again])
 
-    def joined(self, program: Workload, children: Sequence[Nodes], is_over: Stop) -> Part | None:
+    def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
         """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what
-        passes between them with them, and perhaps above the loop what several parts read."""
+        passes between them with them, and perhaps above the loop what lacks its dim; in the innermost level above
+        fan-outs in which some tree is found. apart: what the parts cost."""
         interface, arch = Interface.of(program), self._search.arch
         below = [statements_below(child) for child in children]
-        touched = {each.name: sum(_touch(program, one, each.name) for one in below) for each in program.tensors}
-        kept = () if interface is None else tuple(name for name in interface.kept if touched[name] > 1)
-        read = tuple(name for name in touched if touched[name] > 1 and name not in kept)
+        kept = tuple(
+            name
+            for name in (() if interface is None else interface.kept)
+            if sum(_touch(program, one, name) for one in below) > 1
+        )
         best: Part | None = None
-        for level in reversed(levels_above_fanouts(arch, program, kept)):
-            name, in_vain = arch.levels[level].name, 0
-            for dim, held in product(interface.shared if interface else (), dict.fromkeys((read, ()))):
-                for tile in divisors(program.extents()[dim])[:-1]:
-                    nodes = (*_stores(name, held), Temporal(dim, tile), *_stores(name, kept))
-                    if is_over() or in_vain > TUNING.states_without_gain or Around.of(program, arch, nodes) is None:
+        within = ""  # the level
+        shared, least = () if interface is None else interface.shared, apart - self.saved(program)
+        for number, dim in product(reversed(levels_above_fanouts(arch, program, kept)), shared):
+            lacks = tuple(name for name, dims in _dims_of(program).items() if dim not in dims)
+            for held in dict.fromkeys((lacks, *((name,) for name in lacks), ())):
+                in_vain, level = 0, arch.levels[number].name
+                for tile in reversed(divisors(program.extents()[dim])[:-1]):
+                    if is_over() or in_vain == TUNING.states_without_gain or within not in ("", level):
                         break
+                    outside = self._around_all(program, number, [name for name in lacks if name not in held])
+                    nodes = (*outside, *_stores(level, held), Temporal(dim, tile), *_stores(level, kept))
+                    at_least = least + self._again(program, dim, tile, held)
+                    most = apart * TUNING.promising if best is None else best.value
+                    if at_least >= most or Around.of(program, arch, nodes) is None:
+                        continue
                     inside = [self._inside(program, nodes, child) for child in children]
                     legs = tuple(each for each in inside if each is not None)
                     found = self._counted(program, (*nodes, Branch(legs))) if len(legs) == len(inside) else None
                     is_better = found is not None and (best is None or found.value < best.value)
                     best, in_vain = (found, 0) if is_better else (best, in_vain + 1)
-        return best if best is None or is_over() else self.with_more_held(program, best, is_over)
+                    within = level if is_better else within
+        return None if best is None else self.with_more_held(program, best, is_over)
+
+    def _around_all(self, program: Workload, level: int, names: Sequence[str]) -> Nodes:
+        """Return nodes for tensors in the last level outside another one that has room for all of each alone."""
+        nodes, levels = list[Storage](), self._search.arch.levels
+        for name in names:
+            tensor = program.tensor(name)
+            size = prod(tensor.shape) * tensor.bits
+            numbers = [each for each in levels_above_fanouts(self._search.arch, program, (name,)) if each < level]
+            places = [each for each in numbers if size <= (levels[each].usable_bits or size)]
+            nodes += [Storage(levels[places[-1]].name, (name,))] if places else []
+        return tuple(nodes)
+
+    def _again(self, program: Workload, dim: str, tile: int, held: tuple[str, ...]) -> Fraction:
+        """Return what it costs that tensors pass anew in each iteration of a loop but the first, each in a level around
+        it with room for all of it."""
+        again, trips = Fraction(0), -(-program.extents()[dim] // tile)
+        for each in program.tensors:
+            if dim in _dims_of(program)[each.name] or each.name in held:
+                continue
+            size, levels = prod(each.shape) * each.bits, levels_above_fanouts(self._search.arch, program, (each.name,))
+            rooms = {number: self._search.arch.levels[number].usable_bits for number in levels}
+            places = (0, *(number for number, room in rooms.items() if size <= (room or size)))
+            again += min(self.moved(number, size * (trips - 1), 0) for number in places)
+        return again
 
     def _inside(self, program: Workload, above: Nodes, child: Nodes) -> Nodes | None:
         """Return a part below other nodes, without what these hold and loop over; where there is no room below one more
@@ -371,6 +407,14 @@ class FusedTrees:
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(read + written)
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
+
+
+def _dims_of(program: Workload) -> dict[str, set[str]]:
+    """Return the dims that index each tensor in some statement."""
+    return {
+        each.name: {dim for s in program.statements for access in accesses_of(s, each.name) for dim in access.dims}
+        for each in program.tensors
+    }
 
 
 def _stores(level: str, tensors: tuple[str, ...]) -> Nodes:
