@@ -163,9 +163,10 @@ class FusedTrees:
                     inside = [self._inside(program, nodes, child) for child in children]
                     legs = tuple(each for each in inside if each is not None)
                     found = self._counted(program, (*nodes, Branch(legs))) if len(legs) == len(inside) else None
-                    is_better = found is not None and (best is None or found.value < best.value)
-                    best, in_vain = (found, 0) if is_better else (best, in_vain + 1)
-                    within = level if is_better else within
+                    if found is not None and (best is None or found.value < best.value):
+                        best, in_vain, within = found, 0, level
+                    elif found is not None:
+                        in_vain += 1
         return None if best is None else self.with_more_held(program, best, is_over)
 
     def _around_all(self, program: Workload, level: int, names: Sequence[str]) -> Nodes:
