@@ -199,9 +199,7 @@ class FusedTrees:
         arch, names = self._search.arch, statements_below(child)
         held = {name for node in above if isinstance(node, Storage) for name in node.tensors}
         outside = {node.dim for node in above if isinstance(node, Temporal)}
-        *around, last = child if isinstance(child[-1], Branch) else (Branch((child,)),)
-        around = [node for node in around if not (isinstance(node, Temporal) and node.dim in outside)]
-        own = without_nodes(tuple(around), held)
+        *own, last = _inner(child if isinstance(child[-1], Branch) else (Branch((child,)),), held, outside)
         interface = Interface.of(part_of(program, tuple(each for each in program.statements if each.name in names)))
         loops = [
             Temporal(dim, tile)
@@ -416,6 +414,15 @@ def _dims_of(program: Workload) -> dict[str, set[str]]:
         each.name: {dim for s in program.statements for access in accesses_of(s, each.name) for dim in access.dims}
         for each in program.tensors
     }
+
+
+def _inner(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> Nodes:
+    """Return nodes without those for some tensors, and without loops over some dims."""
+    return tuple(
+        Branch(tuple(_inner(child, held, dims) for child in node.children)) if isinstance(node, Branch) else node
+        for node in without_nodes(nodes, held)
+        if not (isinstance(node, Temporal) and node.dim in dims)
+    )
 
 
 def _stores(level: str, tensors: tuple[str, ...]) -> Nodes:
