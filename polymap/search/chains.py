@@ -10,7 +10,7 @@ are looked at by what they move at the outermost level; each tree is counted as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -138,6 +138,13 @@ def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends,
     return best[end][1]
 
 
+def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
+    """Return the runs of segments that have one more, before or behind."""
+    before = [each for each in way if each[1] == run[0][0]]
+    behind = [each for each in way if each[0] == run[-1][1]]
+    return [(each[0], run[-1][1]) for each in before] + [(run[0][0], each[1]) for each in behind]
+
+
 def _asked(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for a product of powers a sum, and
     again for what that finds; else energy and latency."""
@@ -222,10 +229,11 @@ class Chains:
             costs = {tuple(run): sum((parts[each].value for each in run), Fraction(0)) for run in runs}
             for run in sorted(costs, key=lambda run: costs[run] if way is alone else len(run), reverse=True):
                 ends = run[0][0], run[-1][1]
+                others = [one for one in found if one not in _one_longer(way, run)]  # that may lose by its last
                 if (
                     is_over()
                     or (way is alone and ends not in parts)
-                    or any(one[0] < ends[1] and ends[0] < one[1] for one in found)
+                    or any(one[0] < ends[1] and ends[0] < one[1] for one in others)
                 ):
                     continue
                 program = part_of(self._workload, self._workload.statements[slice(*ends)])
