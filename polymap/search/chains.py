@@ -243,7 +243,7 @@ class Chains:
                 part = self._trees.joined(program, [parts[each].nodes[0] for each in run], costs[run], is_over)
                 if part is None or part.value >= costs[run] * TUNING.promising:
                     continue
-                part = self._trees.with_branches_inside(program, part, is_over)
+                part = self._trees.with_branches_inside(program, part, is_over) if way is alone else part
                 least = parts[ends].value if ends in parts else costs[run]
                 found |= {ends: part} if part.value < least else {}
         return found
