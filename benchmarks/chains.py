@@ -99,14 +99,18 @@ def preset_cases() -> list[Case]:
     forward = ("U[m,f] += X[m,d] * W1[d,f]", "G[m,f] = max(U[m,f], 0)", "Y[m,d] += G[m,f] * W2[f,d]")
     twice = ("T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]", "G[k,y,x] = max(T[k,y,x], 0)", "O[z,y,x] += G[k,y,x] * V[z,k]")
     wide = (*twice[:2], "O[z,v,w] += G[k,v+a,w+b] * V[z,k,a,b]")
+    normal = (twice[0], "N[k,y,x] = T[k,y,x] * A[k] + B[k]", "G[k,y,x] = max(N[k,y,x], 0)")
+    pooled = (*normal, "O[k,v,w] max= G[k,2*v+a,2*w+b]")
     split = ("T[c,y,x] += I[c,y+r,x+s] * W[c,r,s]", "G[c,y,x] = max(T[c,y,x], 0)", "O[k,y,x] += G[c,y,x] * V[k,c]")
-    image = {"k": 64, "c": 64, "z": 64, "r": 3, "s": 3, "y": 56, "x": 56}
+    channels = {"k": 64, "c": 64, "r": 3, "s": 3, "y": 56, "x": 56}
+    image = channels | {"z": 64}
     rows = {"c": 32, "k": 64, "r": 3, "s": 3, "y": 112, "x": 112}
     programs = {
         "attention of BERT-base": chain(*SOFTMAX, temporary="SMPLC", sizes={"h": 12, "m": 512, "n": 512, "e": 64}),
         "feed-forward of BERT-base": chain(*forward, temporary="UG", sizes={"m": 512, "d": 768, "f": 3072}),
         "conv-relu-conv 1x1": chain(*twice, temporary="TG", sizes=image),
         "conv-relu-conv 3x3": chain(*wide, temporary="TG", sizes=image | {"a": 3, "b": 3, "v": 54, "w": 54}),
+        "conv-BN-ReLU-pool": chain(*pooled, temporary="TNG", sizes=channels | {"v": 28, "w": 28, "a": 2, "b": 2}),
         "depthwise-pointwise": chain(*split, temporary="TG", sizes=rows),
     }
     return [Case(name, make, pm.load_arch(arch)) for name, make in programs.items() for arch in PRESETS]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations, product
+from math import prod
 
 from polymap.ir import (
     Architecture,
@@ -49,7 +50,7 @@ class Around:
     @staticmethod
     def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
         """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, some node
-        holds a tensor that statements touch by more than one access, or there is no room."""
+        holds a part of a tensor that statements touch by more than one access, or there is no room."""
         accesses, tiles = simple_accesses(program), program.extents()
         spread, held = list[tuple[str, str, int]](), list[HeldTile]()
         last = max((at for at, node in enumerate(nodes) if isinstance(node, Temporal)), default=-1)
@@ -63,16 +64,17 @@ class Around:
                 if node.tile < length:
                     spread.append((node.fanout, node.dim, -(-length // node.tile)))
             elif isinstance(node, Storage):
-                if any(name not in accesses for name in node.tensors):
-                    return None
                 above = {fanout.name for fanout in arch.fanouts_above(node.level)}
                 own = cut(tiles, [each for each in spread if each[0] in above])
                 level = arch.level_index(node.level)
+                if not all(name in accesses or _is_whole(program, name, own) for name in node.tensors):
+                    return None
                 if not level:
                     continue  # it holds everything
                 for name in node.tensors:
                     users = [n for n, each in enumerate(program.statements) if accesses_of(each, name)]
-                    elements, life = elements_of(accesses[name], own), range(len(program.statements))
+                    elements, life = prod(program.tensor(name).shape), range(len(program.statements))
+                    elements = elements_of(accesses[name], own) if name in accesses else elements
                     life = range(users[0], users[-1] + (elements > 1)) if at > last and users else life
                     held.append(HeldTile(name, level, elements, life))
         limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
@@ -108,6 +110,14 @@ class Around:
             spread=self.spread,
             fixed=tuple(dict.fromkeys(names)),
         )
+
+
+def _is_whole(program: Workload, tensor: str, left: Mapping[str, int]) -> bool:
+    """Return whether each statement that touches a tensor touches all of it with so many indices left, each axis by a
+    dim of its own."""
+    shape = program.tensor(tensor).shape
+    every = [access for each in program.statements for access in accesses_of(each, tensor)]
+    return all(each.is_plain and tuple(left[name] for name in each.dims) == shape for each in every)
 
 
 def _bits_taken(program: Workload, held: Iterable[HeldTile]) -> Counter[int]:
@@ -272,7 +282,7 @@ def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: 
         return
     there = {(name, node.level) for node in around if isinstance(node, Storage) for name in node.tensors}
     places = [0, *(at + 1 for at, node in enumerate(around) if isinstance(node, Temporal | Spatial))]
-    for name in (name for name in simple_accesses(program) if name in tensors):
+    for name in (each.name for each in program.tensors if each.name in tensors):
         for level in arch.levels[1:]:
             if (name, level.name) in there or not level.may_hold(program.tensor(name)):
                 continue

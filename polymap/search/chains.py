@@ -10,7 +10,7 @@ are looked at by what they move at the outermost level; each tree is counted as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -102,9 +102,10 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     for number, goal in enumerate(goals):
         own_end = _next_share(search.limits.share(), end, len(goals) - number)
         asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, evidence), search.arch)
-        nodes = Chains(search, workload, asked, divides=search.divides).best_tree(own_end)
-        evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
-    return kept_on_chip(search, evidence)
+        for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
+            alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
+            evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
+    return evidence
 
 
 def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -137,6 +138,13 @@ def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends,
     return best[end][1]
 
 
+def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
+    """Return the runs of segments that have one more, before or behind."""
+    before = [each for each in way if each[1] == run[0][0]]
+    behind = [each for each in way if each[0] == run[-1][1]]
+    return [(each[0], run[-1][1]) for each in before] + [(run[0][0], each[1]) for each in behind]
+
+
 def _asked(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for a product of powers a sum, and
     again for what that finds; else energy and latency."""
@@ -166,20 +174,22 @@ class Chains:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
 
-    def best_tree(self, end_share: float) -> Nodes | None:
-        """Return the segments that cost least together, one after the other; None where some statement has no tree.
+    def best_trees(self, end_share: float) -> list[Nodes]:
+        """Return the segments that cost least together, one after the other: alone, with what passes between them on
+        chip, and neighbours of them below common loops; none where some statement has no tree.
         Where segments would cost less if they saved all that they may, the one that may save most is looked at, until
         none would. end_share: of the limit, up to which it is searched."""
         statements, limits = self._workload.statements, self._search.limits
         found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
         parts = {ends: part for ends, part in found.items() if part is not None}
         if len(parts) < len(statements):
-            return None
+            return []
         values = {ends: part.value for ends, part in parts.items()}
         least = {
             ends: max(sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved, self._at_least(ends))
             for ends, saved in self._saved()
         }
+        last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share())
         while True:
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
@@ -187,14 +197,56 @@ class Chains:
                 ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
             }
             ends = max(saved, key=lambda each: saved[each], default=None)
-            if ends is None or limits.until(end_share)():
+            if ends is None or limits.until(last_share)():
                 break
             in_turn = min(len(least), TUNING.segments_in_turn)
             del least[ends]
-            part = self._fused(ends, values, _next_share(limits.share(), end_share, in_turn))
+            part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
             parts |= {} if part is None else {ends: part}
-        nodes = tuple(parts[ends].nodes[0] for ends in _least_way(0, len(statements), values))
-        return nodes[0] if len(nodes) == 1 else (Branch(nodes),)
+        joined = self._joined(parts, limits.until(end_share))
+        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+
+    def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:
+        """Return the segments that cost least together alone, and with what passes between them on chip."""
+        statements = self._workload.statements
+        alone = {ends: part.value for ends, part in parts.items()}
+        programs = {ends: part_of(self._workload, statements[slice(*ends)]) for ends in parts}
+        on_chip = {ends: self._trees.on_chip(programs[ends], part) for ends, part in parts.items()}
+        return list(dict.fromkeys(_least_way(0, len(statements), each) for each in (alone, on_chip)))
+
+    def _trees_of(self, parts: dict[Ends, Part]) -> Iterator[Nodes]:
+        for way in self._ways(parts):
+            nodes = tuple(parts[ends].nodes[0] for ends in way)
+            yield nodes[0] if len(nodes) == 1 else (Branch(nodes),)
+
+    def _joined(self, parts: dict[Ends, Part], is_over: Stop) -> dict[Ends, Part]:
+        """Return runs of neighbouring segments below common loops, those that cost less: first of the segments that
+        cost least together, the longest ones, then of single statements, those that cost most."""
+        found, alone = dict[Ends, Part](), [ends for ends in sorted(parts) if ends[1] - ends[0] == 1]
+        for way in (*self._ways(parts), alone):
+            most = TUNING.most_in_a_segment if way is alone else len(way)
+            runs = [way[at:end] for at in range(len(way)) for end in range(at + 2, min(len(way), at + most) + 1)]
+            costs = {tuple(run): sum((parts[each].value for each in run), Fraction(0)) for run in runs}
+            for run in sorted(costs, key=lambda run: costs[run] if way is alone else len(run), reverse=True):
+                ends = run[0][0], run[-1][1]
+                others = [one for one in found if one not in _one_longer(way, run)]  # that may lose by its last
+                if (
+                    is_over()
+                    or (way is alone and ends not in parts)
+                    or any(one[0] < ends[1] and ends[0] < one[1] for one in others)
+                ):
+                    continue
+                program = part_of(self._workload, self._workload.statements[slice(*ends)])
+                interface = Interface.of(program)
+                if interface is None or not interface.shared:
+                    continue
+                part = self._trees.joined(program, [parts[each].nodes[0] for each in run], costs[run], is_over)
+                if part is None or part.value >= costs[run] * TUNING.promising:
+                    continue
+                part = self._trees.with_branches_inside(program, part, is_over) if way is alone else part
+                least = parts[ends].value if ends in parts else costs[run]
+                found |= {ends: part} if part.value < least else {}
+        return found
 
     def _at_least(self, ends: Ends) -> Fraction:
         """Return what is known that a segment costs at least, 0 where nothing is."""

@@ -4,10 +4,10 @@ is, more held above a branch while that pays, and neighbours that share loops in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import takewhile
+from itertools import product, takewhile
 from math import prod
 
 from polymap.ir import (
@@ -23,7 +23,14 @@ from polymap.ir import (
     statements_below,
 )
 from polymap.resources import Stop
-from polymap.search.around import Around, read_off, runs_over_fanouts, with_one_more, without_nodes
+from polymap.search.around import (
+    Around,
+    levels_above_fanouts,
+    read_off,
+    runs_over_fanouts,
+    with_one_more,
+    without_nodes,
+)
 from polymap.search.driver import Search
 from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
 from polymap.search.options import TUNING
@@ -39,6 +46,7 @@ class Part:
     nodes: tuple[Nodes, ...]
     outside: Fraction = Fraction(0)
     moved_again: frozenset[str] = frozenset()
+    passes: tuple[tuple[str, int, int], ...] = ()  # tensor, bits read and written at the outermost level
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,90 @@ class FusedTrees:
             part = best
         again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
         return _least([part, again])
+
+    def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
+        """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what
+        passes between them with them, and perhaps above the loop what lacks its dim; in the innermost level above
+        fan-outs in which some tree is found. apart: what the parts cost."""
+        interface, arch = Interface.of(program), self._search.arch
+        below = [statements_below(child) for child in children]
+        kept = tuple(
+            name
+            for name in (() if interface is None else interface.kept)
+            if sum(_touch(program, one, name) for one in below) > 1
+        )
+        best: Part | None = None
+        within = ""  # the level
+        shared, least = () if interface is None else interface.shared, apart - self.saved(program)
+        for number, dim in product(reversed(levels_above_fanouts(arch, program, kept)), shared):
+            lacks = tuple(name for name, dims in _dims_of(program).items() if dim not in dims)
+            for held in dict.fromkeys((lacks, *((name,) for name in lacks), ())):
+                in_vain, level = 0, arch.levels[number].name
+                for tile in reversed(divisors(program.extents()[dim])[:-1]):
+                    if is_over() or in_vain == TUNING.states_without_gain or within not in ("", level):
+                        break
+                    outside = self._around_all(program, number, [name for name in lacks if name not in held])
+                    nodes = (*outside, *_stores(level, held), Temporal(dim, tile), *_stores(level, kept))
+                    at_least = least + self._again(program, dim, tile, held)
+                    most = apart * TUNING.promising if best is None else best.value
+                    if at_least >= most or Around.of(program, arch, nodes) is None:
+                        continue
+                    inside = [self._inside(program, nodes, child) for child in children]
+                    legs = tuple(each for each in inside if each is not None)
+                    found = self._counted(program, (*nodes, Branch(legs))) if len(legs) == len(inside) else None
+                    if found is not None and (best is None or found.value < best.value):
+                        best, in_vain, within = found, 0, level
+                    elif found is not None:
+                        in_vain += 1
+        return None if best is None else self.with_more_held(program, best, is_over)
+
+    def _around_all(self, program: Workload, level: int, names: Sequence[str]) -> Nodes:
+        """Return nodes for tensors in the last level outside another one that has room for all of each alone."""
+        nodes, levels = list[Storage](), self._search.arch.levels
+        for name in names:
+            tensor = program.tensor(name)
+            size = prod(tensor.shape) * tensor.bits
+            numbers = [each for each in levels_above_fanouts(self._search.arch, program, (name,)) if each < level]
+            places = [each for each in numbers if size <= (levels[each].usable_bits or size)]
+            nodes += [Storage(levels[places[-1]].name, (name,))] if places else []
+        return tuple(nodes)
+
+    def _again(self, program: Workload, dim: str, tile: int, held: tuple[str, ...]) -> Fraction:
+        """Return what it costs that tensors pass anew in each iteration of a loop but the first, each in a level around
+        it with room for all of it."""
+        again, trips = Fraction(0), -(-program.extents()[dim] // tile)
+        for each in program.tensors:
+            if dim in _dims_of(program)[each.name] or each.name in held:
+                continue
+            size, levels = prod(each.shape) * each.bits, levels_above_fanouts(self._search.arch, program, (each.name,))
+            rooms = {number: self._search.arch.levels[number].usable_bits for number in levels}
+            places = (0, *(number for number, room in rooms.items() if size <= (room or size)))
+            again += min(self.moved(number, size * (trips - 1), 0) for number in places)
+        return again
+
+    def _inside(self, program: Workload, above: Nodes, child: Nodes) -> Nodes | None:
+        """Return a part below other nodes, without what these hold and loop over; where there is no room below one more
+        loop, of the largest tiles for which there is; None where there is none."""
+        arch, names = self._search.arch, statements_below(child)
+        held = {name for node in above if isinstance(node, Storage) for name in node.tensors}
+        outside = {node.dim for node in above if isinstance(node, Temporal)}
+        *own, last = _inner(child if isinstance(child[-1], Branch) else (Branch((child,)),), held, outside)
+        interface = Interface.of(part_of(program, tuple(each for each in program.statements if each.name in names)))
+        loops = [
+            Temporal(dim, tile)
+            for dim in (interface.shared if interface else ())
+            for tile in reversed(divisors(program.extents()[dim])[:-1])
+            if dim not in outside and not any(isinstance(node, Temporal) and node.dim == dim for node in own)
+        ]
+        for nodes in (own, *((loop, *own) for loop in loops)):
+            if Around.of(program, arch, (*above, *nodes)) is not None:
+                found = self._with_best_legs(program, above, (*nodes, last))
+                if found is None or len(names) > 1:
+                    return found
+                (branch,) = found
+                assert isinstance(branch, Branch)
+                return branch.children[0]
+        return None
 
     def with_branches_inside(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with neighbours below loops of their own, while that costs less."""
@@ -247,9 +339,32 @@ class FusedTrees:
         value = objective_values(program, self._search.arch, self.objective, cost)[0]
         tensors = {each.name: each for each in program.tensors}
         rows = [row for row in cost.traffic if row.level == self._search.arch.levels[0].name]
-        read, written = (sum(getattr(row, what) * tensors[row.tensor].bits for row in rows) for what in _MOVES)
+        bits = {each.name: each.bits for each in program.tensors}
+        passes = tuple((row.tensor, row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows)
+        outside = self.outside(sum(read for _, read, _ in passes), sum(written for _, _, written in passes))
         again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
-        return Part(value, (nodes,), self.outside(read, written), again)
+        return Part(value, (nodes,), outside, again, passes)
+
+    def on_chip(self, program: Workload, part: Part) -> Fraction:
+        """Return what a part of a program costs at least where what it shares with other parts stands whole in a level
+        around all of them, as far as each has room alone."""
+        value, levels = part.value, self._search.arch.levels
+        for name, read, written in part.passes:
+            own = {each.name for each in program.statements}
+            tensor, users = (
+                program.tensor(name),
+                [each for each in self._workload.statements if accesses_of(each, name)],
+            )
+            if all(each.name in own for each in users):
+                continue
+            size = prod(tensor.shape) * tensor.bits
+            costs = [
+                self.moved(number, read, written)
+                for number in levels_above_fanouts(self._search.arch, program, (name,))
+                if size <= (levels[number].usable_bits or size)
+            ]
+            value -= max(Fraction(0), self.moved(0, read, written) - min(costs, default=self.moved(0, read, written)))
+        return value
 
     def saved(self, program: Workload) -> Fraction:
         """Return what all passes of tensors between the outermost level and statements that may share them cost at
@@ -293,11 +408,29 @@ class FusedTrees:
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
 
 
+def _dims_of(program: Workload) -> dict[str, set[str]]:
+    """Return the dims that index each tensor in some statement."""
+    return {
+        each.name: {dim for s in program.statements for access in accesses_of(s, each.name) for dim in access.dims}
+        for each in program.tensors
+    }
+
+
+def _inner(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> Nodes:
+    """Return nodes without those for some tensors, and without loops over some dims."""
+    return tuple(
+        Branch(tuple(_inner(child, held, dims) for child in node.children)) if isinstance(node, Branch) else node
+        for node in without_nodes(nodes, held)
+        if not (isinstance(node, Temporal) and node.dim in dims)
+    )
+
+
+def _stores(level: str, tensors: tuple[str, ...]) -> Nodes:
+    return (Storage(level, tensors),) if tensors else ()
+
+
 def _touch(program: Workload, statements: Collection[str], tensor: str) -> bool:
     return any(accesses_of(program.statement(name), tensor) for name in statements)
-
-
-_MOVES = ("reads", "writes")
 
 
 def _least(parts: list[Part | None]) -> Part:

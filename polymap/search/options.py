@@ -170,6 +170,8 @@ class Tuning:
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
+    joined_share: float = 0.25
+    """Of the time for trees of neighbours, for segments below common loops (not swept)."""
     segments_in_turn: int = 4
     """Segments that share what is left of the time for all of them (not swept)."""
     promising: float = 1.1

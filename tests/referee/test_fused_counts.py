@@ -55,6 +55,7 @@ OF_ITSELF = (  # statements touch one tensor through dims of their own
     ("Q[m,e] += X[m,d] * W[d,e]", "S[m,n] += Q[m,e] * Q[n,e]", "E[n] += Q[n,e] * S[m,n]"),
     ("T[m,n] = A[m] * B[n]", "E[p] += T[p,n]", "F[m,p] = T[m,p] + E[m]"),
 )
+HEADS = ("Q[h,m] += X[m,d] * W[h,d]", "K[h,n] += X[n,d] * V[h,d]", "S[h,m,n] = Q[h,m] * K[h,n]")
 
 
 def fused_case(
@@ -168,6 +169,25 @@ def test_a_tensor_that_accesses_with_dims_of_their_own_touch_is_counted_as_it_st
         above = {name for node in case[2].nodes if isinstance(node, Storage) for name in node.tensors}
         counted += found is not None and not above.isdisjoint("XQT")
         wrong += found is not None and found != count_by_simulation(*case)
+    assert wrong == 0
+    assert counted > 2
+
+
+def test_what_is_read_whole_in_each_iteration_of_a_loop_is_counted_as_it_stays() -> None:
+    """X[m,d] and X[n,d] below a loop over h, which both lack."""
+    counted = wrong = 0
+    for seed in range(400):
+        try:
+            work, arch, mapping = fused_case(random.Random(f"heads {seed}"), (HEADS,))
+        except WorkloadError:  # more of a tensor is read than is written
+            continue
+        around = mapping.nodes[:-1]
+        held = any(isinstance(node, Storage) and "X" in node.tensors for node in around)
+        if not held or not any(isinstance(node, Temporal) for node in around):
+            continue
+        found = count_closed_form(work, arch, mapping)
+        counted += found is not None
+        wrong += found is not None and found != count_by_simulation(work, arch, mapping)
     assert wrong == 0
     assert counted > 2
 

@@ -558,7 +558,7 @@ def _shared_access(
     counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any]
 ) -> Access:
     """Return the access of the statements that use a tensor with nodes above a branch, of one where each touches
-    all of it in the only run. Refuse unlike ones."""
+    all of it in the only run, or only reads all of it in each iteration. Refuse unlike ones."""
     arch, workload = counter.arch, counter.workload
     loops = [node.dim for node in chain if isinstance(node, Temporal)]
     main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
@@ -566,9 +566,12 @@ def _shared_access(
     indices = {access.index for each in users for access in accesses_of(each, name)}
     covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
     alike = len({frozenset(loops) & frozenset(each.dims) for each in writers}) < 2
-    is_only = not any(isinstance(node, Temporal | Spatial) for node in chain) and not run.spread
-    is_only = is_only and all(run.extents[dim] is extent for dim, extent in workload.extents().items())
-    if is_only and all(touches_all(workload, each, workload.tensor(name)) for each in users):
+    axes = {dim for each in users for access in accesses_of(each, name) for dim in access.dims}
+    is_same = not any(isinstance(node, Spatial) for node in chain) and not run.spread
+    is_same = is_same and (not loops if writers else not axes & set(loops))
+    whole = workload.extents().items()
+    is_same = is_same and all(run.extents[dim] is extent for dim, extent in whole if writers or dim in axes)
+    if is_same and all(touches_all(workload, each, workload.tensor(name)) for each in users):
         return accesses_of(main, name)[0]
     if len(indices) > 1 or not covered or not alike:
         raise OutOfReach(name)

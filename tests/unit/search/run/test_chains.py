@@ -278,3 +278,34 @@ def test_a_product_of_energy_and_latency_is_looked_for_by_sums() -> None:
     best = {name: begun(work, arch, name).incumbents[0].cost for name in ("energy", "latency", "edp")}
     value = {name: cost.energy_pj_exact * cost.latency_cycles for name, cost in best.items()}
     assert value["edp"] <= min(value.values()), "neither of the two alone does better"
+
+
+DECODED = (  # one token; keys and values of those before stand in the outermost level
+    "Q[h,m,e] += X[m,d] * WQ[h,d,e]",
+    "S[h,m,n] += Q[h,m,e] * K[h,n,e]",
+    "M[h,m] max= S[h,m,n]",
+    "P[h,m,n] = exp(S[h,m,n] - M[h,m])",
+    "L[h,m] += P[h,m,n]",
+    "C[h,m,e] += P[h,m,n] * V[h,n,e]",
+    "Z[h,m,e] = C[h,m,e] / L[h,m]",
+    "A[m,d] += Z[h,m,e] * WO[h,e,d]",
+)
+
+
+def test_a_decoded_token_reads_its_cache_and_weights_once() -> None:
+    sizes = {"m": 1, "n": 2_048, "d": 256, "h": 4, "e": 64}
+    work = pm.program(list(DECODED), sizes=sizes, temporary=list("QSMPLCZ"), types="float32")
+    found = begun(work, buffer(32 * 1024), "traffic:DRAM")
+    words = 256 + 4 * 256 * 64 + 2 * 4 * 2_048 * 64 + 4 * 64 * 256 + 256
+    assert found.incumbents[0].values == (32 * words,), "input, weights, keys and values, output: each once"
+    assert found.floors == (32 * words,), "less is not possible"
+
+
+def test_heads_share_a_loop_below_their_input() -> None:
+    """Queries, keys and scores of a head are made and used up one head after the other; the input stays."""
+    texts = ["Q[h,m,e] += X[m,d] * W[h,d,e]", "K[h,n,e] += X[n,d] * U[h,d,e]", "S[h,m,n] += Q[h,m,e] * K[h,n,e]"]
+    texts += ["M[h,m] max= S[h,m,n]", "P[h,m,n] = S[h,m,n] - M[h,m]", "L[h,m] += P[h,m,n]", "C[h,m] = L[h,m] * M[h,m]"]
+    sizes = {"h": 8, "m": 32, "n": 32, "d": 64, "e": 8}
+    work = pm.program(texts, sizes=sizes, temporary=list("QKSMPL"), bits=8)
+    found = begun(work, buffer(4_096), "traffic:DRAM").incumbents[0]
+    assert found.values == (8 * (32 * 64 + 2 * 8 * 64 * 8 + 8 * 32),), "input, weights and results, each once"

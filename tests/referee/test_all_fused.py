@@ -1,0 +1,95 @@
+"""No tree of a tiny program of several statements moves fewer words than is proven: all of them, written out."""
+
+from __future__ import annotations
+
+import random
+from itertools import count, islice
+from math import prod
+from time import process_time
+
+import pytest
+
+import polymap as pm
+from polymap.explore import provers
+from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.resources import never
+from polymap.search import refunds
+from polymap.search.options import Options
+from polymap.search.provers import read_question
+from tests.referee.all_fused import Program, Tree, Walk, least_words, places_of, trees
+from tests.times import few
+
+CHAINS = (
+    ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
+    ("T[m,n] += A[m,k] * B[k,n]", "E[m] += T[m,n] * V[n]"),
+    ("S[m,n] += A[m,k] * B[k,n]", "M[m] max= S[m,n]", "P[m,n] = S[m,n] - M[m]"),
+    ("S[m,n] = A[m] * B[n]", "M[m] max= S[m,n]", "P[m,n] = S[m,n] - M[m]", "E[m] += P[m,n] * V[n]"),
+    ("T[m,n] = A[m,n] * W[n]", "U[m,n] = max(T[m,n], 0)", "E[m,k] += U[m,n] * D[n,k]"),
+)
+MOST_POINTS = 24  # instances of all statements
+
+
+def drawn(seed: int) -> tuple[Program, int]:
+    """Return a program and the words of a buffer."""
+    rng = random.Random(f"all fused {seed}")
+    while True:
+        texts = rng.choice(CHAINS)
+        names = "mnkp" if "p" in texts[1] else "mnk" if any("k" in text for text in texts) else "mn"
+        temporary = "".join(text[0] for text in texts[:-1])
+        program = Program(texts, tuple((name, rng.choice((1, 2, 2, 3, 4))) for name in names), temporary)
+        extents = dict(program.sizes)
+        points = (prod(extents[dim] for dim in program.dims(number)) for number in range(len(texts)))
+        if sum(points) <= MOST_POINTS:
+            return program, rng.randint(3, 16)
+
+
+def question(program: Program, room: int) -> tuple[Workload, Architecture]:
+    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 8 * room}, {"compute": "PE"}]
+    arch = pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
+    sizes = dict(program.sizes)
+    return pm.program(list(program.texts), sizes=sizes, temporary=list(program.temporary), bits=8), arch
+
+
+def as_nodes(tree: Tree, places: dict[str, frozenset[int]]) -> tuple[MappingNode, ...]:
+    here = tuple(name for name, own in places.items() if id(tree) in own)
+    stores = (Storage("Buf", here),) if here else ()
+    if tree[0] == "run":
+        return (*stores, Compute(f"S{tree[1]}"))
+    if tree[0] == "branch":
+        return (*stores, Branch(tuple(as_nodes(child, places) for child in tree[1])))
+    return (*stores, Temporal(tree[1], tree[2]), *as_nodes(tree[3], places))
+
+
+@pytest.mark.parametrize("seed", few(range(40), 4))
+def test_the_referee_counts_what_the_simulator_counts(seed: int) -> None:
+    rng, (program, _) = random.Random(seed), drawn(seed)
+    work, arch = question(program, 10**6)
+    every = trees(program, tuple(range(len(program.texts))), dict(program.sizes))
+    for tree in rng.choices(list(islice(every, 3_000)), k=4):
+        places = {name: rng.choice(list(places_of(program, tree, name))) for name in program.tensors()}
+        walks = {name: Walk(program, tree, name, own) for name, own in places.items()}
+        cost = pm.simulate(work, arch, Mapping(as_nodes(tree, places)))
+        rows = {row.tensor: row.reads + row.writes for row in cost.traffic if row.level == "DRAM"}
+        assert rows == {name: walk.words for name, walk in walks.items()}, "words that the outermost level moves"
+        taken = max(map(sum, zip(*(walk.taken for walk in walks.values()), strict=True)))
+        assert 8 * taken >= dict(cost.occupancy_bits)["Buf"], "a tree that fits here fits there"
+
+
+def floors(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
+    """Return the words that no tree moves fewer than, by the nests alone and by cases."""
+    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)  # as of programs that are too large to be climbed
+    asked, known = read_question(
+        *question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers
+    )
+    steps = count()
+    by_nests = refunds.bound_by_refunds(asked, known, never).floors[0]
+    return float(by_nests) / 8, float(refunds.bound_by_cases(asked, known, lambda: next(steps) > 200).floors[0]) / 8
+
+
+@pytest.mark.parametrize("seed", few(range(300), 6))
+def test_no_tree_moves_less_than_is_proven(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, room = drawn(seed)
+    by_nests, by_cases = floors(program, room, monkeypatch)
+    least = least_words(program, room)
+    assert least >= 0, "everything may pass by the buffer"
+    assert by_nests <= by_cases <= least, "no tree moves less, and cases say no less than nests alone"
