@@ -69,7 +69,7 @@ soak: $(READY) $(EXTRAS)/.ready
 	$(BIN)/python -m tests.c_to_c
 	$(BIN)/python -m tests.limits_tally 100
 	$(BIN)/python -m tests.busy_tally
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "soak or hypothesis" --hypothesis-profile=soak
 	$(EXTRAS)/bin/python -m pytest -q tests/extras -m soak
 
 mutants: $(READY)
