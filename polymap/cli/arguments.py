@@ -257,7 +257,7 @@ WORKLOAD is one of
   layer.json                                           a workload file
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
-  resnet50, model.onnx                                 of explore: all layers of a network, or of a model file
+  resnet50, model.onnx                                 of explore and report: all layers of a network or model
   model.onnx length=128 'x[0]=1' y=1x3x224x224         its free dims by name, by input and axis, or inputs as wholes
   conv2d K=64 C=64 H=56 W=56 R=3 S=3 padding=1         a layer and its arguments; also: matmul m=512 n=256 k=32,
                                                        depthwise, conv1d, conv3d, pool, attention

@@ -24,6 +24,7 @@ from polymap.ir import (
     did_you_mean,
 )
 from polymap.networks import MappedNode, Network, Part, network_of_nodes
+from polymap.resolve import arch_of
 from polymap.workload import einsum
 
 _COMPONENT = ("name", "size", "leak_power", "area", "actions", "tensors", "spatial", "total_latency", "component_class",
@@ -159,7 +160,7 @@ class _Machine:
             raise InputError(())
         nodes += [*self._fanouts(computes[0]), unit]
         try:
-            return Architecture("accelforge", tuple(nodes))
+            return arch_of(Architecture("accelforge", tuple(nodes)))
         except PolymapError as error:
             raise arch.refuse(error.mistakes[0].what) from None
 

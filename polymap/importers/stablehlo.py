@@ -19,7 +19,11 @@ _ORDERS = re.compile(
     r"\b(?:dim_numbers|dimension_numbers)\s*=\s*(?:#stablehlo\.conv<)?\[([^]]*)\]x\[([^]]*)\]->\[([^]]*)\]"
 )
 _REDUCER = re.compile(r"\bapplies\s+stablehlo\.(\w+)\s+across\b")
-_BODY = re.compile(r"%[\w.$-]+\s*=\s*\"?stablehlo\.(\w+)\"?\(?\s*(%[\w.$-]+)\s*,\s*(%[\w.$-]+)")
+_NAME = r"(%[\w.$-]+)"
+_BODY = re.compile(  # of two arguments, whose combination is returned
+    rf"\(\s*{_NAME}\s*:[^%]*{_NAME}\s*:[^%]*{_NAME}\s*=\s*\"?stablehlo\.(\w+)\"?\(?\s*(?:\1\s*,\s*\2|\2\s*,\s*\1)"
+    r"(?![\w.$-])[^%]*\breturn\"?\(?\s*\3(?![\w.$-])"
+)
 _RESULT = re.compile(r"%[\w.$-]+(?::\d+)?\s*=")
 _NESTED = r"\[(?:[^][]|\[[^]]*\])*\]"
 _GIVEN = re.compile(rf"(\w+)\s*=\s*(?:({_NESTED})|array<i64:?([^>]*)>|dense<([^>\"]*)>\s*:\s*tensor<([\dx]*)xi64>)")
@@ -58,6 +62,8 @@ def structure_of(name: str, text: str, shapes: Sequence[Shape]) -> Structure:
     if name == "reduce":
         given = _given(text).get("dimensions")
         gone = dimensions_of(text) if given is None else given
+        if len(set(gone)) < len(gone) or not set(gone) <= set(range(ranks[0])):
+            raise NotMapped("its dimensions are not axes of its operand, each once")
         (every, _) = same_axes(ranks[0], 1)
         kept = [axis for place, axis in enumerate(every) if place not in gone]
         return Structure([every, [], kept], _reduced(text, shapes))
@@ -89,9 +95,10 @@ def _given(text: str) -> dict[str, list[int]]:
 def _reduced(text: str, shapes: Sequence[Shape]) -> Expression:
     """Return what a reduction computes; raises NotMapped."""
     found = _REDUCER.search(text) or (_BODY.search(text) if len(_RESULT.findall(text)) == 1 else None)
-    if found is None or found[1] not in _REDUCERS or len(shapes) != 3 or len({*found.groups()[1:]}) == 1:
+    word = None if found is None else _REDUCERS.get(found[found.re.groups])
+    if word is None or len(shapes) != 3:
         raise NotMapped("it reduces by another operation than add, maximum and minimum")
-    return Apply(_REDUCERS[found[1]], (Read(2), Read(0)))
+    return Apply(word, (Read(2), Read(0)))
 
 
 def _pooling(text: str, shapes: Sequence[Shape]) -> Structure:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from polymap.importers.timeloop import Findings, Place, Value
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, PolymapError
+from polymap.resolve import arch_of
 
 ROLES = {"I1": "@input", "I2": "@weight", "O": "@output"}
 """Of ZigZag's memory operands."""
@@ -85,7 +86,7 @@ def machine_of(file: Value, offchip: Value | None, told: Findings) -> Machine | 
     name = fields["name"].text("name") if "name" in fields else "zigzag"
     first = ordered[0]
     try:
-        arch = Architecture(name, tuple(_nodes(ordered, array)))
+        arch = arch_of(Architecture(name, tuple(_nodes(ordered, array))))
     except PolymapError as error:
         raise file.refuse(error.mistakes[0].what) from None
     return Machine(arch, array, (first.level.name, first.size_bits, first.where.place))

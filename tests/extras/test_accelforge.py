@@ -143,8 +143,9 @@ def test_words_of_machines_and_einsums() -> None:
         ("- {name: X, fanout: 4}", "- {name: X, fanout: 0}", "fanout is 0"),
         ("  - !Compute", "  - !Compute {name: other}\n  - !Compute", "arch has 2 compute units"),
         ("size: 8,", "sizes: 8,", "a memory.sizes is not read"),
+        ("name: Buffer", "name: Main", "line 2: the name 'Main' occurs twice"),
     ],
-    ids=map(str, range(10)),
+    ids=map(str, range(11)),
 )
 def test_what_is_not_read_is_told_with_its_line(old: str, new: str, message: str) -> None:
     assert old in MACHINE, "the text has changed"

@@ -136,6 +136,8 @@ def test_windows_are_reduced_as_in_a_pooling_by_hand() -> None:
     [
         ("stablehlo.maximum %arg1, %arg2", "stablehlo.multiply %arg1, %arg2"),
         ("stablehlo.maximum %arg1, %arg2", "stablehlo.maximum %arg1, %arg1"),
+        ("stablehlo.maximum %arg1, %arg2", "stablehlo.maximum %arg1, %cst"),
+        ("return %2", "return %arg2"),
         ("%2 = stablehlo.max", "%3 = stablehlo.tanh %arg1 : tensor<f32>\n      %2 = stablehlo.max"),
         ("i64: 1, 1, 3, 2>", "i64: 1, 1, 3, 3>"),
         ("i64: 1, 1, 3, 2>", "i64: 1, 3, 2>"),
@@ -174,6 +176,14 @@ def test_elementwise_operations_reductions_and_views() -> None:
         f"(%0) : {kind}", f"(%0) : ({kind}) -> {kind}"
     )
     assert [each.workload for each in pm.io.from_linalg(quoted).layers] == [each.workload for each in found.layers]
+
+
+@pytest.mark.parametrize("dimensions", ["[3]", "[-1]", "[1, 1]"])
+def test_reductions_over_what_is_no_axis_are_no_layers(dimensions: str) -> None:
+    kind, out = tensor([4, 6]), tensor([4] if dimensions == "[1, 1]" else [4, 6])
+    line = f"%0 = stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.add across dimensions = {dimensions} : "
+    found = pm.io.from_linalg(module([kind, "tensor<f32>"], f"{line}({kind}, tensor<f32>) -> {out}"))
+    assert [each.operator for each in found.unmapped] == ["stablehlo.reduce"]
 
 
 LINE = (

@@ -148,6 +148,8 @@ def test_the_memories_of_an_off_chip_core_stand_outside_of_a_core() -> None:
         pm.io.from_zigzag(core, strict=False)
     with pytest.raises(pm.errors.InputError, match=r"size is 'much'(.|\n)*size is 'more'"):
         pm.io.from_zigzag(core.replace("size: 64", "size: much"), offchip=offchip.replace("1_000_000_000", "more"))
+    with pytest.raises(pm.errors.InputError, match="the name 'dram' occurs twice"):
+        pm.io.from_zigzag(MACHINE, offchip=offchip)
 
 
 def test_layers_are_workloads_and_a_network() -> None:
