@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -310,6 +311,20 @@ def test_arguments_of_a_wrong_type_are_named(name: str, right: dict[str, Any], p
                 attrgetter(name)(pm)(**{**others, **text, **right, place: value})
 
 
+@pytest.mark.parametrize(
+    ("call", "given", "told"),
+    [
+        (pm.transform.places, {"nodes": []}, "mapping is a table\n      Expected a value of type Mapping."),
+        (pm.transform.stage, {"nodes": []}, "mapping is a table\n      Expected a value of type Mapping."),
+        (pm.Schedule.original, "resnet50.fc", "workload is 'resnet50.fc'\n      Expected a value of type Workload."),
+    ],
+)
+def test_a_table_is_not_answered_with_a_table_expected(call: Callable[..., object], given: object, told: str) -> None:
+    others = {"at": 0, "level": "GLB", "tensor": "I"} if call is pm.transform.stage else {}
+    with pytest.raises(pm.errors.OptionError, match=re.escape(told)):
+        call(given, **others)
+
+
 PLOTS = [name for name in pm.plot.__all__ if name not in ("machine", "orders")]
 
 
@@ -332,6 +347,9 @@ def test_documents_stand_for_objects() -> None:
     assert pm.generate_c(layer, arch, mapping) == result.c()
     sizes = pm.study.capacity(layer, arch, "GLB", ["8 KiB"]), pm.study.capacity(LAYER, FLAT, "GLB", [65536])
     assert sizes[0] == sizes[1]
+    assert pm.to_timeloop(layer, arch, mapping) == pm.to_timeloop(LAYER, FLAT, result.best)
+    assert pm.plot.mapping(mapping).svg == pm.plot.mapping(result.best).svg
+    assert pm.plot.dependences(layer).svg == pm.plot.dependences(LAYER).svg
 
 
 @pytest.mark.parametrize("what", WRONG)
