@@ -440,6 +440,14 @@ def test_machines_built_in_python_are_held_to_the_rules_of_files(nodes: tuple[An
         (lambda: pm.transform_c("my kernel.c"), "a file's name: pass the text, as in pathlib.Path('my kernel.c')"),
         (lambda: pm.explore("C[m] += A[m,k]", FLAT), "Give pm.einsum(text, m=..., n=...) in place of the text"),
         (lambda: pm.einsum("mk,kn->mn", m=4, n=4, k=4), "after the output, as in C[m,n] += A[m,k] * B[k,n]"),
+        (lambda: pm.explore("flat3", "resnet50.fc"), "The workload comes first, then the machine."),
+        (lambda: pm.explore_network("resnet50.fc", FLAT), "It is one layer: explore() takes it."),
+        (
+            lambda: pm.load_arch(
+                {"nodes": [{"level": "DRAM", "bandwidth_bits_per_cycle": "4 GB/s"}, {"compute": "MAC"}]}
+            ),
+            "It is what moves in one cycle: '64 B' for 64 GB/s at 1 GHz. Units are bit",
+        ),
     ],
 )
 def test_what_beginners_write_is_answered_with_what_works(call: Callable[[], object], told: str) -> None:
