@@ -10,7 +10,7 @@ from typing import Never
 from polymap.checker import Verdict
 from polymap.costmodel import BufferCurve, Cost
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
-from polymap.ir import Mapping, Mistake, OptionError, Workload
+from polymap.ir import Mistake, OptionError
 from polymap.mapping_space import Sample
 from polymap.networks import (
     CapacityCurve,
@@ -74,7 +74,7 @@ from polymap.report.figures import (
     traffic_svg,
     winner_svg,
 )
-from polymap.resolve import ArchitectureLike, WorkloadLike
+from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, workload_of
 from polymap.schedules import Schedule
 from polymap.search import SearchResult
 
@@ -118,14 +118,14 @@ def __getattr__(name: str) -> Never:
 
 
 @answers_in_words
-def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 1000) -> Picture:
+def mapping(result: SearchResult | Cost | MappingLike, *, width_px: int = 1000) -> Picture:
     """Return the loop nest of a mapping, what each level holds where, and what is filled and drained there.
 
     Statements below a branch stand side by side as far as `width_px` goes; without room for a column per tensor, what
     is held stands beside each level. Of a mapping alone: no sizes, no traffic.
     """
-    if isinstance(result, Mapping):
-        return bare_svg(result, width_px=width_px)
+    if not isinstance(result, SearchResult | Cost):
+        return bare_svg(mapping_of(result), width_px=width_px)
     found = subject_of(result)
     return mapping_svg(found.workload, found.arch, found.mapping, found.cost, width_px=width_px)
 
@@ -353,9 +353,8 @@ def domain(
 ) -> Picture:
     """Return the instances of a statement of two loops with dependences, tiles and wavefronts. statement: its name (the
     first, if none is named); tile: instances along each loop."""
-    if statement is None and isinstance(workload, Workload):
-        statement = workload.statements[0].name
-    figure = domain_figure(workload, "S" if statement is None else statement, tile=tile)
+    asked = workload_of(workload)
+    figure = domain_figure(asked, asked.statements[0].name if statement is None else statement, tile=tile)
     return domain_svg(figure, width_px=width_px)
 
 
@@ -366,6 +365,6 @@ def schedule(schedule: Schedule, *, width_px: int = 860) -> Picture:
 
 
 @answers_in_words
-def dependences(workload: Workload, *, width_px: int = 860) -> Picture:
+def dependences(workload: WorkloadLike, *, width_px: int = 860) -> Picture:
     """Return the statements of a program and the dependences between them, with their distances."""
-    return dependence_graph_svg(dependence_graph(workload), width_px=width_px)
+    return dependence_graph_svg(dependence_graph(workload_of(workload)), width_px=width_px)

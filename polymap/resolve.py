@@ -74,9 +74,21 @@ def question_of(workload: object, arch: object) -> tuple[Workload, Architecture]
         try:
             arch_of(arch)
         except PolymapError as other:
+            if _are_exchanged(workload, arch):
+                what = "the machine stands where the workload is expected, and the workload where the machine is"
+                raise WorkloadError(Mistake("PM120", what, "The workload comes first, then the machine.")) from None
             raise WorkloadError((*error.mistakes, *other.mistakes)) from None
         raise
     return asked, arch_of(arch)
+
+
+def _are_exchanged(workload: object, arch: object) -> bool:
+    try:
+        arch_of(workload)
+        workload_of(arch)
+    except PolymapError:
+        return False
+    return True
 
 
 def mapping_of(value: object) -> Mapping:

@@ -105,6 +105,7 @@ CASES = {
     ),
     "a trailing comma": workload_case('{"einsum": "C[m] += A[m]",\n"sizes": {"m": 4,}}', "'w.json'", "line 2", "comma"),
     "a machine as workload": workload_case(ARCH, "PM234", "--arch"),
+    "a sweep as workload": workload_case({"workloads": [], "machines": []}, "PM234", "polymap sweep"),
     "a YAML workload": Case(("check", "w.yaml"), ("PM118", "YAML", "'w.yaml'"), {"w.yaml": "einsum: C[m]"}),
     "a YAML machine": Case(("explore", *GEMM, "--arch", "a.yml"), ("PM118", "YAML"), {"a.yml": "nodes:"}),
     "a YAML mapping": Case(

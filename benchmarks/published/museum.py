@@ -143,7 +143,7 @@ def dram_compressed(what: str, entry: dict[str, Any], own: Fraction, best: Any) 
     half = Fraction(1, 20)
     published, ratio = Fraction(entry["MB at DRAM"]), Fraction(entry["compressed by"])
     fits = own / (published + half) <= ratio + half and own / (published - half) >= ratio - half
-    verdict = f"{'exact to its digits' if fits else 'differs'} with the {entry['compressed by']} that compression saves"
+    verdict = f"{'exact to its digits' if fits else 'differs'} where compression divides by {entry['compressed by']}"
     far = distance(own * 8 * 10**6 / entry["groups"], best)
     return Exhibit(what, entry["MB at DRAM"], f"{float(own):.1f}", verdict, far)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from polymap.formatting import listing, plural
 from polymap.ir import Mistake, OptionError, PolymapError, closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import Any, ParamSpec, TypeVar
 
     Given = ParamSpec("Given")
@@ -36,13 +37,14 @@ def answers_in_words(function: Callable[Given, Returned]) -> Callable[Given, Ret
     return call
 
 
-_KINDS = {
-    "str": "a text",
-    "int": "an integer",
-    "bool": "True or False",
-    "NoneType": "None",
-    "Mapping": "a table",
-} | dict.fromkeys(("Sequence", "Iterable", "list", "tuple"), "a list")
+_KINDS: dict[type, str] = {
+    str: "a text",
+    int: "an integer",
+    bool: "True or False",
+    type(None): "None",
+    Mapping: "a table",
+    **dict.fromkeys((Sequence, Iterable, list, tuple), "a list"),
+}
 
 
 def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: Mapping[str, Any]) -> list[Mistake]:
@@ -99,7 +101,7 @@ def _wrong_kinds(
         is_one = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         is_text = isinstance(value, str) and str not in classes  # a sequence, too
         if is_one and len(classes) == len(kinds) and (is_text or not isinstance(value, classes)):
-            right = [_KINDS.get(each.__name__, f"a value of type {each.__name__}") for each in classes]
+            right = [_KINDS.get(each, f"a value of type {each.__name__}") for each in classes]
             yield Mistake("PM120", f"{name} is {shown(value)}", f"Expected {listing(right, 'or')}.")
 
 

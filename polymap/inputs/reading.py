@@ -303,7 +303,8 @@ class Fields:
             return default if count is None else count * per_number
         amount = bits_of_amount(value)
         if amount is None:
-            self.refuse("PM119" if has_unit(value) else "PM112", name, UNIT_RULE)
+            rate = "It is what moves in one cycle: '64 B' for 64 GB/s at 1 GHz. " if name.endswith("_per_cycle") else ""
+            self.refuse("PM119" if has_unit(value) else "PM112", name, rate + UNIT_RULE)
             return default
         if amount.denominator > 1 or amount < 1:
             self.refuse("PM119", name, "Expected a whole number of bits, at least one.")

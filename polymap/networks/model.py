@@ -10,7 +10,7 @@ from typing import NamedTuple
 from polymap.formatting import distinct_names
 from polymap.inputs import answers_in_words, expected_text, shown
 from polymap.ir import Brief, Mistake, Shown, Workload, WorkloadError, did_you_mean
-from polymap.workload import builtin_networks, builtin_workload, network_layers
+from polymap.workload import builtin_names, builtin_networks, builtin_workload, network_layers
 
 
 class View(NamedTuple):
@@ -205,7 +205,9 @@ def network(name: str) -> Network:
     if found is not None:
         return found
     what = f"there is no built-in network {shown(name)}"
-    raise WorkloadError(Mistake("PM235", what, did_you_mean(name[:100], builtin_networks())))
+    is_layer = name in builtin_names()
+    hint = "It is one layer: explore() takes it." if is_layer else did_you_mean(name[:100], builtin_networks())
+    raise WorkloadError(Mistake("PM235", what, hint))
 
 
 def builtin_network(name: str) -> Network | None:

@@ -116,18 +116,18 @@ def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -
             lowest.append(place)
     shapes.append(polyline(stairs(lowest), stroke=_FAINT, width=1.5))
     for most, value, best, proven, label in sorted(figure.points, key=lambda point: point[2]):
-        colour = (FOUND if proven else BOUND) if best else _FAINT
+        colour = (FOUND if proven else BOUND) if best else GREY
         words = f"{label}: {unit(value)}, {taken(most)}" + ("" if proven else ", not proven")
         place = (x.place(most), y.place(value))
         mark = (
             circle(*place, 5, fill=colour if proven else PAPER, stroke=colour)
             if best
-            else circle(*place, 3, fill=colour)
+            else circle(*place, 3.5, fill=colour)
         )
         shapes.append(hint([mark], words))
     shapes += [frame.across(across), frame.up(figure.objective)]
     keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
-    key = [KeyRow("dot", FOUND, keys[0]), KeyRow("dot", _FAINT, keys[1])]
+    key = [KeyRow("dot", FOUND, keys[0]), KeyRow("dot", GREY, keys[1])]
     if any(best and not proven for _, _, best, proven, _ in figure.points):
         key.insert(1, KeyRow("dot", BOUND, "the same, its value not proven"))
     return layout.picture(f"{figure.objective} against {across}: {figure.title}", shapes, key, figure)

@@ -9,7 +9,7 @@ from html import escape
 from polymap.codegen import generate_c
 from polymap.costmodel import Cost, mapping_text
 from polymap.explore import search
-from polymap.formatting import energy, exact, plural
+from polymap.formatting import energy, exact, percent, plural
 from polymap.inputs import expected_kind, is_list, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
 from polymap.mapping_space import sample_mappings
@@ -103,7 +103,7 @@ def report_page(
 def _headline(answer: Answer) -> str:
     cost, result = answer.cost, answer.result
     figures = [f"objective {result.objective}", energy(cost.energy_pj), f"{exact(cost.latency_cycles)} cycles"]
-    return escape(", ".join([*figures, f"{cost.utilization:.1%} of the compute units busy"]))
+    return escape(", ".join([*figures, f"{percent(cost.utilization)} of the compute units busy"]))
 
 
 def _answer(answer: Answer) -> Section:

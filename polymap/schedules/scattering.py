@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from polymap.inputs import expected_text
+from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Affine, Floor, Mapping as Tree, Mistake, ScheduleError, Workload, did_you_mean
 from polymap.poly import UnionMap, budget, function, union_of
 from polymap.schedules.relation import original_schedule, schedule_of, serial
@@ -105,6 +105,7 @@ class Schedule:
     folds: tuple[Fold, ...] = ()
 
     @staticmethod
+    @answers_in_words
     def original(workload: Workload, *, strict: bool = False) -> Schedule:
         """Return the program's own order: textual positions and loop counters alternate."""
         times = original_schedule(workload)

@@ -159,8 +159,8 @@ def serialize(mapping: Mapping, at: Place) -> Mapping:
 
 @answers_in_words
 def places(mapping: Mapping) -> Iterator[tuple[tuple[int, ...], MappingNode]]:
-    """Yield the place and the node of every node, from the outside in, a Branch before its children."""
-    yield from _places(mapping.nodes, ())
+    """Return the place and the node of every node, from the outside in, a Branch before its children."""
+    return _places(mapping.nodes, ())
 
 
 def _places(nodes: Nodes, above: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], MappingNode]]:

@@ -48,6 +48,9 @@ def workload_from_document(document: object) -> Workload:
     if is_table(document) and "nodes" in document and "einsum" not in document:
         hint = "Machines are given to --arch, mappings to --mapping; a workload has the field 'einsum'."
         raise WorkloadError(Mistake("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
+    if is_table(document) and {"workloads", "machines"} <= document.keys():
+        hint = "`polymap sweep FILE` and pm.sweep answer it; a workload has the field 'einsum'."
+        raise WorkloadError(Mistake("PM234", "the workload is a sweep: it has the field 'workloads'", hint))
     if is_table(document) and "einsum" not in document:
         if "c" in document:
             return _from_c_document(document)

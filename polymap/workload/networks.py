@@ -218,4 +218,7 @@ def builtin_workload(name: str) -> Workload:
     hint = did_you_mean(name[:100], inside or (*names, *NETWORKS, *LAYERS))
     if not hint.startswith("Did"):
         hint = f"Networks: {', '.join(NETWORKS)}; `polymap list` shows every layer." if not inside else hint
+    if name in NETWORKS:
+        known = ", ".join(inside[:4])
+        hint = f"It is a network: `polymap explore` and explore_network() take it. Its layers: {known}, ..."
     raise WorkloadError(Mistake("PM230", f"there is no built-in workload {shown(name)}", hint))

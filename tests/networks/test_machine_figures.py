@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -54,7 +55,12 @@ def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.study
     }
     assert len(totals) - len(beaten) == len(marked)
     assert all(proven for _, _, _, proven, _ in figure.points)
-    assert machine_front_svg(figure).count("<title>") >= len(figure.points)
+    picture = str(machine_front_svg(figure))
+    assert picture.count("<title>") >= len(figure.points)
+    lines = set(re.findall(r'<(?:polyline|path)[^>]* stroke="([^"]+)"', picture))
+    dots = set(re.findall(r'<circle[^>]* fill="([^"]+)"', picture))
+    assert lines
+    assert not lines & dots, "a dot is lost on the line"
 
 
 def test_the_binding_figure_names_what_decides_most_cycles(table: pm.study.SweepTable) -> None:

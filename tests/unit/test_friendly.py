@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -310,6 +311,20 @@ def test_arguments_of_a_wrong_type_are_named(name: str, right: dict[str, Any], p
                 attrgetter(name)(pm)(**{**others, **text, **right, place: value})
 
 
+@pytest.mark.parametrize(
+    ("call", "given", "told"),
+    [
+        (pm.transform.places, {"nodes": []}, "mapping is a table\n      Expected a value of type Mapping."),
+        (pm.transform.stage, {"nodes": []}, "mapping is a table\n      Expected a value of type Mapping."),
+        (pm.Schedule.original, "resnet50.fc", "workload is 'resnet50.fc'\n      Expected a value of type Workload."),
+    ],
+)
+def test_a_table_is_not_answered_with_a_table_expected(call: Callable[..., object], given: object, told: str) -> None:
+    others = {"at": 0, "level": "GLB", "tensor": "I"} if call is pm.transform.stage else {}
+    with pytest.raises(pm.errors.OptionError, match=re.escape(told)):
+        call(given, **others)
+
+
 PLOTS = [name for name in pm.plot.__all__ if name not in ("machine", "orders")]
 
 
@@ -332,6 +347,9 @@ def test_documents_stand_for_objects() -> None:
     assert pm.generate_c(layer, arch, mapping) == result.c()
     sizes = pm.study.capacity(layer, arch, "GLB", ["8 KiB"]), pm.study.capacity(LAYER, FLAT, "GLB", [65536])
     assert sizes[0] == sizes[1]
+    assert pm.to_timeloop(layer, arch, mapping) == pm.to_timeloop(LAYER, FLAT, result.best)
+    assert pm.plot.mapping(mapping).svg == pm.plot.mapping(result.best).svg
+    assert pm.plot.dependences(layer).svg == pm.plot.dependences(LAYER).svg
 
 
 @pytest.mark.parametrize("what", WRONG)
@@ -422,6 +440,14 @@ def test_machines_built_in_python_are_held_to_the_rules_of_files(nodes: tuple[An
         (lambda: pm.transform_c("my kernel.c"), "a file's name: pass the text, as in pathlib.Path('my kernel.c')"),
         (lambda: pm.explore("C[m] += A[m,k]", FLAT), "Give pm.einsum(text, m=..., n=...) in place of the text"),
         (lambda: pm.einsum("mk,kn->mn", m=4, n=4, k=4), "after the output, as in C[m,n] += A[m,k] * B[k,n]"),
+        (lambda: pm.explore("flat3", "resnet50.fc"), "The workload comes first, then the machine."),
+        (lambda: pm.explore_network("resnet50.fc", FLAT), "It is one layer: explore() takes it."),
+        (
+            lambda: pm.load_arch(
+                {"nodes": [{"level": "DRAM", "bandwidth_bits_per_cycle": "4 GB/s"}, {"compute": "MAC"}]}
+            ),
+            "It is what moves in one cycle: '64 B' for 64 GB/s at 1 GHz. Units are bit",
+        ),
     ],
 )
 def test_what_beginners_write_is_answered_with_what_works(call: Callable[[], object], told: str) -> None:

@@ -19,14 +19,14 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
+from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, view_of
 
 Lines = list[str]
 
 
 @answers_in_words
-def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping | None = None) -> str:
+def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike | None = None) -> str:
     """Return one YAML text with the keys problem, architecture, ERT (the energies), and mapping where one is given.
 
     `from_timeloop` reads it back equal, but for labels, sources, and roles, and for storage nodes and loops of one
@@ -36,8 +36,9 @@ def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping
     reasons: list[str] = []
     text = [*_problem(workload, reasons), *_architecture(workload, arch, reasons), *_ert(arch, reasons)]
     if mapping is not None:
-        check_mapping(workload, arch, mapping_of(mapping))
-        text += _mapping(workload, arch, mapping, reasons)
+        tree = mapping_of(mapping)
+        check_mapping(workload, arch, tree)
+        text += _mapping(workload, arch, tree, reasons)
     if arch.is_timed_by_step:
         reasons.append(f"what single steps of {arch.name} take")
     if reasons:

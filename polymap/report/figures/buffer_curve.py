@@ -197,11 +197,11 @@ def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     x = Axis(min(ends) / 1.4, max(ends) * 1.4, above.left, above.right, logarithmic=True)
     moved = [(p.bits, p.moved_bits, p.moved_bound) for p in figure.points if p.moved_bits is not None]
     paid = [(p.bits, p.energy_pj, p.energy_bound) for p in figure.points if p.energy_pj is not None]
-    shapes = _panel(above, x, moved, f"moved at {figure.outermost}", "traffic:")
+    shapes = below.uprights([(x.place(point.bits), size(point.bits)) for point in figure.points])
+    shapes += _panel(above, x, moved, f"moved at {figure.outermost}", "traffic:")
     shapes += _panel(below, x, paid, "energy", "energy")
     for frame in layout.frames:
         shapes += _upright(frame, x, figure.own, "machine's own", 8) + _upright(frame, x, figure.knee, "knee", 22)
-    shapes += below.uprights([(x.place(point.bits), size(point.bits)) for point in figure.points])
     shapes.append(below.across(f"size of {figure.level} (log)"))
     key = (KeyRow("dot", FOUND, "best mapping (dots)"), KeyRow("box", BOUND, "nothing is below (wide)"))
     return layout.picture(f"Size of {figure.level}: {figure.title}", shapes, key, figure, told=(figure.sentence,))

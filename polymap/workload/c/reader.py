@@ -16,6 +16,7 @@ from polymap.workload.c.parse import declaration_texts, parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
 from polymap.workload.c.tree import Complaints, Program, with_result
+from polymap.workload.c.words import KEYWORDS
 
 
 @answers_in_words
@@ -199,7 +200,7 @@ def _check_use(sizes: Mapping[str, int], prepared: Source, complaints: Complaint
     words |= {word.lower() for word in words if f"_PB_{word}" in prepared.words}
     for name in sizes:
         if name not in words:
-            hint = did_you_mean(name, sorted(prepared.words))
+            hint = did_you_mean(name, sorted(set(prepared.words) - KEYWORDS))
             complaints.mistakes.append(
                 Mistake("PM264", f"the size {shown(name)} is used nowhere in {complaints.file}", hint)
             )

@@ -95,6 +95,8 @@ def test_the_page_holds_answer_proof_tables_program_and_a_second_mapping() -> No
     assert "&lt;first&gt; &amp; layer" in page()
     assert "<first>" not in page()
     assert '<span class="status OPTIMAL">' in page()
+    assert " % of the compute units busy" in page().split("</p>")[0]
+    assert re.search(r"^p \{[^}]*overflow-wrap: anywhere", page(), re.MULTILINE), "numbers of 30 digits on narrow pages"
     for row in result.cost.traffic:
         assert f'data-sort="{row.reads}"' in page()
     assert "checked against" in page()

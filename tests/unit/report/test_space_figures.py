@@ -318,6 +318,8 @@ def test_figures_of_the_space_say_their_numbers_under_the_pointer() -> None:
     curve = capacity(_LAYER, _ARCH, "RF", [64, 4096])
     drawn = [p for p in curve.points if p.moved_bits is not None] + [p for p in curve.points if p.energy_pj]
     assert len(hints_of(capacity_svg(curve))) == len(drawn)
+    capacities = str(capacity_svg(curve))
+    assert capacities.rindex('stroke="#e5e7eb" stroke-width="1"') < capacities.rindex(">machine's own<")
     answer = sensitivity(_LAYER, _ARCH, tiles="divide")
     others = [other for price in answer.prices for other in (price.lowered, price.raised) if other is not None]
     assert len(hints_of(sensitivity_svg(answer))) == len(others)

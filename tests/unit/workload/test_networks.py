@@ -127,6 +127,8 @@ def test_unknown_names_get_a_suggestion() -> None:
     ):
         with pytest.raises(WorkloadError, match=f"PM230 .*'{wrong}'\n.*Did you mean '{meant}'"):
             builtin_workload(wrong)
+    with pytest.raises(WorkloadError, match="'resnet50'\n.*It is a network: `polymap explore` and explore_network"):
+        builtin_workload("resnet50")
     with pytest.raises(WorkloadError, match="'foo'\n.*Networks: resnet50, resnet18, vgg16"):
         builtin_workload("foo")
     with pytest.raises(WorkloadError, match="'alexnet'\n"):
