@@ -15,7 +15,7 @@ import pytest
 from polymap.arch import arch_from_document
 from polymap.costmodel.closed_form import branches, counts
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.tables import cost_arrays, fused
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
@@ -23,7 +23,7 @@ from polymap.costmodel.tables.loops import loops_of_tree, with_tiles
 from polymap.ir.errors import MappingError, WorkloadError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
@@ -190,6 +190,39 @@ def test_what_is_read_whole_in_each_iteration_of_a_loop_is_counted_as_it_stays()
         wrong += found is not None and found != count_by_simulation(work, arch, mapping)
     assert wrong == 0
     assert counted > 2
+
+
+PARTS = ("S[h,m,n] += Q[m,e] * Q[n,e]", "E[h,n] += Q[n,e] * S[h,m,n]")  # Q[m,e] is a part of Q[n,e]
+
+
+def test_of_several_accesses_that_which_touches_all_says_what_stays() -> None:
+    work = program(list(PARTS), sizes={"h": 2, "m": 2, "n": 3, "e": 2}, temporary=["S"], bits=8)
+    arch = arch_from_document({"name": "one", "nodes": [{"level": "DRAM"}, {"level": "G"}, {"compute": "PE"}]})
+    legs = tuple((*(Temporal(dim, 1) for dim in "mne"), Compute(each.name)) for each in work.statements)
+    above: tuple[MappingNode, ...] = (Storage("G", ("Q",)), Temporal("h", 1))
+    for around in (above, above[:1]):
+        inside = legs if len(around) > 1 else tuple((Temporal("h", 1), *leg) for leg in legs)
+        mapping = Mapping((*around, Branch(inside)))
+        found = count_closed_form(work, arch, mapping)
+        assert found is not None, "it is within reach"
+        assert found == count_by_simulation(work, arch, mapping)
+
+
+def test_an_instance_that_loads_more_than_the_first_one_is_not_taken_for_it() -> None:
+    """Of Q[m,e] and Q[n,e] the first sibling, of m = n, loads one row, others two; the next nest runs on the first."""
+    slow = {"level": "R", "bandwidth_bits_per_cycle": 1}
+    nodes = [{"level": "DRAM"}, {"fanout": "X", "size": 4}, slow, {"compute": "PE"}]
+    arch = arch_from_document({"name": "siblings", "nodes": nodes})
+    work = program(list(PARTS), sizes={"h": 1, "m": 2, "n": 2, "e": 3}, bits=8)
+    first, second = (Compute(each.name) for each in work.statements)
+    legs = (
+        (Spatial("n", 1, "X"), Spatial("m", 1, "X"), Storage("R", ("Q",)), Temporal("e", 1), first),
+        (*(Temporal(dim, 1) for dim in "nme"), Storage("R", ("E",)), second),
+    )
+    mapping = Mapping((Branch(legs),))
+    assert evaluate(work, arch, mapping).latency_cycles == simulate(work, arch, mapping).latency_cycles
+    found = count_closed_form(work, arch, mapping)
+    assert found is None or found == count_by_simulation(work, arch, mapping)
 
 
 def windowed_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:

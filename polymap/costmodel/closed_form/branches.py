@@ -21,7 +21,7 @@ from polymap.costmodel.closed_form.branch_programs import (
     apart_at_the_root,
     check_program,
     set_before,
-    touches_all,
+    whole_access,
 )
 from polymap.ir import (
     Access,
@@ -397,6 +397,9 @@ class BranchCounter(Generic[Amount]):
         is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
         if self.metered and not is_priced:
             return
+        spread = [node.dim for node in mapping.nodes if isinstance(node, Spatial)]
+        if any(_moves_unlike(accesses_of(nest.statements[0], each.name), spread) for each in nest.tensors):
+            raise OutOfReach("siblings whose accesses to one tensor overlap otherwise")
         tiles = {each.name: run.extents[each.name] for each in nest.dims}
         for node in mapping.nodes:
             if isinstance(node, Temporal | Spatial):
@@ -569,10 +572,11 @@ def _shared_access(
     axes = {dim for each in users for access in accesses_of(each, name) for dim in access.dims}
     is_same = not any(isinstance(node, Spatial) for node in chain) and not run.spread
     is_same = is_same and (not loops if writers else not axes & set(loops))
-    whole = workload.extents().items()
-    is_same = is_same and all(run.extents[dim] is extent for dim, extent in whole if writers or dim in axes)
-    if is_same and all(touches_all(workload, each, workload.tensor(name)) for each in users):
-        return accesses_of(main, name)[0]
+    extents = workload.extents().items()
+    is_same = is_same and all(run.extents[dim] is extent for dim, extent in extents if writers or dim in axes)
+    whole, *others = [whole_access(workload, each, workload.tensor(name)) for each in (main, *users)]
+    if is_same and whole is not None and None not in others:
+        return whole
     if len(indices) > 1 or not covered or not alike:
         raise OutOfReach(name)
     if writers and not set(_loops_above(chain, name)) <= set(main.dims):
