@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from polymap.ir import (
@@ -79,6 +80,17 @@ def whole_access(workload: Workload, statement: Statement, tensor: Tensor) -> Ac
         ):
             return access
     return None
+
+
+def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
+    """Return whether accesses to one tensor may move differently as dims advance."""
+    forms = [form for each in accesses for form in each.index]
+    if len(accesses) < 2 or not any(name in form.dims for name in dims for form in forms):
+        return False
+    if not all(form.is_linear for form in forms):
+        return True
+    steps = {tuple(form.coefficients().get(name, 0) for form in each.index for name in dims) for each in accesses}
+    return len(steps) > 1
 
 
 def set_before(workload: Workload) -> dict[str, str]:
