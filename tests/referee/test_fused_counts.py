@@ -15,7 +15,7 @@ import pytest
 from polymap.arch import arch_from_document
 from polymap.costmodel.closed_form import branches, counts
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.tables import cost_arrays, fused
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
@@ -23,7 +23,7 @@ from polymap.costmodel.tables.loops import loops_of_tree, with_tiles
 from polymap.ir.errors import MappingError, WorkloadError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
@@ -190,6 +190,53 @@ def test_what_is_read_whole_in_each_iteration_of_a_loop_is_counted_as_it_stays()
         wrong += found is not None and found != count_by_simulation(work, arch, mapping)
     assert wrong == 0
     assert counted > 2
+
+
+SAME = ("U[h,m] = X[m] * W[h]", "V[h,n] = X[n] * Y[h]")
+PARTS = ("S[h,m,n] += Q[m,e] * Q[n,e]", "E[h,n] += Q[n,e] * S[h,m,n]")  # Q[m,e] is a part of Q[n,e]
+
+
+def test_of_several_accesses_that_which_touches_all_says_what_stays() -> None:
+    work = program(list(PARTS), sizes={"h": 2, "m": 2, "n": 3, "e": 2}, temporary=["S"], bits=8)
+    arch = arch_from_document({"name": "one", "nodes": [{"level": "DRAM"}, {"level": "G"}, {"compute": "PE"}]})
+    legs = tuple((*(Temporal(dim, 1) for dim in "mne"), Compute(each.name)) for each in work.statements)
+    above: tuple[MappingNode, ...] = (Storage("G", ("Q",)), Temporal("h", 1))
+    for around in (above, above[:1]):
+        inside = legs if len(around) > 1 else tuple((Temporal("h", 1), *leg) for leg in legs)
+        mapping = Mapping((*around, Branch(inside)))
+        found = count_closed_form(work, arch, mapping)
+        assert found is not None, "it is within reach"
+        assert found == count_by_simulation(work, arch, mapping)
+
+
+def test_an_instance_that_loads_more_than_the_first_one_is_not_taken_for_it() -> None:
+    """Of Q[m,e] and Q[n,e] the first sibling, of m = n, loads one row, others two; the next nest runs on the first."""
+    slow = {"level": "R", "bandwidth_bits_per_cycle": 1}
+    nodes = [{"level": "DRAM"}, {"fanout": "X", "size": 4}, slow, {"compute": "PE"}]
+    arch = arch_from_document({"name": "siblings", "nodes": nodes})
+    work = program(list(PARTS), sizes={"h": 1, "m": 2, "n": 2, "e": 3}, bits=8)
+    first, second = (Compute(each.name) for each in work.statements)
+    legs = (
+        (Spatial("n", 1, "X"), Spatial("m", 1, "X"), Storage("R", ("Q",)), Temporal("e", 1), first),
+        (*(Temporal(dim, 1) for dim in "nme"), Storage("R", ("E",)), second),
+    )
+    mapping = Mapping((Branch(legs),))
+    assert evaluate(work, arch, mapping).latency_cycles == simulate(work, arch, mapping).latency_cycles
+    found = count_closed_form(work, arch, mapping)
+    assert found is None or found == count_by_simulation(work, arch, mapping)
+
+
+def test_the_last_sums_of_some_elements_alone_are_dead() -> None:
+    """Five elements of Q in tiles of two: four leave and come back for the last reader, the fifth stays and dies."""
+    nodes = [{"level": "DRAM"}, {"level": "H"}, {"level": "G"}, {"compute": "PE"}]
+    arch = arch_from_document({"name": "three", "nodes": nodes})
+    texts = ["Q[h] += X[h] * W[h]", "S[h,n] = Q[h] * K[n]"]
+    work = program(texts, sizes={"h": 5, "n": 2}, temporary=["Q"], bits=8)
+    legs = tuple((Compute(each.name),) for each in work.statements)
+    around = (Temporal("h", 2), Storage("H", ("Q",)), Temporal("n", 1), Temporal("h", 1), Storage("G", ("Q",)))
+    for nodes_above in (around, tuple(node for node in around if node != around[1])):
+        mapping = Mapping((*nodes_above, Branch(legs)))
+        assert evaluate(work, arch, mapping).traffic == simulate(work, arch, mapping).traffic
 
 
 def windowed_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
@@ -359,8 +406,8 @@ MISTAKES = {
     "siblings write the same elements": ("if writers and not spread <= access.dims_alone:", "if False:"),
     "a range is cut in any order": ("if isinstance(node, Temporal) and node.dim in spread:", "if False:"),
     "siblings of all instances are alike": (
-        "self.numbers.refuse(self.numbers.quotient(enclosing, tile) * tile != enclosing, times,",
-        "self.numbers.refuse(False, times,",
+        "self.refuse_ragged(mapping.nodes, run, times)",
+        "pass",
     ),
     "what is read is drained": ("drains = self.of_writer[level].entries", "drains = entries"),
 }
@@ -385,16 +432,36 @@ SEEN = {
 }
 
 
+# Those about tensors that statements touch by several accesses: (right, wrong), and the seed that sees it.
+MISTAKES_OF_SEVERAL = {
+    "any access says what stays": ("    return whole\n", "    return accesses_of(main, name)[0]\n", 135),
+    "loops that an access lacks or has are alike": ("not axes & set(loops))", "True)", 287),
+    "siblings hold all": (
+        "is_same = not any(isinstance(node, Spatial) for node in chain) and not",
+        "is_same = not",
+        560,
+    ),
+    "siblings load alike": (
+        "if any(moves_unlike(accesses_of(nest",
+        "if () and any(moves_unlike(accesses_of(nest",
+        4655,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES_OF_SEVERAL)
+def test_a_mistake_in_what_several_accesses_touch_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong, seed = MISTAKES_OF_SEVERAL[name]
+    case = fused_case(random.Random(f"several {seed}"), (*OF_ITSELF, HEADS, PARTS, HEADS[:2], SAME))
+    truth, true = count_by_simulation(*case), count_closed_form(*case)
+    assert true in (None, truth)
+    with_mistake(right, wrong, monkeypatch)
+    assert count_closed_form(*case) not in (None, truth)
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right, wrong = MISTAKES[name]
-    source = Path(branches.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1, "the mistake is made in one place"
-    mutant = ModuleType("mutant")
-    monkeypatch.setitem(sys.modules, "mutant", mutant)
-    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    for part in ("BranchCounter", "IntegerRuns", "OutOfReach"):
-        monkeypatch.setattr(counts, part, mutant.__dict__[part])
+    with_mistake(*MISTAKES[name], monkeypatch)
     for seed in (SEEN.get(name, 0), *range(3_000)):
         case = fused_case(random.Random(f"fused {seed}"))
         try:
@@ -404,3 +471,13 @@ def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.Monk
         if found is not None and found != count_by_simulation(*case):
             return
     pytest.fail("no tree sees it")
+
+
+def with_mistake(right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path(branches.__file__).read_text(encoding="utf-8")
+    assert source.count(right) == 1, "the mistake is made in one place"
+    mutant = ModuleType("mutant")
+    monkeypatch.setitem(sys.modules, "mutant", mutant)
+    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
+    for part in ("BranchCounter", "IntegerRuns", "OutOfReach"):
+        monkeypatch.setattr(counts, part, mutant.__dict__[part])

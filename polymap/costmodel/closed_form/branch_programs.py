@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from polymap.ir import (
+    Access,
     Branch,
     Mapping,
     Operator,
@@ -39,7 +41,7 @@ def check_program(workload: Workload, order: tuple[str, ...], apart: tuple[froze
         indices = {access.index for each in users for access in accesses_of(each, tensor.name)}
         readers = [each for each in users if each.target.tensor != tensor.name]
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
-        is_read = len(indices) == 1 or (is_passed and any(touches_all(workload, each, tensor) for each in readers))
+        is_read = len(indices) == 1 or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
             tensor.initial and len(users) > 1 and tensor.name not in set_before(workload)
@@ -59,9 +61,9 @@ def apart_at_the_root(mapping: Mapping) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(statements_below(child)) for child in branch.children)
 
 
-def touches_all(workload: Workload, statement: Statement, tensor: Tensor) -> bool:
-    """Return whether a statement over a box is known to touch all of a tensor: every axis through dims of its own, of
-    which each steps no further than those before it reach."""
+def whole_access(workload: Workload, statement: Statement, tensor: Tensor) -> Access | None:
+    """Return an access by which a statement over a box is known to touch all of a tensor: every axis through dims of
+    its own, of which each steps no further than those before it reach."""
     extents = workload.extents()
     for access in accesses_of(statement, tensor.name):
         reaches = list[int]()
@@ -76,8 +78,19 @@ def touches_all(workload: Workload, statement: Statement, tensor: Tensor) -> boo
             and not any(tensor.origin)
             and len(access.dims) == sum(len(form.dims) for form in access.index)
         ):
-            return True
-    return False
+            return access
+    return None
+
+
+def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
+    """Return whether accesses to one tensor may move differently as dims advance."""
+    forms = [form for each in accesses for form in each.index]
+    if len(accesses) < 2 or not any(name in form.dims for name in dims for form in forms):
+        return False
+    if not all(form.is_linear for form in forms):
+        return True
+    steps = {tuple(form.coefficients().get(name, 0) for form in each.index for name in dims) for each in accesses}
+    return len(steps) > 1
 
 
 def set_before(workload: Workload) -> dict[str, str]:

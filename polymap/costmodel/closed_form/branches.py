@@ -20,8 +20,9 @@ from polymap.costmodel.closed_form.branch_programs import (
     OutOfReach,
     apart_at_the_root,
     check_program,
+    moves_unlike,
     set_before,
-    touches_all,
+    whole_access,
 )
 from polymap.ir import (
     Access,
@@ -397,12 +398,21 @@ class BranchCounter(Generic[Amount]):
         is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
         if self.metered and not is_priced:
             return
-        tiles = {each.name: run.extents[each.name] for each in nest.dims}
-        for node in mapping.nodes:
+        spread = [node.dim for node in mapping.nodes if isinstance(node, Spatial)]
+        if any(moves_unlike(accesses_of(nest.statements[0], each.name), spread) for each in nest.tensors):
+            raise OutOfReach("siblings whose accesses to one tensor overlap otherwise")
+        self.refuse_ragged(mapping.nodes, run, times)
+
+    def refuse_ragged(self, nodes: Nodes, run: Run[Amount], times: Amount, where: Any = True) -> None:
+        """Refuse loops of which a last tile is smaller than the others. where: it matters."""
+        tiles: dict[str, Any] = dict(run.extents)
+        for node in nodes:
             if isinstance(node, Temporal | Spatial):
                 enclosing = tiles[node.dim]
                 tile = tiles[node.dim] = self.numbers.least(self.numbers.tile(node), enclosing)
-                self.numbers.refuse(self.numbers.quotient(enclosing, tile) * tile != enclosing, times, "ragged")
+                self.numbers.refuse(
+                    where & (self.numbers.quotient(enclosing, tile) * tile != enclosing), times, "ragged"
+                )
 
     def _runs_of_child(
         self, chain: Nodes, own: list[Statement], run: Run[Amount]
@@ -534,6 +544,8 @@ class SharedTensor:
         if writers:
             if writers[0] is not main:
                 of_writer = counter_stays(counter, chain, writers[0], access, run, times)
+            for level in stays if name in run.dying else ():  # the last sums of all elements are dead, or of none
+                counter.refuse_ragged(chain, run, times, of_writer[level].entries != stays[level].entries)
             top = counter_stays(counter, _at_the_top(chain, name), main, access, run, times)
             touched = top[_first_level(counter.arch, chain, name)].entries
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
@@ -569,10 +581,11 @@ def _shared_access(
     axes = {dim for each in users for access in accesses_of(each, name) for dim in access.dims}
     is_same = not any(isinstance(node, Spatial) for node in chain) and not run.spread
     is_same = is_same and (not loops if writers else not axes & set(loops))
-    whole = workload.extents().items()
-    is_same = is_same and all(run.extents[dim] is extent for dim, extent in whole if writers or dim in axes)
-    if is_same and all(touches_all(workload, each, workload.tensor(name)) for each in users):
-        return accesses_of(main, name)[0]
+    extents = workload.extents().items()
+    is_same = is_same and all(run.extents[dim] is extent for dim, extent in extents if writers or dim in axes)
+    whole, *others = [whole_access(workload, each, workload.tensor(name)) for each in (main, *users)]
+    if is_same and whole is not None and None not in others:
+        return whole
     if len(indices) > 1 or not covered or not alike:
         raise OutOfReach(name)
     if writers and not set(_loops_above(chain, name)) <= set(main.dims):
@@ -593,7 +606,7 @@ def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) ->
     if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
         raise OutOfReach("runs that add to some of the same elements")
     read = [(each, name) for each in own for name in sorted({one.tensor for one in each.reads})]
-    if any(_moves_unlike(accesses_of(each, name), mine) for each, name in read):
+    if any(moves_unlike(accesses_of(each, name), mine) for each, name in read):
         raise OutOfReach("accesses to one tensor that overlap otherwise from run to run")
 
 
@@ -604,17 +617,6 @@ def _check_values(leaves: Sequence[Statement], loops: set[str]) -> None:
         reads = (access for other in leaves if other is not each for access in accesses_of(other, tensor))
         if each.operator is not Operator.ASSIGN and not all(advanced <= set(access.dims) for access in reads):
             raise OutOfReach(tensor)
-
-
-def _moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
-    """Return whether accesses to one tensor may move differently as dims advance."""
-    forms = [form for each in accesses for form in each.index]
-    if len(accesses) < 2 or not any(name in form.dims for name in dims for form in forms):
-        return False
-    if not all(form.is_linear for form in forms):
-        return True
-    steps = {tuple(form.coefficients().get(name, 0) for form in each.index for name in dims) for each in accesses}
-    return len(steps) > 1
 
 
 def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
