@@ -189,7 +189,8 @@ class Chains:
             ends: max(sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved, self._at_least(ends))
             for ends, saved in self._saved()
         }
-        last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share())
+        is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
+        last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
         while True:
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
@@ -203,7 +204,7 @@ class Chains:
             del least[ends]
             part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
             parts |= {} if part is None else {ends: part}
-        joined = self._joined(parts, limits.until(end_share))
+        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
         return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
 
     def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:

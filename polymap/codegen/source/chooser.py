@@ -91,8 +91,8 @@ def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Cal
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
     if facts is not None:
         schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until, clock)
-        schedule, lines = in_line_tiles(schedule.normal(), kept, until, clock)
-        changes += [*map(str, steps), *lines]
+        tiled, lines = in_line_tiles(schedule.normal(), kept, until, clock)
+        schedule, changes = tiled if lines else schedule, [*changes, *map(str, steps), *lines]
     return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes), strips)
 
 
