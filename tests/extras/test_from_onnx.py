@@ -437,7 +437,7 @@ def test_neighbours_of_a_block_are_asked_together(tmp_path: Path, capsys: pytest
     groups = [group.names for group in plan_of(net).groups]
     assert any("softmax_14.largest" in names and "matmul_15" in names for names in groups)
     assert ("matmul_20", "relu_21") in [pair for names in groups for pair in pairwise(names)]
-    words = ("explore", str(path), "length=8", "--arch", "flat3", "--tiles", "divide", "--time-limit", "1")
+    words = ("explore", str(path), "length=8", "--arch", "flat3", "--tiles", "divide", "--time-limit", "4")
     assert main((*words, "--fuse", "--json", "-")) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["fuse"] is True
