@@ -173,24 +173,18 @@ class FusedTrees:
         """Return nodes for tensors in the last level outside another one that has room for all of each alone."""
         nodes, levels = list[Storage](), self._search.arch.levels
         for name in names:
-            tensor = program.tensor(name)
-            size = prod(tensor.shape) * tensor.bits
-            numbers = [each for each in levels_above_fanouts(self._search.arch, program, (name,)) if each < level]
-            places = [each for each in numbers if size <= (levels[each].usable_bits or size)]
+            places = [each for each in self._levels_with_room(program, name) if each < level]
             nodes += [Storage(levels[places[-1]].name, (name,))] if places else []
         return tuple(nodes)
 
     def _again(self, program: Workload, dim: str, tile: int, held: tuple[str, ...]) -> Fraction:
         """Return what it costs that tensors pass anew in each iteration of a loop but the first, each in a level around
         it with room for all of it."""
-        again, trips = Fraction(0), -(-program.extents()[dim] // tile)
+        again, trips, dims = Fraction(0), -(-program.extents()[dim] // tile), _dims_of(program)
         for each in program.tensors:
-            if dim in _dims_of(program)[each.name] or each.name in held:
-                continue
-            size, levels = prod(each.shape) * each.bits, levels_above_fanouts(self._search.arch, program, (each.name,))
-            rooms = {number: self._search.arch.levels[number].usable_bits for number in levels}
-            places = (0, *(number for number, room in rooms.items() if size <= (room or size)))
-            again += min(self.moved(number, size * (trips - 1), 0) for number in places)
+            if dim not in dims[each.name] and each.name not in held:
+                size, places = prod(each.shape) * each.bits, (0, *self._levels_with_room(program, each.name))
+                again += min(self.moved(number, size * (trips - 1), 0) for number in places)
         return again
 
     def _inside(self, program: Workload, above: Nodes, child: Nodes) -> Nodes | None:
@@ -339,7 +333,7 @@ class FusedTrees:
         value = objective_values(program, self._search.arch, self.objective, cost)[0]
         tensors = {each.name: each for each in program.tensors}
         rows = [row for row in cost.traffic if row.level == self._search.arch.levels[0].name]
-        bits = {each.name: each.bits for each in program.tensors}
+        bits = {name: each.bits for name, each in tensors.items()}
         passes = tuple((row.tensor, row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows)
         outside = self.outside(sum(read for _, read, _ in passes), sum(written for _, _, written in passes))
         again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
@@ -348,23 +342,21 @@ class FusedTrees:
     def on_chip(self, program: Workload, part: Part) -> Fraction:
         """Return what a part of a program costs at least where what it shares with other parts stands whole in a level
         around all of them, as far as each has room alone."""
-        value, levels = part.value, self._search.arch.levels
+        value, own = part.value, {each.name for each in program.statements}
         for name, read, written in part.passes:
-            own = {each.name for each in program.statements}
-            tensor, users = (
-                program.tensor(name),
-                [each for each in self._workload.statements if accesses_of(each, name)],
-            )
-            if all(each.name in own for each in users):
-                continue
-            size = prod(tensor.shape) * tensor.bits
-            costs = [
-                self.moved(number, read, written)
-                for number in levels_above_fanouts(self._search.arch, program, (name,))
-                if size <= (levels[number].usable_bits or size)
-            ]
-            value -= max(Fraction(0), self.moved(0, read, written) - min(costs, default=self.moved(0, read, written)))
+            users = [each.name for each in self._workload.statements if accesses_of(each, name)]
+            if not own.issuperset(users):
+                outside = self.moved(0, read, written)
+                costs = [self.moved(level, read, written) for level in self._levels_with_room(program, name)]
+                value -= max(Fraction(0), outside - min(costs, default=outside))
         return value
+
+    def _levels_with_room(self, program: Workload, name: str) -> list[int]:
+        """Return the levels above fan-outs, but the outermost, that have room for all of a tensor alone."""
+        arch, tensor = self._search.arch, program.tensor(name)
+        size = prod(tensor.shape) * tensor.bits
+        numbers = levels_above_fanouts(arch, program, (name,))
+        return [number for number in numbers if size <= (arch.levels[number].usable_bits or size)]
 
     def saved(self, program: Workload) -> Fraction:
         """Return what all passes of tensors between the outermost level and statements that may share them cost at
