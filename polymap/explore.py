@@ -111,6 +111,7 @@ def provers() -> Table:
         Line,
         begin_as_written,
         begin_padded_nests,
+        begin_rounded_nests,
         bound_products,
         bound_structures,
         climb_near_mappings,
@@ -137,6 +138,7 @@ def provers() -> Table:
         *provers_of_programs(),
         Line(bound_structures, sizes | one_value, first(TUNING.first_structures_share)),  # of all mappings
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate
+        Line(begin_rounded_nests, one_value, rules=False),  # few tiles divide an extent with a large prime factor
         Line(enumerate_few_trees, sizes),  # all trees of a small space
         Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points

@@ -45,6 +45,7 @@ with lazy(__name__):
         begin_as_written as begin_as_written,
         begin_large_products as begin_large_products,
         begin_padded_nests as begin_padded_nests,
+        begin_rounded_nests as begin_rounded_nests,
         bound_products as bound_products,
         bound_structures as bound_structures,
         climb_near_mappings as climb_near_mappings,

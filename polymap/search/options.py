@@ -115,6 +115,12 @@ class Tuning:
     """at most so many times,"""
     padded_share: float = 0.15
     """each for this much of what is left of the limit."""
+    most_prime: int = 13
+    """Extents with a prime factor above this are rounded up"""
+    bits_of_rounded: int = 6
+    """to numbers with so many significant bits: they get at most 1/32 longer, and have enough divisors."""
+    rounded_share: float = 0.1
+    """Of what is left of the limit, for the nest with such extents."""
     first_structures_share: float = 0.1
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3

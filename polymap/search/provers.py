@@ -62,6 +62,7 @@ from polymap.search.problem import (
     measure_of,
     measure_under,
     parse_objective,
+    rounded_up,
     rules_from_document,
 )
 from polymap.search.program_search import program_order
@@ -209,31 +210,49 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
     return evidence
 
 
+def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the best dividing mapping of a nest whose extents with large prime factors are rounded up, with tiles cut
+    to size: few tiles divide such an extent."""
+    extents = search.problem.extents
+    longer = tuple(rounded_up(extent, TUNING.bits_of_rounded, TUNING.most_prime) for extent in extents)
+    is_new = longer != extents and not search.divides
+    return _with_longer(search, evidence, longer, TUNING.rounded_share) if is_new else evidence
+
+
 def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose the best dividing mappings of slightly larger nests, with tiles cut to size: dims are rounded up to
     multiples of the sibling counts of structures of least bounds."""
-    from polymap.search.dividing import cut_to, with_extents
-
-    dims, extents = search.problem.dims, search.problem.extents
+    extents = search.problem.extents
     tried = search.engines.made(set, set[tuple[int, ...]])
     for one in () if search.divides else _siblings(search)[0].leading(TUNING.structures_padded):
-        counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(dims)
+        counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(extents)
         longer = tuple(-(-extent // count) * count for extent, count in zip(extents, counts, strict=True))
         is_near = math.prod(longer) <= TUNING.most_padded * math.prod(extents)
-        workload = with_extents(search.workload, dict(zip(dims, longer, strict=True)))
-        if longer in {extents, *tried} or workload is None or not is_near or len(tried) >= TUNING.padded_nests:
+        if longer in {extents, *tried} or not is_near or len(tried) >= TUNING.padded_nests:
             continue
         if evidence.incumbents and search.limits.time_is_up():
             break
         tried.add(longer)
-        asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints())
-        found = search.ask(asked, Kind.DIVIDING, TUNING.padded_share, (), Engines())[0].best
-        if found is not None:
-            mapping = cut_to(found, search.workload.extents())
-            score = exact_score(search.workload, search.arch, search.objective, mapping)
-            if score is not None and not score.excess:
-                evidence = _offered(search, evidence, (mapping, score.value))
+        evidence = _with_longer(search, evidence, longer, TUNING.padded_share)
     return evidence
+
+
+def _with_longer(search: Search, evidence: Evidence, longer: tuple[int, ...], share: float) -> Evidence:
+    """Return the evidence with the best dividing mapping of a longer nest, cut to size."""
+    from polymap.search.dividing import cut_to, with_extents
+
+    workload = with_extents(search.workload, dict(zip(search.problem.dims, longer, strict=True)))
+    if workload is None:
+        return evidence
+    asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints(counts_space=False))
+    found = search.ask(asked, Kind.DIVIDING, share, (), Engines())[0].best
+    if found is None:
+        return evidence
+    mapping = cut_to(found, search.workload.extents())
+    score = exact_score(search.workload, search.arch, search.objective, mapping)
+    if score is None or score.excess:
+        return evidence
+    return search.tell(_offered(search, evidence, (mapping, score.value)))
 
 
 def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:

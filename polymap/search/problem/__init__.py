@@ -51,6 +51,7 @@ with lazy(__name__):
         minimum_below as minimum_below,
         prime_factors as prime_factors,
         restricted as restricted,
+        rounded_up as rounded_up,
     )
     from polymap.search.problem.loop_orders import (
         inside_of as inside_of,

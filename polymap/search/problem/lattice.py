@@ -28,6 +28,15 @@ def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
     return split(number)[0]
 
 
+def rounded_up(number: int, bits: int, most_prime: int) -> int:
+    """Return a positive integer with a prime factor above `most_prime` rounded up to one with so many significant bits;
+    any other as it is."""
+    if prime_factors(number)[-1:] <= ((most_prime, number.bit_length()),):
+        return number
+    step = 1 << max(0, number.bit_length() - bits)
+    return -(-number // step) * step
+
+
 def divisors(number: int) -> tuple[int, ...]:
     """Return the divisors of a positive integer, ascending."""
     found = [1]

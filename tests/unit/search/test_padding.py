@@ -14,7 +14,7 @@ from polymap.explore import search
 from polymap.search.dividing.product_padding import _longer, cut_to, with_extents
 from polymap.search.dividing.product_spread import _rows
 from polymap.search.dividing.product_tuning import TUNING
-from polymap.search.problem import divisors
+from polymap.search.problem import divisors, prime_factors, rounded_up
 from tests.times import few
 
 HUGE = (10**9, 2**31, 2**63, 10**30)
@@ -74,3 +74,29 @@ def test_extents_are_rounded_up_to_the_siblings_of_the_best_bounds(monkeypatch: 
     assert found.value is not None, found
     assert found.dividing.value is not None, found
     assert found.value < 0.97 * found.dividing.value
+
+
+OTHERS = ("enumerate_few_trees", "begin_padded_nests", "refine_structures", "bound_products", "climb_near_mappings")
+
+
+@pytest.mark.parametrize(("machine", "objective"), few([("eyeriss_like", "energy"), ("tpu_like", "edp")], 1))
+def test_extents_with_large_primes_cost_no_more_than_rounded_ones(
+    machine: str, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in OTHERS:
+        monkeypatch.setattr(polymap.search, other, lambda _search, evidence, _stop: evidence)
+    nest = pm.matmul(1009, 2003, 997)
+    found = search(nest, machine, objective, time_limit_s=20, clock=time.process_time)
+    rounded = pm.explore(pm.matmul(1024, 2048, 1008), machine, objective, tiles="divide", time_limit_s=60)
+    assert found.value is not None, found
+    assert found.value <= rounded.value, found
+
+
+@pytest.mark.parametrize("number", [1, 2, 61, 101, 127, 169, 1009, 65537, 2**31 - 1, 2**61 - 1, 10**9])
+def test_numbers_are_rounded_to_few_bits(number: int) -> None:
+    found = rounded_up(number, 6, 13)
+    assert number <= found <= number + number // 32
+    if all(prime <= 13 for prime, _ in prime_factors(number)):
+        assert found == number
+    else:
+        assert found < 64 or not found % (1 << (number.bit_length() - 6))
