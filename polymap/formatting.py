@@ -9,6 +9,7 @@ from itertools import count
 Numeric = int | float | Fraction
 
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
+_LAST_WHOLE = 2.0**53  # beyond, floats skip integers
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -22,7 +23,10 @@ def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def exact(value: Numeric) -> str:
-    """Return a number with thousands separators: integers whole, others with up to three digits after the point."""
+    """Return a number with thousands separators: integers whole, others with up to three digits after the point; floats
+    too large to be told from their neighbours (2^53) with the digits that they have."""
+    if isinstance(value, float) and abs(value) > _LAST_WHOLE:
+        return f"{value:.15e}".replace("e+", "e")
     if value == int(value):
         return f"{int(value):,}"
     if abs(value) < 1:
@@ -64,6 +68,8 @@ def energy(pj: Numeric) -> str:
     scaled, step = Fraction(pj), 0
     while scaled >= 1000 and step < 4:
         scaled, step = scaled / 1000, step + 1
+    if scaled >= 10**6:
+        return f"{float(scaled):.3g} J"
     return f"{short(scaled) if scaled == int(scaled) else _three_digits(scaled)} {('pJ', 'nJ', 'uJ', 'mJ', 'J')[step]}"
 
 

@@ -18,6 +18,9 @@ from polymap.formatting import energy, exact, listing, percent, plural, short, s
         (Fraction(1, 3), "0.333"),
         (1e-7, "1e-07"),
         (1234.5678, "1,234.568"),
+        (2**70 + 1, "1,180,591,620,717,411,303,425"),
+        (2.0**53, "9,007,199,254,740,992"),
+        (2.0**70 * 1.1, "1.298650782789152e21"),
     ],
 )
 def test_exact(value: float | Fraction, expected: str) -> None:
