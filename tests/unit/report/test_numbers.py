@@ -20,7 +20,7 @@ from polymap.formatting import energy, exact, listing, percent, plural, short, s
         (1234.5678, "1,234.568"),
         (2**70 + 1, "1,180,591,620,717,411,303,425"),
         (2.0**53, "9,007,199,254,740,992"),
-        (2.0**70 * 1.1, "1.298650782789152e21"),
+        (2.0**70 * 1.1, "1.298650782789153e21"),
     ],
 )
 def test_exact(value: float | Fraction, expected: str) -> None:
