@@ -5,7 +5,7 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.search.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-    from polymap.search.chains import begin_chains as begin_chains, begin_dividing_trees as begin_dividing_trees
+    from polymap.search.chains import begin_chains as begin_chains
     from polymap.search.documents import (
         cost_document as cost_document,
         evaluation_document as evaluation_document,
@@ -38,6 +38,7 @@ with lazy(__name__):
         search_parts_by_tree as search_parts_by_tree,
     )
     from polymap.search.program_provers import (
+        begin_dividing_trees as begin_dividing_trees,
         begin_near_relatives as begin_near_relatives,
         sample_programs as sample_programs,
     )

@@ -37,7 +37,7 @@ from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb
-from polymap.search.nest_after_nest import begin_nest_after_nest, kept_on_chip, nests_in_sequence
+from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
 from polymap.search.programs import with_loops_joined
@@ -106,14 +106,6 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
     return evidence
-
-
-def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose, where tiles of any size are asked for, what is proposed where they divide, in as much time."""
-    if search.divides:
-        return evidence
-    dividing = replace(search, asked=replace(search.asked, tiles="divide"))
-    return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)
 
 
 def _next_share(spent: float, end: float, left: int) -> float:

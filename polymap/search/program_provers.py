@@ -7,16 +7,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping
+from polymap.ir import Mapping, Workload
 from polymap.resources import OutOfTime, Stop
-from polymap.search.dividing import Count
-from polymap.search.driver import Search, counted_space
+from polymap.search.chains import begin_chains
+from polymap.search.dividing import Count, cut_to, with_extents
+from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence
 from polymap.search.legs import takes_long_to_climb
-from polymap.search.options import TUNING
-from polymap.search.problem import floor_of
+from polymap.search.nest_after_nest import begin_nest_after_nest
+from polymap.search.options import TUNING, Hints
+from polymap.search.problem import analyse, floor_of, rounded_up
 from polymap.search.program_search import Drawn, sampled
-from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
+from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of
 from polymap.search.relatives import Starts, starts_of_relatives
 
@@ -39,6 +41,35 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
         return evidence
     space = counted_space(search.space_size(search.limits), Count())
     return search.proven(evidence, ((best.mapping, best.values),), space)
+
+
+def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, where tiles of any size are asked for, what is proposed for several nests where they divide, in as much
+    time: few divide an extent with a large prime factor, so that such extents are rounded up, and tiles are cut to
+    size."""
+    if search.divides:
+        return evidence
+    own = with_loops_joined(search.workload)
+    extents = own.extents()
+    rounded = {dim: rounded_up(size, TUNING.bits_of_rounded, TUNING.most_prime) for dim, size in extents.items()}
+    longer = None if rounded == extents else with_extents(own, rounded)
+    if longer is None or len(own.statements) < 2:
+        dividing = replace(search, asked=replace(search.asked, tiles="divide"))
+        return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)
+    asked = replace(search.asked, workload=longer, tiles="divide", hints=Hints())
+    problem = analyse(longer, search.arch, search.rules)
+    other = replace(search, asked=asked, problem=problem, on_progress=None, engines=Engines(), told=[], moments=[])
+    begun = begin_nest_after_nest(other, Evidence(asked.floors()), stop)
+    evidence = _cut_to_size(search, evidence, own, begun)
+    return _cut_to_size(search, evidence, own, begin_chains(other, begun, stop))
+
+
+def _cut_to_size(search: Search, evidence: Evidence, own: Workload, found: Evidence) -> Evidence:
+    """Return the evidence with mappings of a longer program, cut to the program's size."""
+    for each in found.incumbents:
+        if {dim.name for dim in each.workload.dims} == set(own.extents()):
+            evidence = search.with_tree(evidence, own, cut_to(each.mapping, own.extents()))
+    return evidence
 
 
 def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:

@@ -215,7 +215,9 @@ def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     to size: few tiles divide such an extent."""
     extents = search.problem.extents
     longer = tuple(rounded_up(extent, TUNING.bits_of_rounded, TUNING.most_prime) for extent in extents)
-    is_new = longer != extents and not search.divides
+    tried = search.engines.made(set, set[tuple[int, ...]])
+    is_new = longer not in {extents, *tried} and not search.divides
+    tried.add(longer)
     return _with_longer(search, evidence, longer, TUNING.rounded_share) if is_new else evidence
 
 
@@ -228,7 +230,7 @@ def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evide
         counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(extents)
         longer = tuple(-(-extent // count) * count for extent, count in zip(extents, counts, strict=True))
         is_near = math.prod(longer) <= TUNING.most_padded * math.prod(extents)
-        if longer in {extents, *tried} or not is_near or len(tried) >= TUNING.padded_nests:
+        if longer in {extents, *tried} or not is_near or len(tried) > TUNING.padded_nests:
             continue
         if evidence.incumbents and search.limits.time_is_up():
             break

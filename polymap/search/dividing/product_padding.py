@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Architecture, Mapping, MappingNode, Spatial, Temporal, Workload
+from polymap.ir import Access, Architecture, Branch, Mapping, MappingNode, Spatial, Temporal, Workload
 from polymap.poly import split
 from polymap.search.dividing.product_search import best_product_tiles
 from polymap.search.dividing.product_tuning import TUNING
@@ -47,15 +47,15 @@ def _best(workload: Workload, arch: Architecture, objective: Objective, stop: Ca
 
 def with_extents(workload: Workload, extents: dict[str, int]) -> Workload | None:
     """Return the program over other extents; None where it is no box or its accesses are not affine."""
-    if len(workload.statements) != 1 or workload.statements[0].constraints or workload.original is not None:
+    if workload.original is not None or any(each.constraints for each in workload.statements):
         return None
-    statement = workload.statements[0]
     shapes: dict[str, list[tuple[int, int]]] = {}
-    for access in (statement.target, *statement.reads):
+    for access in (each for statement in workload.statements for each in (statement.target, *statement.reads)):
         ends = _ends(access, extents)
         if ends is None:
             return None
-        shapes[access.tensor] = ends
+        known = shapes.setdefault(access.tensor, ends)
+        shapes[access.tensor] = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, ends, strict=True)]
     if set(shapes) != {tensor.name for tensor in workload.tensors}:
         return None
     tensors = tuple(
@@ -86,11 +86,17 @@ def _ends(access: Access, extents: dict[str, int]) -> list[tuple[int, int]] | No
 
 def cut_to(mapping: Mapping, extents: dict[str, int]) -> Mapping:
     """Return the mapping with tiles of at most what is left of each dim, without loops of one iteration."""
-    now, nodes = dict(extents), list[MappingNode]()
-    for node in mapping.nodes:
-        if not isinstance(node, Spatial | Temporal):
-            nodes.append(node)
+    return Mapping(_cut(mapping.nodes, extents))
+
+
+def _cut(nodes: tuple[MappingNode, ...], extents: dict[str, int]) -> tuple[MappingNode, ...]:
+    now, found = dict(extents), list[MappingNode]()
+    for node in nodes:
+        if isinstance(node, Branch):
+            found.append(Branch(tuple(_cut(child, now) for child in node.children)))
+        elif not isinstance(node, Spatial | Temporal):
+            found.append(node)
         elif node.tile < now[node.dim]:
             now[node.dim] = node.tile
-            nodes.append(node)
-    return Mapping(tuple(nodes))
+            found.append(node)
+    return tuple(found)

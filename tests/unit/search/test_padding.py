@@ -69,7 +69,7 @@ def test_extents_are_rounded_up_to_the_siblings_of_the_best_bounds(monkeypatch: 
     for other in ("refine_structures", "bound_products", "climb_near_mappings"):
         monkeypatch.setattr(polymap.search, other, lambda _search, evidence, _stop: evidence)
     nest = pm.conv2d(K=4, C=37, H=6, W=6, R=3, S=3, padding=1)
-    found = search(nest, "eyeriss_like", time_limit_s=8, clock=time.process_time)
+    found = search(nest, "eyeriss_like", time_limit_s=4, clock=time.process_time)
     assert found.dividing is not None, found
     assert found.value is not None, found
     assert found.dividing.value is not None, found
@@ -100,3 +100,33 @@ def test_numbers_are_rounded_to_few_bits(number: int) -> None:
         assert found == number
     else:
         assert found < 64 or not found % (1 << (number.bit_length() - 6))
+
+
+@pytest.mark.parametrize("seed", few(range(6), 2))
+def test_a_tree_of_a_longer_program_cut_to_size_is_legal_and_costs_no_more(seed: int) -> None:
+    rng = random.Random(f"cut programs {seed}")
+    text = rng.choice(("T[m,k] += A[m,j] * B[j,k]; C[m,n] += T[m,k] * D[k,n]", "T[m] += A[m,k]; C[m,n] += T[m] * D[n]"))
+    program = pm.program(text.split("; "), sizes={dim: rng.randint(3, 9) for dim in "mnkj" if dim in text})
+    longer = with_extents(program, {dim.name: dim.extent + rng.randint(0, 3) for dim in program.dims})
+    assert longer is not None, text
+    best = search(longer, "flat3", tiles="divide", time_limit_s=2, clock=time.process_time)
+    assert best.best is not None, text
+    if best.workload == longer:
+        cut = pm.evaluate(program, "flat3", cut_to(best.best, program.extents()))
+        assert cut.legal, f"{program} {best.best}"
+        assert best.value is not None
+        assert cut.energy_pj <= best.value, f"{program} {best.best}"
+
+
+def test_programs_with_large_primes_cost_no_more_than_rounded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ("begin_nest_after_nest", "begin_chains", "sample_programs"):
+        monkeypatch.setattr(polymap.search, other, lambda _search, evidence, _stop: evidence)
+    text = ["T[m,k] += A[m,j] * B[j,k]", "C[m,n] += T[m,k] * D[k,n]"]
+    sizes = {"m": 509, "k": 1021, "j": 61, "n": 67}
+    found = search(pm.program(text, sizes=sizes), "eyeriss_like", time_limit_s=4, clock=time.process_time)
+    longer = pm.program(text, sizes={"m": 512, "k": 1024, "j": 61, "n": 68})
+    monkeypatch.undo()
+    rounded = search(longer, "eyeriss_like", tiles="divide", time_limit_s=4, clock=time.process_time)
+    assert found.value is not None, found
+    assert rounded.value is not None, rounded
+    assert found.value <= 1.05 * rounded.value, f"{found} {rounded}"

@@ -13,10 +13,11 @@ from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
 from polymap.ir import Architecture, Branch, Mapping, Spatial, Storage, Workload
 from polymap.resources import never
-from polymap.search.chains import Chains, Segment, begin_chains, begin_dividing_trees, tiles_tried
+from polymap.search.chains import Chains, Segment, begin_chains, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
+from polymap.search.program_provers import begin_dividing_trees
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from tests.referee.test_refunds import chain_and_machine
