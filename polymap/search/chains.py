@@ -36,7 +36,7 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
-from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb
+from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb, width_of
 from polymap.search.nest_after_nest import begin_nest_after_nest, kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
@@ -100,8 +100,10 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
     for number, goal in enumerate(goals):
+        if any(each.values == evidence.floors for each in evidence.incumbents):
+            break
         own_end = _next_share(search.limits.share(), end, len(goals) - number)
-        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, evidence), search.arch)
+        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence), search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
@@ -146,24 +148,35 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
 
 
 def _asked(search: Search) -> tuple[str | Powers, ...]:
-    """Return by what trees are looked for: objectives that add up over segments; for a product of powers a sum, and
-    again for what that finds; else energy and latency."""
+    """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
+    sum, and again for what that finds; else energy and latency."""
     found = list[str | Powers]()
     for each in search.objective.singles:
-        if each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
+        if each.goal is Goal.LATENCY:
+            found += (each.text, *(Powers(0, 1),) * 2)
+        elif each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
             found.append(each.text)
         else:
             found += ("energy", "latency") if each.goal.powers is None else (each.goal.powers,) * 2
     return tuple(found)
 
 
-def _sum_near(powers: Powers, evidence: Evidence) -> str:
-    """Return the sum of energy and latency that falls as a product of powers does near the best mapping."""
+def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence) -> str:
+    """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
+    of the time that each segment takes alone; where a level takes the most time, of this level's too, as segments that
+    take more of it than of others do not hide behind each other."""
     if not evidence.incumbents:
-        return "energy"
+        return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
-    weight = powers.cycles * cost.energy_pj_exact / (powers.energy * max(1, cost.latency_cycles))
-    return f"weighted:1*energy+{max(weight.limit_denominator(1000), Fraction(1, 1000))}*latency"
+    energy, per_cycle = Fraction(powers.energy), cost.energy_pj_exact / max(1, cost.latency_cycles)
+    weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
+    level = next((each for each in arch.levels if each.name == cost.bottleneck), None)
+    terms = {"energy": energy, "latency": weight}
+    width = None if level is None else width_of(arch, level)
+    if level is not None and width is not None:
+        terms |= {"latency": weight / 2, f"traffic:{level.name}": weight / width / 2}
+    rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}
+    return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 
 
 class Chains:

@@ -13,6 +13,7 @@ from polymap.ir import (
     Architecture,
     Compute,
     MappingNode,
+    MemoryLevel,
     Operator,
     Spatial,
     Statement,
@@ -32,6 +33,7 @@ from polymap.search.problem import (
     AtLeast,
     Component,
     Factor,
+    Goal,
     Held,
     Objective,
     Rules,
@@ -58,9 +60,10 @@ class Leg:
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
-    cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
-    sums. spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
-    shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
+    cost nothing, nor do those of levels above it that must hold the tensor; halved: (tensor, level) whose loads, and
+    those of levels above it, cost half; with either tiles divide, and objectives are sums. spans: how many indices are
+    left at nodes. once: tensors of which only one element is read, over and over. shares_sums: whether siblings may
+    add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -71,6 +74,7 @@ class Leg:
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
+    halved: tuple[tuple[str, int], ...] = ()
     spans: tuple[Span, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
@@ -113,7 +117,7 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
         own = nest.tensor(name)
         needed = {each.name for each in levels[:level] if each.requires(own)}
         rules = (*rules, *(each for each in held_first(search.arch, name, level) if each.level not in needed))
-    rules = (*rules, *leg.spans)
+    rules = (*rules, *(Held(levels[level].name, name, must=True) for name, level in leg.halved), *leg.spans)
     relative = Relative(nest, arch.naming_only(nest.tensors), (*rules, *rules_of_nest(search.rules, nest)))
     apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
@@ -159,8 +163,9 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
-    if leg.free or leg.spans:
-        least = legs_of(search).with_free_loads(search, form, objective, share, dict(leg.free))
+    if leg.free or leg.halved or leg.spans:
+        shares = {name: (level, 0) for name, level in leg.free} | {name: (level, 2) for name, level in leg.halved}
+        least = legs_of(search).with_loads_shared(search, form, objective, share, shares)
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
     least = at_least(form.relative, found, objective)
@@ -209,7 +214,7 @@ class Legs:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
-        self._freed: dict[tuple[str, Relative, tuple[tuple[int, int], ...]], Fraction | None] = {}
+        self._freed: dict[tuple[str, Relative, tuple[tuple[int, int, int], ...]], Fraction | None] = {}
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
@@ -221,14 +226,15 @@ class Legs:
             found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
         return found
 
-    def with_free_loads(
-        self, search: Search, form: Form, objective: Objective, share: float, free: dict[str, int]
+    def with_loads_shared(
+        self, search: Search, form: Form, objective: Objective, share: float, shares: dict[str, tuple[int, int]]
     ) -> Fraction | None:
-        """Return what a nest costs at least, 0 where that is not known, where loads of some tensors into a level and
-        those above cost nothing; None where it has no mapping. free: the level, by the own name of the tensor."""
+        """Return what a nest costs at least, 0 where that is not known, where others share the loads of some tensors
+        into a level and those above; None where it has no mapping. shares: by the own name of the tensor, the level,
+        and among how many (0: such loads cost nothing)."""
         relative = form.relative
         names = [form.tensors[tensor.name] for tensor in relative.workload.tensors]
-        places = tuple((number, free[name]) for number, name in enumerate(names) if name in free)
+        places = tuple((number, *shares[name]) for number, name in enumerate(names) if name in shares)
         key = objective.text, relative, places
         if key in self._freed:
             return self._freed[key]
@@ -236,7 +242,7 @@ class Legs:
         if problem.reason is not None:
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
-        measure = replace(measure, components=tuple(_with_free_loads(each, places) for each in measure.components))
+        measure = replace(measure, components=tuple(_with_loads_shared(each, places) for each in measure.components))
         answer = best_product_tiles(problem, measure, limits, limits.work)
         found, least, is_proven = (None, 0, False) if answer is None else (answer.found, answer.bound, answer.is_proven)
         if not is_proven:
@@ -252,26 +258,75 @@ class Legs:
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
-        program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others."""
-        for one in (*(part for _, part in objective.parts[:1]), objective):
+        program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others; where
+        time is asked for, the best of those that several questions find, and of those the one that transfers least."""
+        best: tuple[tuple[Fraction, ...], Nodes] | None = None
+        linear = _in_transfers(search.arch, objective)
+        for one in _asked_in_turn(search, objective, linear):
             form = form_of_leg(search, workload, leg, one)
             found = None if form is None else self.answer(search, form, one, share, divides=leg.divides)
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
-            others = [part for _, part in objective.parts if one not in (part, objective)]  # none for the sum itself
-            if all(objective_values(nest, arch, each, cost)[0] == floor_of(nest, arch, each) for each in others):
-                return nodes_of_leg(search, leg, form.own_nodes(found.best))
+            nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
+            compared = (objective,) if linear is None else (objective, linear)
+            values = tuple(form.times * objective_values(nest, arch, each, cost)[0] for each in compared)
+            if nodes is not None and (best is None or values < best[0]):
+                best = values, nodes
+            others = [part for _, part in objective.parts[1:]]
+            is_first = one in [part for _, part in objective.parts[:1]]
+            if is_first and all(objective_values(nest, arch, o, cost)[0] == floor_of(nest, arch, o) for o in others):
+                break
+        return None if best is None else best[1]
+
+
+def _asked_in_turn(search: Search, objective: Objective, linear: Objective | None) -> tuple[Objective, ...]:
+    """Return the questions of which one has a good answer to an objective: its first part, or it with transfers in
+    place of latency (linear), which are soon answered; last what is asked, where that is no sum with latency in it, or
+    there is time."""
+    if not objective.parts:
+        return (objective,) if linear is None else (objective, linear)
+    soon = [objective.parts[0][1]]
+    if linear is not None:
+        soon += [linear, *(part for _, part in objective.parts[1:] if part.goal is Goal.LATENCY)]
+    return (*soon, *([] if linear is not None and takes_long_to_climb(search) else [objective]))
+
+
+def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:
+    """Return the bits that all instances of a level move in a cycle; the slower of reading and writing; None without a
+    bandwidth."""
+    widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+    least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
+    return None if least is None else least * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def _in_transfers(arch: Architecture, objective: Objective) -> Objective | None:
+    """Return a linear sum with what all transfers take, one after the other, in place of latency; None where there is
+    no latency in it, or no level has a bandwidth."""
+    is_sum = objective.goal in (Goal.WEIGHTED, Goal.LATENCY)
+    parts = objective.parts or ((Fraction(1), objective),)
+    widths = {level.name: width for level in arch.levels if (width := width_of(arch, level)) is not None}
+    if not is_sum or not widths or all(part.goal is not Goal.LATENCY for _, part in parts):
         return None
+    terms = dict[Objective, Fraction]()
+    for weight, part in parts:
+        if part.goal is Goal.LATENCY:
+            each = {Objective(Goal.TRAFFIC, name, f"traffic:{name}"): weight / width for name, width in widths.items()}
+        else:
+            each = {part: weight}
+        terms |= {one: terms.get(one, Fraction(0)) + own for one, own in each.items()}
+    text = "weighted:" + "+".join(f"{weight}*{one.text}" for one, weight in terms.items())
+    return Objective(Goal.WEIGHTED, None, text, tuple((weight, one) for one, weight in terms.items()))
 
 
-def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:
-    """Return a sum without reads above a level, and writes down to it, of some tensors. places: (tensor, level), by
-    number."""
+def _with_loads_shared(component: Component, places: tuple[tuple[int, int, int], ...]) -> Component:
+    """Return a sum with a share, rounded down, of reads above a level, and writes down to it, of some tensors. places:
+    (tensor, level, among how many; 0: nothing), by number."""
     read, write = list(map(list, component.read)), list(map(list, component.write))
-    for tensor, level in places:
+    for tensor, level, many in places:
         for number in range(level):
-            read[number][tensor] = write[number + 1][tensor] = 0
+            read[number][tensor] = read[number][tensor] // many if many else 0
+            write[number + 1][tensor] = write[number + 1][tensor] // many if many else 0
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
 
 

@@ -153,7 +153,7 @@ def kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
         bits = prod(tensor.shape) * tensor.bits
         if len(users) < 2:
             continue
-        for number, level in enumerate(levels[1:], 1):
+        for number, level in reversed(list(enumerate(levels[1:], 1))):  # further out where there is no room, or no gain
             has_room = level.usable_bits is None or bits <= level.usable_bits
             if has_room and level.may_hold(tensor) and not search.arch.fanouts_above(level.name):
                 evidence = _with_node_around(search, evidence, tensor.name, number)
@@ -169,7 +169,7 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
     *around, branch = best.mapping.nodes
     assert isinstance(branch, Branch)
     if any(_holds(node, tensor) for node in around):
-        return evidence  # in an outer level
+        return evidence  # in a level further in
     children = tuple(without_nodes(child, (tensor,), names[: level + 1]) for child in branch.children)
     nodes = (*around, Storage(names[level], (tensor,)), Branch(children))
     return search.with_tree(evidence, best.workload, Mapping(nodes))
