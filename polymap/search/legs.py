@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 
 from polymap.ir import (
     Access,
@@ -344,7 +346,8 @@ def as_written(statement: Statement) -> Nodes:
     return (*(Temporal(name, 1) for name in statement.dims), Compute(statement.name))
 
 
-def simple_accesses(program: Workload) -> dict[str, Access]:
+@lru_cache(maxsize=64)
+def simple_accesses(program: Workload) -> Mapping[str, Access]:
     """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
     found: dict[str, Access] = {}
     for tensor in program.tensors:
@@ -352,7 +355,7 @@ def simple_accesses(program: Workload) -> dict[str, Access]:
         access = every[0]
         if len({*every}) == 1 and access.is_plain:
             found[tensor.name] = access
-    return found
+    return MappingProxyType(found)
 
 
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
