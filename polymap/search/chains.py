@@ -140,6 +140,11 @@ def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends,
     return best[end][1]
 
 
+def _overlap(ends: Ends, others: Sequence[Ends]) -> int:
+    """Return how many segments have a statement in common with one."""
+    return sum(each[0] < ends[1] and ends[0] < each[1] for each in others)
+
+
 def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
     """Return the runs of segments that have one more, before or behind."""
     before = [each for each in way if each[1] == run[0][0]]
@@ -190,8 +195,8 @@ class Chains:
     def best_trees(self, end_share: float) -> list[Nodes]:
         """Return the segments that cost least together, one after the other: alone, with what passes between them on
         chip, and neighbours of them below common loops; none where some statement has no tree.
-        Where segments would cost less if they saved all that they may, the one that may save most is looked at, until
-        none would. end_share: of the limit, up to which it is searched."""
+        Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
+        looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
         statements, limits = self._workload.statements, self._search.limits
         found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
         parts = {ends: part for ends, part in found.items() if part is not None}
@@ -199,22 +204,28 @@ class Chains:
             return []
         values = {ends: part.value for ends, part in parts.items()}
         least = {
-            ends: max(sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved, self._at_least(ends))
+            ends: max(Fraction(0), sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved)
             for ends, saved in self._saved()
         }
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
+        bounded, searched = set[Ends](), list[Ends]()
         while True:
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
             saved = {
                 ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
             }
-            ends = max(saved, key=lambda each: saved[each], default=None)
+            ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
             if ends is None or limits.until(last_share)():
                 break
+            if ends not in bounded:
+                least[ends] = max(least[ends], self._at_least(ends))
+                bounded.add(ends)
+                continue
             in_turn = min(len(least), TUNING.segments_in_turn)
             del least[ends]
+            searched.append(ends)
             part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
             parts |= {} if part is None else {ends: part}
         joined = self._joined(parts, limits.until(end_share)) if is_long else {}

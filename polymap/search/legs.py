@@ -62,10 +62,9 @@ class Leg:
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
-    cost nothing, nor do those of levels above it that must hold the tensor; halved: (tensor, level) whose loads, and
-    those of levels above it, cost half; with either tiles divide, and objectives are sums. spans: how many indices are
-    left at nodes. once: tensors of which only one element is read, over and over. shares_sums: whether siblings may
-    add parts of one sum. divides: whether tiles divide.
+    cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
+    sums. spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
+    shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -76,7 +75,6 @@ class Leg:
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
-    halved: tuple[tuple[str, int], ...] = ()
     spans: tuple[Span, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
@@ -119,7 +117,7 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
         own = nest.tensor(name)
         needed = {each.name for each in levels[:level] if each.requires(own)}
         rules = (*rules, *(each for each in held_first(search.arch, name, level) if each.level not in needed))
-    rules = (*rules, *(Held(levels[level].name, name, must=True) for name, level in leg.halved), *leg.spans)
+    rules = (*rules, *leg.spans)
     relative = Relative(nest, arch.naming_only(nest.tensors), (*rules, *rules_of_nest(search.rules, nest)))
     apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
@@ -165,9 +163,8 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
-    if leg.free or leg.halved or leg.spans:
-        shares = {name: (level, 0) for name, level in leg.free} | {name: (level, 2) for name, level in leg.halved}
-        least = legs_of(search).with_loads_shared(search, form, objective, share, shares)
+    if leg.free or leg.spans:
+        least = legs_of(search).with_free_loads(search, form, objective, share, dict(leg.free))
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
     least = at_least(form.relative, found, objective)
@@ -216,7 +213,7 @@ class Legs:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
-        self._freed: dict[tuple[str, Relative, tuple[tuple[int, int, int], ...]], Fraction | None] = {}
+        self._freed: dict[tuple[str, Relative, tuple[tuple[int, int], ...]], Fraction | None] = {}
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
@@ -228,15 +225,14 @@ class Legs:
             found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
         return found
 
-    def with_loads_shared(
-        self, search: Search, form: Form, objective: Objective, share: float, shares: dict[str, tuple[int, int]]
+    def with_free_loads(
+        self, search: Search, form: Form, objective: Objective, share: float, free: dict[str, int]
     ) -> Fraction | None:
-        """Return what a nest costs at least, 0 where that is not known, where others share the loads of some tensors
-        into a level and those above; None where it has no mapping. shares: by the own name of the tensor, the level,
-        and among how many (0: such loads cost nothing)."""
+        """Return what a nest costs at least, 0 where that is not known, where loads of some tensors into a level and
+        those above cost nothing; None where it has no mapping. free: the level, by the own name of the tensor."""
         relative = form.relative
         names = [form.tensors[tensor.name] for tensor in relative.workload.tensors]
-        places = tuple((number, *shares[name]) for number, name in enumerate(names) if name in shares)
+        places = tuple((number, free[name]) for number, name in enumerate(names) if name in free)
         key = objective.text, relative, places
         if key in self._freed:
             return self._freed[key]
@@ -244,7 +240,7 @@ class Legs:
         if problem.reason is not None:
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
-        measure = replace(measure, components=tuple(_with_loads_shared(each, places) for each in measure.components))
+        measure = replace(measure, components=tuple(_with_free_loads(each, places) for each in measure.components))
         answer = best_product_tiles(problem, measure, limits, limits.work)
         found, least, is_proven = (None, 0, False) if answer is None else (answer.found, answer.bound, answer.is_proven)
         if not is_proven:
@@ -321,14 +317,13 @@ def _in_transfers(arch: Architecture, objective: Objective) -> Objective | None:
     return Objective(Goal.WEIGHTED, None, text, tuple((weight, one) for one, weight in terms.items()))
 
 
-def _with_loads_shared(component: Component, places: tuple[tuple[int, int, int], ...]) -> Component:
-    """Return a sum with a share, rounded down, of reads above a level, and writes down to it, of some tensors. places:
-    (tensor, level, among how many; 0: nothing), by number."""
+def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:
+    """Return a sum without reads above a level, and writes down to it, of some tensors. places: (tensor, level), by
+    number."""
     read, write = list(map(list, component.read)), list(map(list, component.write))
-    for tensor, level, many in places:
+    for tensor, level in places:
         for number in range(level):
-            read[number][tensor] = read[number][tensor] // many if many else 0
-            write[number + 1][tensor] = write[number + 1][tensor] // many if many else 0
+            read[number][tensor] = write[number + 1][tensor] = 0
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
 
 

@@ -19,12 +19,6 @@ the tensor that it shares with another reader, in some level, or none; what it r
 with the tensor in that level, its loads into it free, and above it only where a level must hold it, it costs no more;
 the least over the levels bounds it.
 
-Where both of two readers have dims that the tensor lacks, as two products of one input, much may be loaded for either.
-Then each is charged half of the loads into nodes that both stand below: of what their innermost common node and those
-above it load. (On each way alone these load no more than in the tree, but for one pass where the tensor is made there,
-which is refunded once.) What the second one shares with the writer alone is loaded for nothing: above such a node stand
-no loops over dims that the writer lacks.
-
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
 Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
@@ -100,8 +94,6 @@ class Stay:
 Stays = Mapping[str, Stay]  # by the tensor
 Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement, in the order of its tensors
 Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
-Places = tuple[tuple[str, int], ...]  # (tensor, level)
-Shared = tuple[Places, Places, tuple[Span, ...]]  # of which loads are free, or half; what is left at such nodes
 
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -137,7 +129,7 @@ def _floor(
         return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
     if not _adds_up(search, objective):
         return None
-    refunds = Refunds(Cases.of(search, objective), stop)
+    refunds = Refunds(Cases(search, objective, read_once(search.workload)), stop)
     search.engines.keep(refunds, objective.text)
     found: Fraction | None = None
     try:
@@ -220,18 +212,6 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
         for each in readers:
             if each is not most:
                 found[each.name] = (*found[each.name], tensor.name)
-    return found
-
-
-def read_by_two(workload: Workload, once: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, str]]:
-    """Return, by tensor, two readers to each of which half of the loads that they have in common is charged: the one
-    that other loads are charged to comes first. once: by statement, what is charged to others."""
-    found, alike = dict[str, tuple[str, str]](), simple_accesses(workload)
-    for name, access in alike.items():
-        readers = [each for each in workload.statements if _reads(each, name)]
-        if len(readers) == 2 and all(set(each.dims) > set(access.dims) for each in readers):
-            first, second = sorted((each.name for each in readers), key=lambda own: name in once[own])
-            found[name] = first, second
     return found
 
 
@@ -351,10 +331,7 @@ class Refunds:
             if asked not in self._refunds:
                 self._refunds[asked] = self._refund(*asked)
             refund += self._refunds[asked]
-        is_halved = any(first == statement for first, _ in self.cases.halves.values())
-        if known is None or is_halved:  # what it has back may be of the other one's half
-            return None if known is None else known - refund
-        return max(Fraction(0), known - refund)
+        return None if known is None else max(Fraction(0), known - refund)
 
     def _known(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known before the refund: with these stays, with wider ones, or with any."""
@@ -427,7 +404,7 @@ def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
 
 def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
     """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
-    refunds = Refunds(Cases.of(search, search.objective, of_chains=True), stop)
+    refunds = Refunds(Cases(search, search.objective, read_once(search.workload), of_chains=True), stop)
     most = max(TUNING.most_splits, TUNING.split_instances // instance_bound(search.workload))
     return any(least >= value for least in refunds.sums(passed, most))
 
@@ -435,19 +412,12 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
 @dataclass(frozen=True, slots=True)
 class Cases:
     """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
-    others. halves: by tensor, the two readers that are charged half of what both load. of_chains: of these alone."""
+    others. of_chains: of these alone."""
 
     search: Search
     objective: Objective
     once: dict[str, tuple[str, ...]]
-    halves: dict[str, tuple[str, str]]
     of_chains: bool = False
-
-    @staticmethod
-    def of(search: Search, objective: Objective, *, of_chains: bool = False) -> Cases:
-        """Return the cases of a program."""
-        once = read_once(search.workload)
-        return Cases(search, objective, once, read_by_two(search.workload, once), of_chains)
 
     @property
     def divides(self) -> bool:
@@ -529,36 +499,16 @@ class Cases:
         leg = replace(leg, taken=taken, once=self.once[statement], divides=self.divides)
         least, alike = least_of_leg(search, leg, self.objective, share), simple_accesses(search.workload)
         shared = [name for name in leg.once if name in alike or name not in written_tensors(search.workload)]
-        charged = [name for name, (first, _) in self.halves.items() if first == statement]
-        if least is None or not (shared or charged) or not self.divides:
+        if least is None or not shared or not self.divides:
             return least
         leg = replace(leg, once=tuple(name for name in leg.once if name not in shared))
         costs = list[Fraction | None]()
-        for ways in product(*(list(self._ways_to_share(own, name)) for name in (*shared, *charged))):
-            free, half, more = (tuple(each for way in ways for each in way[part]) for part in range(3))
-            way = replace(leg, free=free, halved=half, spans=tuple(dict.fromkeys((*leg.spans, *more))))
-            costs.append(least_of_leg(search, way, self.objective, share))
+        for places in product(*(_levels_of(search, name) for name in shared)):
+            free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)
+            costs.append(least_of_leg(search, replace(leg, free=free), self.objective, share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
-        least = Fraction(0) if charged else least
         return None if apart is None else max(least, apart + _filled_once(search, self.objective, bits))
-
-    def _ways_to_share(self, own: Statement, tensor: str) -> Iterator[Shared]:
-        """Yield what may be of a tensor that others read, too: nothing shared, or a node in some level."""
-        search, levels = self.search, self.search.arch.levels
-        readers = self.halves.get(tensor)
-        yield (), (), ()
-        for number in _levels_of(search, tensor)[1:]:
-            if readers is None:
-                yield ((tensor, number),), (), ()
-                continue
-            yield (), ((tensor, number),), ()
-            writers = [each for each in search.workload.statements if each.target.tensor == tensor]
-            if writers and own.name == readers[1]:
-                name, extents = levels[number].name, search.workload.extents()
-                lacks = [dim for dim in own.dims if dim not in writers[0].dims]
-                spans = tuple(Span(name, tensor, name, dim, extents[dim], extents[dim]) for dim in lacks)
-                yield ((tensor, number),), (), spans
 
     def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:
         """Yield how many indices a stay leaves at the nodes of one of its statements."""
