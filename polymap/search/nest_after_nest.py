@@ -49,8 +49,9 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
         return evidence
     extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
-    share = TUNING.nests_share / len(nests)
-    for nest in nests:
+    for number, nest in enumerate(nests):
+        soon = TUNING.nest_s / max(TUNING.nest_s, search.limits.left_s())
+        share = max(TUNING.nests_share / len(nests), min(soon, TUNING.nests_share_at_most / (len(nests) - number)))
         leg = replace(Leg.of(nest.statement, extents), divides=search.divides)
         mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
