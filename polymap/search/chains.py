@@ -36,7 +36,7 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
-from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb
+from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb, width_of
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
@@ -100,8 +100,10 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
     for number, goal in enumerate(goals):
+        if any(each.values == evidence.floors for each in evidence.incumbents):
+            break
         own_end = _next_share(search.limits.share(), end, len(goals) - number)
-        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, evidence), search.arch)
+        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence), search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
@@ -130,6 +132,11 @@ def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends,
     return best[end][1]
 
 
+def _overlap(ends: Ends, others: Sequence[Ends]) -> int:
+    """Return how many segments have a statement in common with one."""
+    return sum(each[0] < ends[1] and ends[0] < each[1] for each in others)
+
+
 def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
     """Return the runs of segments that have one more, before or behind."""
     before = [each for each in way if each[1] == run[0][0]]
@@ -138,24 +145,35 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
 
 
 def _asked(search: Search) -> tuple[str | Powers, ...]:
-    """Return by what trees are looked for: objectives that add up over segments; for a product of powers a sum, and
-    again for what that finds; else energy and latency."""
+    """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
+    sum, and again for what that finds; else energy and latency."""
     found = list[str | Powers]()
     for each in search.objective.singles:
-        if each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
+        if each.goal is Goal.LATENCY:
+            found += (each.text, *(Powers(0, 1),) * 2)
+        elif each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
             found.append(each.text)
         else:
             found += ("energy", "latency") if each.goal.powers is None else (each.goal.powers,) * 2
     return tuple(found)
 
 
-def _sum_near(powers: Powers, evidence: Evidence) -> str:
-    """Return the sum of energy and latency that falls as a product of powers does near the best mapping."""
+def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence) -> str:
+    """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
+    of the time that each segment takes alone; where a level takes the most time, of this level's too, as segments that
+    take more of it than of others do not hide behind each other."""
     if not evidence.incumbents:
-        return "energy"
+        return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
-    weight = powers.cycles * cost.energy_pj_exact / (powers.energy * max(1, cost.latency_cycles))
-    return f"weighted:1*energy+{max(weight.limit_denominator(1000), Fraction(1, 1000))}*latency"
+    energy, per_cycle = Fraction(powers.energy), cost.energy_pj_exact / max(1, cost.latency_cycles)
+    weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
+    level = next((each for each in arch.levels if each.name == cost.bottleneck), None)
+    terms = {"energy": energy, "latency": weight}
+    width = None if level is None else width_of(arch, level)
+    if level is not None and width is not None:
+        terms |= {"latency": weight / 2, f"traffic:{level.name}": weight / width / 2}
+    rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}
+    return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 
 
 class Chains:
@@ -169,8 +187,8 @@ class Chains:
     def best_trees(self, end_share: float) -> list[Nodes]:
         """Return the segments that cost least together, one after the other: alone, with what passes between them on
         chip, and neighbours of them below common loops; none where some statement has no tree.
-        Where segments would cost less if they saved all that they may, the one that may save most is looked at, until
-        none would. end_share: of the limit, up to which it is searched."""
+        Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
+        looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
         statements, limits = self._workload.statements, self._search.limits
         found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
         parts = {ends: part for ends, part in found.items() if part is not None}
@@ -178,22 +196,28 @@ class Chains:
             return []
         values = {ends: part.value for ends, part in parts.items()}
         least = {
-            ends: max(sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved, self._at_least(ends))
+            ends: max(Fraction(0), sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved)
             for ends, saved in self._saved()
         }
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
+        bounded, searched = set[Ends](), list[Ends]()
         while True:
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
             saved = {
                 ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
             }
-            ends = max(saved, key=lambda each: saved[each], default=None)
+            ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
             if ends is None or limits.until(last_share)():
                 break
+            if ends not in bounded:
+                least[ends] = max(least[ends], self._at_least(ends))
+                bounded.add(ends)
+                continue
             in_turn = min(len(least), TUNING.segments_in_turn)
             del least[ends]
+            searched.append(ends)
             part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
             parts |= {} if part is None else {ends: part}
         joined = self._joined(parts, limits.until(end_share)) if is_long else {}

@@ -11,6 +11,7 @@ from itertools import product, takewhile
 from math import prod
 
 from polymap.ir import (
+    Architecture,
     Branch,
     Compute,
     Mapping,
@@ -32,7 +33,7 @@ from polymap.search.around import (
     without_nodes,
 )
 from polymap.search.driver import Search
-from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
+from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb, width_of
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, divisors, objective_values
 
@@ -375,16 +376,8 @@ class FusedTrees:
         return total
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
-        """Return what bits read and written in a level cost; of latency, if nothing else took time; of sums, the
-        energy."""
-        level, objective = self._search.arch.levels[number], self.objective
-        if objective.goal is Goal.TRAFFIC:
-            return Fraction(read + written if objective.level == level.name else 0)
-        if objective.goal is not Goal.LATENCY:
-            return level.access_pj(read, written)
-        widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
-        least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
-        return Fraction(0) if least is None else (read + written) / least
+        """Return what bits read and written in a level cost; of latency, if nothing else took time."""
+        return _moved(self._search.arch, self.objective, number, read, written)
 
     def passed(self, program: Workload, tensor: str, level: int) -> Fraction:
         """Return what it costs to write all of a tensor into a level once, and to read it there for each reader."""
@@ -398,6 +391,19 @@ class FusedTrees:
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(read + written)
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
+
+
+def _moved(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
+    level = arch.levels[number]
+    if objective.goal is Goal.WEIGHTED:
+        costs = (weight * _moved(arch, part, number, read, written) for weight, part in objective.parts)
+        return sum(costs, Fraction(0))
+    if objective.goal is Goal.TRAFFIC:
+        return Fraction(read + written if objective.level == level.name else 0)
+    if objective.goal is not Goal.LATENCY:
+        return level.access_pj(read, written)
+    width = width_of(arch, level)
+    return Fraction(0) if width is None else (read + written) / width
 
 
 def _dims_of(program: Workload) -> dict[str, set[str]]:

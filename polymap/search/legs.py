@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 
 from polymap.ir import (
     Access,
     Architecture,
     Compute,
     MappingNode,
+    MemoryLevel,
     Operator,
     Spatial,
     Statement,
@@ -32,6 +35,7 @@ from polymap.search.problem import (
     AtLeast,
     Component,
     Factor,
+    Goal,
     Held,
     Objective,
     Rules,
@@ -252,17 +256,65 @@ class Legs:
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
-        program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others."""
-        for one in (*(part for _, part in objective.parts[:1]), objective):
+        program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others; where
+        time is asked for, the best of those that several questions find, and of those the one that transfers least."""
+        best: tuple[tuple[Fraction, ...], Nodes] | None = None
+        linear = _in_transfers(search.arch, objective)
+        for one in _asked_in_turn(search, objective, linear):
             form = form_of_leg(search, workload, leg, one)
             found = None if form is None else self.answer(search, form, one, share, divides=leg.divides)
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
-            others = [part for _, part in objective.parts if one not in (part, objective)]  # none for the sum itself
-            if all(objective_values(nest, arch, each, cost)[0] == floor_of(nest, arch, each) for each in others):
-                return nodes_of_leg(search, leg, form.own_nodes(found.best))
+            nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
+            compared = (objective,) if linear is None else (objective, linear)
+            values = tuple(form.times * objective_values(nest, arch, each, cost)[0] for each in compared)
+            if nodes is not None and (best is None or values < best[0]):
+                best = values, nodes
+            others = [part for _, part in objective.parts[1:]]
+            is_first = one in [part for _, part in objective.parts[:1]]
+            if is_first and all(objective_values(nest, arch, o, cost)[0] == floor_of(nest, arch, o) for o in others):
+                break
+        return None if best is None else best[1]
+
+
+def _asked_in_turn(search: Search, objective: Objective, linear: Objective | None) -> tuple[Objective, ...]:
+    """Return the questions of which one has a good answer to an objective: its first part, or it with transfers in
+    place of latency (linear), which are soon answered; last what is asked, where that is no sum with latency in it, or
+    there is time."""
+    if not objective.parts:
+        return (objective,) if linear is None else (objective, linear)
+    soon = [objective.parts[0][1]]
+    if linear is not None:
+        soon += [linear, *(part for _, part in objective.parts[1:] if part.goal is Goal.LATENCY)]
+    return (*soon, *([] if linear is not None and takes_long_to_climb(search) else [objective]))
+
+
+def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:
+    """Return the bits that all instances of a level move in a cycle; the slower of reading and writing; None without a
+    bandwidth."""
+    widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+    least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
+    return None if least is None else least * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def _in_transfers(arch: Architecture, objective: Objective) -> Objective | None:
+    """Return a linear sum with what all transfers take, one after the other, in place of latency; None where there is
+    no latency in it, or no level has a bandwidth."""
+    is_sum = objective.goal in (Goal.WEIGHTED, Goal.LATENCY)
+    parts = objective.parts or ((Fraction(1), objective),)
+    widths = {level.name: width for level in arch.levels if (width := width_of(arch, level)) is not None}
+    if not is_sum or not widths or all(part.goal is not Goal.LATENCY for _, part in parts):
         return None
+    terms = dict[Objective, Fraction]()
+    for weight, part in parts:
+        if part.goal is Goal.LATENCY:
+            each = {Objective(Goal.TRAFFIC, name, f"traffic:{name}"): weight / width for name, width in widths.items()}
+        else:
+            each = {part: weight}
+        terms |= {one: terms.get(one, Fraction(0)) + own for one, own in each.items()}
+    text = "weighted:" + "+".join(f"{weight}*{one.text}" for one, weight in terms.items())
+    return Objective(Goal.WEIGHTED, None, text, tuple((weight, one) for one, weight in terms.items()))
 
 
 def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) -> Component:
@@ -289,7 +341,8 @@ def as_written(statement: Statement) -> Nodes:
     return (*(Temporal(name, 1) for name in statement.dims), Compute(statement.name))
 
 
-def simple_accesses(program: Workload) -> dict[str, Access]:
+@lru_cache(maxsize=64)
+def simple_accesses(program: Workload) -> Mapping[str, Access]:
     """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
     found: dict[str, Access] = {}
     for tensor in program.tensors:
@@ -297,7 +350,7 @@ def simple_accesses(program: Workload) -> dict[str, Access]:
         access = every[0]
         if len({*every}) == 1 and access.is_plain:
             found[tensor.name] = access
-    return found
+    return MappingProxyType(found)
 
 
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:

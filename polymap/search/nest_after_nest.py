@@ -24,6 +24,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
     dim,
+    statements_below,
 )
 from polymap.resources import Stop
 from polymap.search.around import without_nodes
@@ -49,8 +50,9 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
         return evidence
     extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
-    share = TUNING.nests_share / len(nests)
-    for nest in nests:
+    for number, nest in enumerate(nests):
+        soon = TUNING.nest_s / max(TUNING.nest_s, search.limits.left_s())
+        share = max(TUNING.nests_share / len(nests), min(soon, TUNING.nests_share_at_most / (len(nests) - number)))
         leg = replace(Leg.of(nest.statement, extents), divides=search.divides)
         mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
@@ -146,30 +148,35 @@ def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) ->
 
 
 def kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
-    """Propose, tensor by tensor, the best tree with what several nests touch held in a level around all nests."""
-    workload, levels = search.workload, search.arch.levels
-    for tensor in workload.tensors:
-        users = [each.name for each in workload.statements if accesses_of(each, tensor.name)]
-        bits = prod(tensor.shape) * tensor.bits
-        if len(users) < 2:
-            continue
-        for number, level in enumerate(levels[1:], 1):
+    """Propose, level by level from the innermost one and tensor by tensor, the best tree with what several nests touch
+    held in a level around these nests."""
+    workload, kept = search.workload, set[str]()
+    for number, level in reversed(list(enumerate(search.arch.levels[1:], 1))):
+        for tensor in workload.tensors:
+            users = [each.name for each in workload.statements if accesses_of(each, tensor.name)]
+            bits = prod(tensor.shape) * tensor.bits
             has_room = level.usable_bits is None or bits <= level.usable_bits
-            if has_room and level.may_hold(tensor) and not search.arch.fanouts_above(level.name):
-                evidence = _with_node_around(search, evidence, tensor.name, number)
+            may_be_held = level.may_hold(tensor) and not search.arch.fanouts_above(level.name)
+            if len(users) > 1 and has_room and may_be_held and tensor.name not in kept:
+                before, evidence = evidence, _with_node_around(search, evidence, tensor.name, number)
+                kept |= {tensor.name} if evidence.incumbents[:1] != before.incumbents[:1] else set()
     return evidence
 
 
 def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: int) -> Evidence:
-    """Return the evidence with a node for a tensor above the branch of the best tree, in place of those inside it in
-    this level and outer ones."""
+    """Return the evidence with a node for a tensor above the children of the best tree from its first user to its last,
+    in place of those inside it in this level and outer ones."""
     if not evidence.incumbents:
         return evidence
     best, names = evidence.incumbents[0], [each.name for each in search.arch.levels]
     *around, branch = best.mapping.nodes
     assert isinstance(branch, Branch)
     if any(_holds(node, tensor) for node in around):
-        return evidence  # in an outer level
-    children = tuple(without_nodes(child, (tensor,), names[: level + 1]) for child in branch.children)
-    nodes = (*around, Storage(names[level], (tensor,)), Branch(children))
-    return search.with_tree(evidence, best.workload, Mapping(nodes))
+        return evidence
+    children, every = branch.children, {each.name: each for each in best.workload.statements}
+    used = [at for at, c in enumerate(children) if any(accesses_of(every[s], tensor) for s in statements_below(c))]
+    begin, end = used[0], used[-1] + 1
+    own = tuple(without_nodes(child, (tensor,), names[: level + 1]) for child in children[begin:end])
+    inner = (Storage(names[level], (tensor,)), *(own[0] if len(own) == 1 else (Branch(own),)))
+    nodes = inner if len(own) == len(children) else (Branch((*children[:begin], inner, *children[end:])),)
+    return search.with_tree(evidence, best.workload, Mapping((*around, *nodes)))

@@ -140,7 +140,11 @@ class Tuning:
     free_wires_share: float = 0.8
     """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
     nests_share: float = 0.3
-    """Of what is left of the limit, for all nests of a program together, each mapped alone."""
+    """Of what is left of the limit, for all nests of a program together, each mapped alone;"""
+    nest_s: float = 0.15
+    """for each so many seconds where that is more,"""
+    nests_share_at_most: float = 0.8
+    """up to this share of what is left for those to come (not swept)."""
     chains_share: float = 0.5
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9

@@ -492,7 +492,7 @@ class Cases:
         search, own, share = self.search, self.search.workload.statement(statement), TUNING.refunded_leg_share
         first = tuple((name, stay.level) for name, stay in where.items())
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
-        taken = tuple(each for name, stay in where.items() for each in self._taken(own, name, stay))
+        taken = self._taken(own, where)
         if with_less_room(search.arch, ((search.arch.levels[level].name, bits) for level, bits in taken)) is None:
             return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
@@ -539,15 +539,22 @@ class Cases:
         others = [each for each in others if tensor not in self.once[each.name]]
         return [dim for dim in own.dims if any(dim not in each.dims for each in others)]
 
-    def _taken(self, own: Statement, tensor: str, stay: Stay) -> Iterator[tuple[int, int]]:
-        """Yield (level, bits) that others hold at least around a statement while it runs."""
+    def _taken(self, own: Statement, where: Stays) -> tuple[tuple[int, int], ...]:
+        """Return (level, bits) that others hold at least around a statement while it runs: each of them once, in the
+        one node of a level that is on its way."""
         workload, whole = self.search.workload, self.search.workload.extents()
-        ranges = {dim: least for dim, least, _ in stay.spans}
-        for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
-            user = next(each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name))
-            full, access = self._own_dims(user, tensor), accesses_of(user, name)[0]
-            left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
-            yield stay.level, workload.tensor(name).bits * prod(left)
+        found = dict[tuple[int, str], int]()
+        for tensor, stay in where.items():
+            ranges = {dim: least for dim, least, _ in stay.spans}
+            for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
+                user = next(
+                    each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name)
+                )
+                full, access = self._own_dims(user, tensor), accesses_of(user, name)[0]
+                left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
+                key = stay.level, name
+                found[key] = max(found.get(key, 0), workload.tensor(name).bits * prod(left))
+        return tuple((level, bits) for (level, _), bits in found.items())
 
 
 def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:

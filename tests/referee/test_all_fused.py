@@ -25,6 +25,8 @@ CHAINS = (
     ("S[m,n] += A[m,k] * B[k,n]", "M[m] max= S[m,n]", "P[m,n] = S[m,n] - M[m]"),
     ("S[m,n] = A[m] * B[n]", "M[m] max= S[m,n]", "P[m,n] = S[m,n] - M[m]", "E[m] += P[m,n] * V[n]"),
     ("T[m,n] = A[m,n] * W[n]", "U[m,n] = max(T[m,n], 0)", "E[m,k] += U[m,n] * D[n,k]"),
+    ("T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
+    ("A[m,k] = X[m] * Y[k]", "T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
 )
 MOST_POINTS = 24  # instances of all statements
 

@@ -8,10 +8,11 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Workload
+from polymap.ir import Architecture, Mapping, Workload
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search.evidence import Evidence
+from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
 from polymap.search.options import Options
 from polymap.search.provers import read_question
@@ -66,6 +67,30 @@ def test_what_a_later_nest_reads_stays_on_chip_where_it_fits() -> None:
     best = begun(work, "flat3", "energy").incumbents[0]
     outside = [row for row in best.cost.traffic if row.level == "DRAM"]
     assert sum(row.reads + row.writes for row in outside) == 4 * 64 * 64  # A, B, D and E once: compulsory
+
+
+def test_what_two_nests_pass_on_takes_room_beside_these_alone() -> None:
+    texts = (*CHAINS[0], "U[m,q] += G[m,k] * H[k,q]", "F[m,r] += U[m,q] * L[q,r]")
+    sizes = dict.fromkeys("mnkpqr", 16)
+    work = pm.program(texts, sizes=sizes, temporary=["T", "U"], bits=8)
+    best = begun(work, buffer(600), "traffic:DRAM").incumbents[0]  # each nest takes 513, T and U 256 each
+    outside = {row.tensor: row.reads + row.writes for row in best.cost.traffic if row.level == "DRAM"}
+    assert (outside["T"], outside["U"]) == (0, 0)
+
+
+def test_of_nests_that_are_as_fast_the_one_that_transfers_least_is_taken() -> None:
+    # of a block: compute takes 8,388,608 cycles, and the accumulators need not
+    texts = ["G[m,f] = U[m,f] * 2", "Y[m,d] += G[m,f] * W[f,d]"]
+    work = pm.program(texts, sizes={"m": 2048, "f": 16_384, "d": 4096}, bits=8)
+    asked, _ = read_question(work, pm.load_arch("tpu_like"), Options("latency", "divide"), provers)
+    leg = Leg.of(work.statements[1], work.extents())
+    nodes, nest = legs_of(asked).nodes(asked, work, leg, asked.objective, 0.5), nest_of_leg(work, leg)
+    assert nodes is not None
+    assert nest is not None
+    cost = pm.evaluate(nest, "tpu_like", Mapping(nodes))
+    bits = sum(8 * (row.reads + row.writes) for row in cost.traffic if row.level == "ACC")
+    assert cost.latency_cycles == 8_388_608
+    assert bits <= 0.8 * 4096 * cost.latency_cycles
 
 
 @pytest.mark.slow
