@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from polymap.formatting import area, percent, size
 from polymap.inputs import expected_kind, expected_text, is_table, shown
-from polymap.ir import Mistake, OptionError, show_as_picture
+from polymap.ir import Mistake, OptionError
 from polymap.networks import MachineTotal, SweepRow, SweepTable
 from polymap.report.figures import (
     BOUND,
@@ -22,13 +22,13 @@ from polymap.report.figures import (
     cell_chart,
     cell_names,
     circle,
+    draws,
     fitted,
     grid,
     hint,
     new_chart,
     polyline,
     rect,
-    round_axis,
     stairs,
     text,
     tint,
@@ -96,16 +96,16 @@ def _key(total: MachineTotal) -> str:
     return json.dumps(total.machine, sort_keys=True, default=str)
 
 
+@draws(MachineFrontFigure)
 def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
-    figure = expected_kind(figure, MachineFrontFigure, "the figure")
     across = "area" if figure.has_areas else "on-chip memory"
     layout = new_chart(f"{figure.objective.capitalize()} against {across}", figure.title, width_px)
     frame = layout.frame
     is_size = not figure.has_areas
     taken_most = [max(1, point[0]) for point in figure.points]
-    x = round_axis(taken_most, frame.left, frame.right, logarithmic=is_size, is_size=is_size)
-    y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
+    x = frame.x_axis(taken_most, logarithmic=is_size, is_size=is_size)
+    y = frame.y_axis([point[1] for point in figure.points])
     unit = unit_text(figure.objective)
     taken: Callable[[float], str] = area if figure.has_areas else lambda bits: size(round(bits))
     shapes = grid(frame, x, y, taken, unit)
@@ -161,9 +161,9 @@ def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
     return BindingFigure(title, (across, wide), (up, tall), cells)
 
 
+@draws(BindingFigure)
 def binding_svg(figure: BindingFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the grid: a colour for each node that takes most somewhere, and its share."""
-    figure = expected_kind(figure, BindingFigure, "the figure")
     names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _, _ in row))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)} | {"not mapped": _FAINT}
     axes = [[_tick(axis, place) for place in range(len(axis[1]))] for axis in (figure.across, figure.up)]
@@ -197,7 +197,3 @@ def _tick(axis: tuple[str, tuple[object, ...]], place: int) -> str:
     """Return a value of a field: sizes of memory with their unit, others as they are."""
     field, value = axis[0], axis[1][place]
     return size(value) if isinstance(value, int) and field.endswith("_bits") else str(value)
-
-
-show_as_picture(MachineFrontFigure, machine_front_svg)
-show_as_picture(BindingFigure, binding_svg)

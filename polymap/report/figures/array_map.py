@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from polymap.formatting import exact, percent, plural
-from polymap.inputs import expected_kind
 from polymap.ir import (
     Mapping,
     Mistake,
@@ -21,10 +20,9 @@ from polymap.ir import (
     Spatial,
     Workload,
     is_box,
-    show_as_picture,
 )
+from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart
-from polymap.report.figures.svg import FAINT, GREY, PAPER, RULE, Picture, hint, text, tint
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
@@ -153,9 +151,9 @@ def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) 
     return found
 
 
-def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(ArrayFigure)
+def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the array, a unit darker the more it works, hollow where it never does; and the steps by units at work."""
-    figure = expected_kind(figure, ArrayFigure, "the figure")
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])
@@ -169,7 +167,7 @@ def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> Picture:
         cells = [(i, j) for i, row in enumerate(figure.work) for j, each in enumerate(row) if each == value]
         shapes.append(_cells(frame, side, cells, value, most))
     shapes.append(frame.up(_counted("columns", figure.columns)))
-    shapes.append(text(frame.left, frame.bottom + 20, _counted("rows", figure.rows), size=11.5, fill=GREY))
+    shapes.append(svg.text(frame.left, frame.bottom + 20, _counted("rows", figure.rows), size=11.5, fill=svg.GREY))
     return layout.picture(f"Which compute unit works: {told}", shapes, _phases(figure), figure, below=36)
 
 
@@ -186,10 +184,10 @@ def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, 
     path = "".join(
         f"M{frame.left + side * j:.1f},{frame.top + side * i:.1f}h{long:.1f}v{long:.1f}h-{long:.1f}z" for i, j in cells
     )
-    fill = tint(_BUSY, 0.25 + 0.75 * value / most) if value else PAPER
-    shape = f'<path d="{path}" fill="{fill}" stroke="{RULE if value else FAINT}" stroke-width="0.6"/>'
+    fill = svg.tint(_BUSY, 0.25 + 0.75 * value / most) if value else svg.PAPER
+    shape = f'<path d="{path}" fill="{fill}" stroke="{svg.RULE if value else svg.FAINT}" stroke-width="0.6"/>'
     what = f"{plural(value, 'statement instance')} each" if value else "never works"
-    return hint([shape], f"{plural(len(cells), 'unit')}: {what}")
+    return svg.hint([shape], f"{plural(len(cells), 'unit')}: {what}")
 
 
 def _phases(figure: ArrayFigure) -> list[KeyRow]:
@@ -200,12 +198,9 @@ def _phases(figure: ArrayFigure) -> list[KeyRow]:
     return [
         KeyRow(
             "box",
-            tint(_BUSY, 0.25 + 0.75 * units / figure.units),
+            svg.tint(_BUSY, 0.25 + 0.75 * units / figure.units),
             name,
             f"{plural(steps, 'step')}, {percent(steps / figure.steps)}",
         )
         for name, units, steps in rows
     ]
-
-
-show_as_picture(ArrayFigure, array_svg)

@@ -384,7 +384,7 @@ def _chip_shapes(chip: _Chip, x: float, y: float) -> list[str]:
     ink = svg.PAPER if chip.is_full else svg.shade(chip.colour, 0.4)
     if chip.is_hollow:
         fill, ink = svg.PAPER, svg.shade(chip.colour, 0.2)
-    more = 'stroke-dasharray="3 2"' if chip.is_hollow else ""
+    more = svg.dashes("3 2" if chip.is_hollow else "").strip()
     box = svg.rect(x, y + 2, chip.width, LAYOUT.chip_px, fill=fill, stroke=chip.colour, round_by=9, more=more)
     return [
         svg.hint(
