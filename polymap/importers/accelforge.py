@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Fields, Files, FileWarning, Findings, Value, tree_of, value_of
+from polymap.importers.timeloop import Files, FileWarning, Findings, Record, Value, tree_of, value_of
 from polymap.inputs import answers_in_words, as_fraction, mapping_from_document
 from polymap.ir import (
     ROLE_WORDS,
@@ -38,7 +38,7 @@ _NODES = {
     "!Spatial": ("rank_variable", "tile_shape", "name", "component"),
     "!Compute": ("einsum", "component"),
 }
-"""Fields of the nodes of mappings; all are needed."""
+"""Record of the nodes of mappings; all are needed."""
 _WORKLOAD = ("rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "persistent_tensors", "einsums")
 _EINSUM = ("name", "einsum", "tensor_accesses", "iteration_space_shape", "shape", "renames", "rank_sizes",
            "is_copy_operation", "n_instances")  # fmt: skip
@@ -199,7 +199,7 @@ class _Machine:
         self._clock = rate
         return ComputeUnit(fields.text("name"), pj=energy * _PJ_PER_J)
 
-    def _component(self, what: str, value: Value) -> Fields:
+    def _component(self, what: str, value: Value) -> Record:
         """Return the fields of a component."""
         fields = value.fields(what, _COMPONENT, self._told, ("name",))
         leak = fields.get("leak_power")
@@ -257,7 +257,7 @@ class _Machine:
             return None
 
     def _actions(
-        self, fields: Fields, names: tuple[str, ...], value: Value
+        self, fields: Record, names: tuple[str, ...], value: Value
     ) -> dict[str, tuple[Fraction, Fraction | None, int]]:
         """Return action -> (joules, actions per second or None, bits)."""
         found: dict[str, tuple[Fraction, Fraction | None, int]] = {}
@@ -281,7 +281,7 @@ class _Machine:
             self._told.no_equal(value.place, what, "State actions: [{name: read, energy: ...}].")
         return found
 
-    def _rate(self, own: Fields) -> Fraction | None:
+    def _rate(self, own: Record) -> Fraction | None:
         """Return the actions per second; None for any number."""
         given = [name for name in ("throughput", "latency") if name in own and own[name].plain is not None]
         if len(given) > 1 and own["latency"].plain == 0:  # no delay beside the throughput
@@ -296,7 +296,7 @@ class _Machine:
         return found
 
     def _rates(
-        self, fields: Fields, rates: Mapping[str, Fraction | None], word: int
+        self, fields: Record, rates: Mapping[str, Fraction | None], word: int
     ) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
         """Return shared, read and write bandwidth, in bits per cycle."""
         text = fields.text("total_latency", _SHARED)
@@ -318,9 +318,9 @@ class _Machine:
         self._told.no_equal(fields["actions"].place, what, "Give both one throughput, or the latency of max.")
         return None, None, None
 
-    def _held(self, name: str, fields: Fields) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    def _held(self, name: str, fields: Record) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return holds and must_hold of a memory."""
-        own = fields["tensors"].fields("tensors", ("keep", "may_keep"), self._told) if "tensors" in fields else Fields()
+        own = fields["tensors"].fields("tensors", ("keep", "may_keep"), self._told) if "tensors" in fields else Record()
         keep = self._set(own["keep"]) if "keep" in own else frozenset[str]()
         may = self._set(own["may_keep"]) if "may_keep" in own else frozenset(() if "keep" in own else ROLE_WORDS)
         is_first = not self._kept
@@ -381,7 +381,7 @@ def _layers(
         )
     for value in fields.listed("einsums"):
         with told.collecting():
-            own = Fields(einsum=value) if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
+            own = Record(einsum=value) if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
             _tell_scales(own, told)
             accesses, given = _accesses(own, value, told)
             (output, target), *inputs = accesses
@@ -407,7 +407,7 @@ def _layers(
             edges[name] = (output, tuple(tensor for tensor, _ in inputs))
 
 
-def _tell_skipped(own: Fields, sizes: dict[str, int], made: Workload, told: Findings) -> None:
+def _tell_skipped(own: Record, sizes: dict[str, int], made: Workload, told: Findings) -> None:
     """Tell ranks that are smaller than their indices: accesses beyond them are skipped there."""
     for each in own.listed("tensor_accesses"):
         fields = each.table("an access")
@@ -421,14 +421,14 @@ def _tell_skipped(own: Fields, sizes: dict[str, int], made: Workload, told: Find
                     )
 
 
-def _tell_scales(fields: Fields, told: Findings) -> None:
+def _tell_scales(fields: Record, told: Findings) -> None:
     """Tell what makes more of an einsum or of a tensor."""
     for name in _SCALES:
         if name in fields and fields[name].plain != 1:
             told.no_equal(fields[name].place, f"{name} is {fields[name].told()}", "Each einsum is asked once here.")
 
 
-def _ranks(own: Fields) -> set[str]:
+def _ranks(own: Record) -> set[str]:
     """Return the names of ranks of an einsum's projections."""
     accesses = own.listed("tensor_accesses")
     given = [each.table("an access").get("projection") for each in accesses]
@@ -438,7 +438,7 @@ def _ranks(own: Fields) -> set[str]:
     return named | {rank for table in tables for rank in table}
 
 
-def _sizes(fields: Fields) -> dict[str, int]:
+def _sizes(fields: Record) -> dict[str, int]:
     """Return sizes of rank variables and of ranks."""
     found: dict[str, int] = {}
     for field in ("rank_sizes", "iteration_space_shape", "shape"):
@@ -455,7 +455,7 @@ def _sizes(fields: Fields) -> dict[str, int]:
     return found
 
 
-def _accesses(own: Fields, value: Value, told: Findings) -> tuple[list[tuple[str, list[str]]], dict[str, int]]:
+def _accesses(own: Record, value: Value, told: Findings) -> tuple[list[tuple[str, list[str]]], dict[str, int]]:
     """Return (tensor, index per axis) of each access, the output first, and the bits that accesses give."""
     if "einsum" in own:
         match = _EINSUM_TEXT.fullmatch(own.text("einsum"))
@@ -499,7 +499,7 @@ def _widths(
     value: Value | None,
     given: Mapping[str, int],
     accesses: list[tuple[str, list[str]]],
-    own: Fields,
+    own: Record,
     where: Value,
 ) -> dict[str, int]:
     """Return the bits of each tensor: given with its access, else of the sets that name it, a tensor's own name before
@@ -509,7 +509,7 @@ def _widths(
     tensors = [tensor for tensor, _ in accesses]
     found: dict[str, int] = {}
     named: dict[str, int] = {}
-    for text, each in (Fields() if value is None else value.table("bits_per_value")).items():
+    for text, each in (Record() if value is None else value.table("bits_per_value")).items():
         bits = each.integer("bits_per_value")
         among = _evaluated(text, known)
         if among is None and not text.isidentifier():
@@ -525,10 +525,10 @@ def _widths(
     return {tensor: found[tensor] for tensor in tensors}
 
 
-def _roles(own: Fields, accesses: list[tuple[str, list[str]]]) -> dict[str, str] | None:
+def _roles(own: Record, accesses: list[tuple[str, list[str]]]) -> dict[str, str] | None:
     """Return tensor -> role as `renames` says; None where it says nothing. Other names are names of sets."""
     known = _sets(accesses)
-    table = own["renames"].table("renames") if "renames" in own and own["renames"].plain else Fields()
+    table = own["renames"].table("renames") if "renames" in own and own["renames"].plain else Record()
     found: dict[str, str] = {}
     for role, each in table.items():
         text = each.text(f"renames.{role}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Fields, Findings, Value
+from polymap.importers.timeloop import Findings, Record, Value
 from polymap.importers.zigzag_machine import ROLES, Array
 from polymap.ir import Apply, Read, Workload, did_you_mean
 from polymap.networks import Part
@@ -52,7 +52,7 @@ class _Access(NamedTuple):
         return f"{self.tensor}[{', '.join(words.get(each, each) for each in self.indices)}]"
 
 
-def layer_of(value: Value, mappings: list[Fields], told: Findings) -> tuple[Layer, Fields]:
+def layer_of(value: Value, mappings: list[Record], told: Findings) -> tuple[Layer, Record]:
     """Return a layer, and the mapping of the file that is its own: by its name, else its operator, else the default."""
     fields = value.fields("a layer", _LAYER, told, _NEEDED)
     number = fields.integer("id", 0)
@@ -66,7 +66,7 @@ def layer_of(value: Value, mappings: list[Fields], told: Findings) -> tuple[Laye
     return Layer(value, number, name, operator, sizes, _sources(fields, number), part), mapping
 
 
-def _check_operands(fields: Fields, mapping: Fields, workload: Workload) -> None:
+def _check_operands(fields: Record, mapping: Record, workload: Workload) -> None:
     """Raise InputError for operands that are named and that the equation has not; ZigZag's own may be left over."""
     known = dict.fromkeys((*(each.name for each in workload.tensors), *_LINKS, "O_final"))
     for word, given in (*fields.items(), *mapping.items()):
@@ -76,24 +76,24 @@ def _check_operands(fields: Fields, mapping: Fields, workload: Workload) -> None
                     raise value.refuse(f"{word}.{name[:60]} is no operand", did_you_mean(name[:60], tuple(known)))
 
 
-def _own(mappings: list[Fields], name: str, operator: str) -> Fields:
+def _own(mappings: list[Record], name: str, operator: str) -> Record:
     for word in (name, operator, "default"):
         for each in mappings:
             if each["name"].plain == word:
                 return each
-    return Fields()
+    return Record()
 
 
-def mappings_of(file: Value, told: Findings) -> list[Fields]:
+def mappings_of(file: Value, told: Findings) -> list[Record]:
     """Return the fields of every mapping of a file."""
-    found: list[Fields] = []
+    found: list[Record] = []
     for each in file.items("the mappings"):
         with told.collecting():
             found.append(each.fields("a mapping", _MAPPING, told, ("name",)))
     return found
 
 
-def _links(mapping: Fields) -> dict[str, str]:
+def _links(mapping: Record) -> dict[str, str]:
     """Return the memory operand of each operand."""
     if "memory_operand_links" not in mapping:
         return _LINKS
@@ -105,7 +105,7 @@ def _links(mapping: Fields) -> dict[str, str]:
     return found
 
 
-def _sizes(fields: Fields) -> dict[str, int]:
+def _sizes(fields: Record) -> dict[str, int]:
     dims = [each.text("a loop dim").lower() for each in fields.listed("loop_dims")]
     sizes = [each.integer("a loop size") for each in fields.listed("loop_sizes")]
     if len(dims) != len(sizes) or len({*dims}) != len(dims):
@@ -113,14 +113,14 @@ def _sizes(fields: Fields) -> dict[str, int]:
     return dict(zip(dims, sizes, strict=True))
 
 
-def _sources(fields: Fields, number: int) -> dict[str, int]:
+def _sources(fields: Record, number: int) -> dict[str, int]:
     if fields.given("operand_source") is None:
         return {}
     table = fields["operand_source"].table("operand_source")
     return {tensor: value.integer(f"operand_source.{tensor}", 0) for tensor, value in table.items()}
 
 
-def _indices(fields: Fields, sizes: dict[str, int]) -> tuple[dict[str, str], dict[str, int]]:
+def _indices(fields: Record, sizes: dict[str, int]) -> tuple[dict[str, str], dict[str, int]]:
     """Return the index expression of each word that a relation defines, and how many values it has."""
     found: dict[str, str] = {}
     extents: dict[str, int] = {}
@@ -137,7 +137,7 @@ def _indices(fields: Fields, sizes: dict[str, int]) -> tuple[dict[str, str], dic
 
 
 def _part(
-    name: str, operator: str, fields: Fields, sizes: dict[str, int], links: dict[str, str], told: Findings
+    name: str, operator: str, fields: Record, sizes: dict[str, int], links: dict[str, str], told: Findings
 ) -> Part:
     """Return the workload of an equation; raises InputError with its line."""
     value = fields["equation"]
@@ -189,7 +189,7 @@ def _summed(workload: Workload) -> Workload:
     return replace(workload, statements=(statement,))
 
 
-def _bits(fields: Fields, told: Findings) -> dict[str, int]:
+def _bits(fields: Record, told: Findings) -> dict[str, int]:
     table = fields["operand_precision"].table("operand_precision")
     found = {name: value.integer(f"operand_precision.{name}", 0) for name, value in table.items()}
     final = found.pop("O_final", None)
@@ -199,7 +199,7 @@ def _bits(fields: Fields, told: Findings) -> dict[str, int]:
     return found
 
 
-def _tell_padding(name: str, fields: Fields, extents: dict[str, int], told: Findings) -> None:
+def _tell_padding(name: str, fields: Record, extents: dict[str, int], told: Findings) -> None:
     """Tell padding, and inputs that have fewer elements than their indices: pr_loop_sizes of pr_loop_dims. extents:
     of the words that relations define."""
     given = {word: [] if word not in fields or fields[word].plain is None else fields[word].items(word)
@@ -220,7 +220,7 @@ def _tell_padding(name: str, fields: Fields, extents: dict[str, int], told: Find
         told.note(fields["padding" if any(pads) else "pr_loop_sizes"].place, what)
 
 
-def tell_unused(read: list[tuple[Layer, Fields]], mappings: list[Fields], told: Findings) -> None:
+def tell_unused(read: list[tuple[Layer, Record]], mappings: list[Record], told: Findings) -> None:
     """Tell mappings that no layer takes, and dims that none of the layers of a mapping has."""
     for mapping in mappings:
         layers = [layer for layer, own in read if own is mapping]
@@ -239,7 +239,7 @@ def tell_unused(read: list[tuple[Layer, Fields]], mappings: list[Fields], told: 
             told.note(mapping["name"].place, what, did_you_mean(str(mapping["name"].plain)[:60], names))
 
 
-def _named(mapping: Fields) -> Iterator[tuple[Value, str]]:
+def _named(mapping: Record) -> Iterator[tuple[Value, str]]:
     """Yield the dims that a mapping names, which `constraints_of` has read."""
     for word, given in mapping.items():
         for each in given.plain.values() if word == "spatial_mapping" and given.is_table else ():
@@ -248,13 +248,13 @@ def _named(mapping: Fields) -> Iterator[tuple[Value, str]]:
             yield each, each.items(word)[0].text(word).lower()
 
 
-def constraints_of(mapping: Fields, sizes: dict[str, int], array: Array, told: Findings) -> dict[str, object]:
+def constraints_of(mapping: Record, sizes: dict[str, int], array: Array, told: Findings) -> dict[str, object]:
     """Return what a mapping demands, as `explore(constraints=)` reads it: spatial mappings as factors of fan-outs, a
     temporal ordering as the order of loops."""
     found: dict[str, object] = {}
     fanouts: dict[str, dict[str, int]] = {}
     spatial = mapping.get("spatial_mapping")
-    units = Fields() if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
+    units = Record() if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
     for unit, value in units.items():
         if unit not in array.sizes:
             raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")

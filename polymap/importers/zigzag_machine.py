@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Fields, Findings, Place, Value
+from polymap.importers.timeloop import Findings, Place, Record, Value
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.resolve import arch_of
 
@@ -136,7 +136,7 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
     return _Memory(level, fields.integer("size"), operands, frozenset(dims), value)
 
 
-def _energy(name: str, word: str, value: Value, fields: Fields, told: Findings) -> Fraction:
+def _energy(name: str, word: str, value: Value, fields: Record, told: Findings) -> Fraction:
     if word in fields and fields[word].plain is not None:
         return Fraction(fields[word].number(word))
     if "auto_cost_extraction" not in fields or not fields["auto_cost_extraction"].plain:
@@ -144,7 +144,7 @@ def _energy(name: str, word: str, value: Value, fields: Fields, told: Findings) 
     return Fraction(0)
 
 
-def check_numbers(fields: Fields, names: tuple[str, ...]) -> None:
+def check_numbers(fields: Record, names: tuple[str, ...]) -> None:
     """Raise InputError for one of these fields that no count depends on and that is no number >= 0."""
     for name in names:
         if name in fields and fields[name].plain is not None:
@@ -161,7 +161,7 @@ def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str,
     return tuple(found)
 
 
-def _ports(name: str, fields: Fields) -> list[_Port]:
+def _ports(name: str, fields: Record) -> list[_Port]:
     """Return the ports that an operand uses: as they are listed, or (version 2) by their numbers."""
     found: list[_Port] = []
     names: list[str] = []
@@ -198,7 +198,7 @@ def _check_allocation(value: Value, kind: str) -> None:
         raise value.refuse(f"a {kind} port is allocated to {direction}", "fh and fl are writes, th and tl reads.")
 
 
-def _numbered_ports(name: str, fields: Fields) -> list[_Port]:
+def _numbered_ports(name: str, fields: Record) -> list[_Port]:
     """Return the ports of version 2: tables from directions to names such as r_port_1, one table per operand."""
     widths: dict[str, tuple[int, int]] = {}
     for kind, width, grain in (("read", "r_bw", "min_r_granularity"), ("write", "w_bw", "min_w_granularity")):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from polymap.importers.timeloop.arch import Machine
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import BYPASS
-from polymap.importers.timeloop.yaml_tables import Fields, Value
+from polymap.importers.timeloop.yaml_tables import Record, Value
 from polymap.inputs import shown
 from polymap.ir import Workload, did_you_mean
 
@@ -22,7 +22,7 @@ class Directive(NamedTuple):
 
     target: str
     kind: str
-    fields: Fields
+    fields: Record
     where: Value
 
 
@@ -70,7 +70,7 @@ def _target(value: Value, kind: str, machine: Machine) -> str:
     return target
 
 
-def held_by(fields: Fields, workload: Workload) -> tuple[list[str], list[str]]:
+def held_by(fields: Record, workload: Workload) -> tuple[list[str], list[str]]:
     """Return the tensors that a directive keeps and those that it bypasses, each named once."""
     kept: list[str] = []
     bypassed: list[str] = []

@@ -15,7 +15,7 @@ from polymap.importers.timeloop.directives import (
 )
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import BYPASS
-from polymap.importers.timeloop.yaml_tables import Fields, Value
+from polymap.importers.timeloop.yaml_tables import Record, Value
 from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.schedules import check_mapping
 
@@ -93,17 +93,17 @@ def _directives(section: Value, workload: Workload, machine: Machine, told: Find
                 continue
             with told.collecting():
                 fields = {name: value for name, value in group.plain.items() if name in _FIELDS[kind]}
-                own = found.get((target, kind), Directive(target, kind, Fields(), group))
+                own = found.get((target, kind), Directive(target, kind, Record(), group))
                 found[target, kind] = own._replace(
                     fields=_joined(own.fields, fields, workload, machine.spreads.get(target))
                 )
     return list(found.values())
 
 
-def _joined(own: Fields, node: dict[str, Value], workload: Workload, spread: Spread | None) -> Fields:
+def _joined(own: Record, node: dict[str, Value], workload: Workload, spread: Spread | None) -> Record:
     """Return the fields of a directive, and those of its node that it leaves open. Raises InputError for factors of a
     node that the directive contradicts."""
-    joined = Fields(node | own)
+    joined = Record(node | own)
     split = node.get("split")
     if split is not None and isinstance(split.plain, str) and "split" not in own:  # an expression
         joined.pop("split")
@@ -156,7 +156,7 @@ def _read_directive(directive: Directive, workload: Workload, machine: Machine, 
             found.spread[name] = part
 
 
-def _loops(fields: Fields, workload: Workload, value: Value, *, any_order: bool) -> list[Loop]:
+def _loops(fields: Record, workload: Workload, value: Value, *, any_order: bool) -> list[Loop]:
     """Return (dim, factor, where) of every dim, outermost first; a factor 0 stands for what other levels leave."""
     found = factors_of(fields["factors"], workload) if "factors" in fields else []
     for each in found:

@@ -20,7 +20,7 @@ from polymap.importers.timeloop.attributes import (
 )
 from polymap.importers.timeloop.expressions import check_numbers, resolved
 from polymap.importers.timeloop.findings import Findings
-from polymap.importers.timeloop.yaml_tables import Fields, Value
+from polymap.importers.timeloop.yaml_tables import Record, Value
 from polymap.importers.tuning import TUNING
 from polymap.inputs import shown
 from polymap.ir import did_you_mean
@@ -237,7 +237,7 @@ def name_and_copies(value: Value) -> tuple[str, int]:
     return _RANGE.sub("", text).rpartition(".")[2], copies
 
 
-def _kind(component: Fields, where: Value, name: str, told: Findings) -> str:
+def _kind(component: Record, where: Value, name: str, told: Findings) -> str:
     """Return "storage", "compute" or "dummy", "" where it is told that the class is neither, such as an adder's."""
     if "class" not in component and "subclass" not in component:
         raise where.refuse(f"the component {name} has no class")
@@ -300,7 +300,7 @@ class _List:
             part = self._part(name, value, fields, is_component=is_component)
             yield from () if part is None else (part,)
 
-    def _part(self, name: str, value: Value, fields: Fields, *, is_component: bool) -> Part | None:
+    def _part(self, name: str, value: Value, fields: Record, *, is_component: bool) -> Part | None:
         """Return a node; a container's attributes are added to those that components inherit."""
         if "sparse_optimizations" in fields:
             tell_sparse(name, fields["sparse_optimizations"], self._told)
@@ -315,14 +315,14 @@ class _List:
         if not kind:
             self._inherited.update(own)
         whole = {each: found for each, found in self._inherited.items() if kind and reads(kind, each)} | own
-        mesh = fields["spatial"].fields("spatial", ("meshX", "meshY")) if "spatial" in fields else Fields()
+        mesh = fields["spatial"].fields("spatial", ("meshX", "meshY")) if "spatial" in fields else Record()
         mesh = resolved(mesh, self._variables | {each: found.plain for each, found in whole.items()})
         x, y = (mesh[each].integer(each) if each in mesh else 1 for each in ("meshX", "meshY"))
-        groups = fields["constraints"].table("constraints") if "constraints" in fields else Fields()
+        groups = fields["constraints"].table("constraints") if "constraints" in fields else Record()
         groups = {"dataspace" if each == "dataspaces" else each: group for each, group in groups.items()}
         return Part(name, value, kind, Attributes(name, value, whole), Mesh(x, y), constraints=groups)
 
-    def _attributes(self, name: str, fields: Fields, kind: str) -> dict[str, Value]:
+    def _attributes(self, name: str, fields: Record, kind: str) -> dict[str, Value]:
         if "attributes" not in fields or kind == "dummy":
             return {}
         names = self._variables if not kind else dict(self._variables)  # a container's are those of what is inside

@@ -45,18 +45,18 @@ class Value:
             first = error.mistakes[0]
             raise self.refuse(f"{before}{first.what}", first.hint if has_hint else "") from None
 
-    def table(self, what: str) -> Fields:
+    def table(self, what: str) -> Record:
         """Return its fields."""
         if not isinstance(self.plain, dict):
             raise self.refuse(f"{what} is {self.told()}", "Expected a table of fields.")
-        return Fields(self.plain)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        return Record(self.plain)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def fields(
         self, what: str, known: Iterable[str], told: Findings | None = None, needed: Sequence[str] = ()
-    ) -> Fields:
+    ) -> Record:
         """Return its fields, with - in names as _. Raises InputError with every field that is not among the known ones
         (with `told`: tells it there, and leaves it out), or given in both spellings, and with needed ones that lack."""
-        found = Fields()
+        found = Record()
         mistakes: list[Mistake] = []
         names = tuple(known)
         for written, value in self.table(what).items():
@@ -123,7 +123,7 @@ class Value:
         return isinstance(self.plain, list)
 
 
-class Fields(dict[str, Value]):
+class Record(dict[str, Value]):
     """The fields of a table. One that is not given has its default; without a default it must be given."""
 
     def given(self, name: str) -> Value | None:
@@ -205,7 +205,7 @@ class Files:
         """Return what an included file says under a dotted name."""
         found = self._parse(read_text(path), path, reading)
         for key in inside.split(".") if inside else []:
-            table = found.table(inside) if found.is_table else Fields()
+            table = found.table(inside) if found.is_table else Record()
             if key not in table:
                 raise NoTemplate(f"{shown(path.name)} has no {inside}")
             found = table[key]
