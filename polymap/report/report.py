@@ -45,8 +45,6 @@ from polymap.search import SearchResult
 from polymap.verify import verify
 from polymap.workload import workload_text
 
-_SECOND_S, _SECOND_WORK = 20, 3000  # limits of the search for a second mapping
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -186,7 +184,7 @@ def _second(answer: Answer) -> tuple[str, Mapping] | None:
     objective asked for, with its name; None where none is found: the answer then dominates all that was found."""
     own = answer.result.objective if answer.result.objective in ("energy", "latency") else "energy"
     other = "energy" if own == "latency" else "latency"
-    limits = {"time_limit_s": _SECOND_S, "work_limit": _SECOND_WORK}
+    limits = {"time_limit_s": TUNING.second_s, "work_limit": TUNING.second_work}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of the machine: the answer's own search has told them
         found = search(answer.workload, answer.arch, f"lex:{other},{own}", "divide", **limits)

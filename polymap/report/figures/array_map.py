@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,26 +20,14 @@ from polymap.ir import (
     Workload,
     is_box,
 )
+from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
-
-
-class Limits(NamedTuple):
-    """What is drawn at most, and how large."""
-
-    most_indices: int = 10**6
-    """Of one dim: all are looked at."""
-    most_units: int = 1 << 16
-    phases_shown: int = 8
-    side_px: float = 320.0
-
-
-LIMITS = Limits()
-
+_SIDE_PX = 320.0  # of the longer side at most
 Loops = tuple[LoopInTree, ...]
 
 
@@ -107,12 +94,12 @@ def _check(workload: Workload, units: int) -> None:
     what = ""
     if len(workload.statements) != 1 or not is_box(workload.statements[0]):
         what = f"'{workload.name}' is not one statement over a box"
-    elif max(workload.extents().values(), default=1) > LIMITS.most_indices:
-        what = f"a dim of '{workload.name}' has more than {LIMITS.most_indices:,} indices"
-    elif units > LIMITS.most_units:
+    elif max(workload.extents().values(), default=1) > TUNING.array_indices:
+        what = f"a dim of '{workload.name}' has more than {TUNING.array_indices:,} indices"
+    elif units > TUNING.array_units:
         what = f"the array has {exact(units)} units"
     if what:
-        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {LIMITS.most_units:,} units."))
+        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {TUNING.array_units:,} units."))
 
 
 def _of_dim(
@@ -157,7 +144,7 @@ def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])
-    side = min(40.0, LIMITS.side_px / max(rows, columns))
+    side = min(40.0, _SIDE_PX / max(rows, columns))
     layout, side = cell_chart(
         "Which compute unit works", told, width_px, (columns, rows), left=40, side=side, high=0.0, key=360
     )
@@ -192,7 +179,7 @@ def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, 
 
 def _phases(figure: ArrayFigure) -> list[KeyRow]:
     """Return in how many steps how many units work."""
-    shown, rest = figure.phases[: LIMITS.phases_shown], figure.phases[LIMITS.phases_shown :]
+    shown, rest = figure.phases[: TUNING.array_phases], figure.phases[TUNING.array_phases :]
     rows = [(f"{exact(units)} of {exact(figure.units)} units work in", units, steps) for units, steps in shown]
     rows += [("fewer work in", rest[0][0], sum(steps for _, steps in rest))] if rest else []
     return [

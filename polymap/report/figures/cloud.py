@@ -10,10 +10,10 @@ from polymap.inputs import expected_kind
 from polymap.ir import Shown
 from polymap.mapping_space import Sample
 from polymap.networks import Comparison
+from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, stairs
 
-_DRAWN = 4000  # points that are drawn; front and axes are those of all
 _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"
 
 
@@ -57,7 +57,7 @@ def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
     layout = _layout(figure, width_px)
     x, y = _axes(figure, layout)
-    every = max(1, len(figure.points) // _DRAWN)
+    every = max(1, len(figure.points) // TUNING.drawn_points)
     shapes = grid(layout.frame, x, y, short, energy)
     marks = list[svg.Mark]()
     for fits in (False, True):

@@ -15,6 +15,7 @@ from polymap.ir import (
     Statement,
     Workload,
 )
+from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, cell_chart
 from polymap.resolve import WorkloadLike, workload_of
@@ -24,8 +25,6 @@ from polymap.workload import dependences
 _STEP, _RADIUS = 34.0, 6.0
 _LEFT = 66.0
 _LAST = "#173f8a"  # the colour of the last wavefront; those before are lighter, the earlier the more
-_MOST_POINTS = 10_000
-_MOST_WALKED = 1_000_000
 _Touch = tuple[tuple[str, int], bool]  # (tensor, element), whether it is written
 
 
@@ -85,8 +84,8 @@ def _statement(workload: Workload, name: str) -> Statement:
         what = f"'{name}' of '{workload.name}' has {plural(len(chosen.dims), 'loop')}; this figure shows two"
         raise OptionError(Mistake("PM538", what, have))
     extents = workload.extents()
-    if (count := extents[chosen.dims[0]] * extents[chosen.dims[1]]) > _MOST_POINTS:
-        what = f"'{name}' has up to {count:,} instances; this figure shows at most {_MOST_POINTS:,}"
+    if (count := extents[chosen.dims[0]] * extents[chosen.dims[1]]) > TUNING.domain_instances:
+        what = f"'{name}' has up to {count:,} instances; this figure shows at most {TUNING.domain_instances:,}"
         raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
     return chosen
 
@@ -102,8 +101,8 @@ def _fronts(workload: Workload, number: int) -> tuple[int, ...]:
     """Return per instance of a statement, in program order, how many of its instances precede it on the longest chain
     of dependences. The program is walked in its order: a read follows the writes of its element, a write every access.
     """
-    if (count := instance_bound(workload)) > _MOST_WALKED:
-        what = f"'{workload.name}' has up to {count:,} instances; wavefronts are known of at most {_MOST_WALKED:,}"
+    if (count := instance_bound(workload)) > (most := TUNING.walked_instances):
+        what = f"'{workload.name}' has up to {count:,} instances; wavefronts are known of at most {most:,}"
         raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
     arrays = program_arrays(workload)
     before = [0] * arrays.count  # of the statement's instances, on the longest chain to each instance

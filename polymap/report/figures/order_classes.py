@@ -17,13 +17,13 @@ from polymap.ir import (
     Storage,
     Temporal,
 )
+from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, new_chart
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
 _CELL = 20.0
-_MOST = 7  # loops: 5,040 orders
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
     """Return all orders of the loops (dims of extent 1 left out) with every tensor held, one element at a time, in the
     innermost level that may hold it. Raises OptionError for several statements, and more than seven loops."""
     workload, arch = question_of(workload, arch)
-    loops = [dim.name for dim in workload.dims if dim.extent > 1]
-    if len(workload.statements) != 1 or len(loops) > _MOST:
+    loops, most = [dim.name for dim in workload.dims if dim.extent > 1], TUNING.ordered_loops
+    if len(workload.statements) != 1 or len(loops) > most:
         what = f"'{workload.name}' has {plural(len(workload.statements), 'statement')} and {plural(len(loops), 'loop')}"
-        raise OptionError(Mistake("PM575", what, f"All orders are drawn of one statement and up to {_MOST} loops."))
+        raise OptionError(Mistake("PM575", what, f"All orders are drawn of one statement and up to {most} loops."))
     (statement,) = workload.statements
     homes = {
         tensor.name: next(level.name for level in reversed(arch.levels) if level.may_hold(tensor))

@@ -12,6 +12,7 @@ from polymap.checker import Reason, Verdict
 from polymap.formatting import exact, listing, percent, plural
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown
+from polymap.report import TUNING
 from polymap.report.figures import chart, svg
 
 KINDS = {  # of a certificate's line: what refuted the structure, its colour
@@ -30,7 +31,6 @@ STEPS = (  # up to how many times the value: strength of the colour
     (None, 0.2),
 )
 _HIGH = 340.0  # of the map
-_MOST_COLUMNS, _MOST_CELLS = 540, 2500  # a column of the chart is a pixel wide; more cells cannot be told apart
 Box = tuple[float, float, float, float]  # left, top, width, height
 
 
@@ -83,7 +83,7 @@ def proof_svg(figure: ProofFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Pic
     y = frame.y_axis([0.0, value, *known])
     shapes = frame.columns(x, lambda number: f"{number:,.0f}" if number == int(number) else "")
     shapes += frame.rows(y, chart.tick_text(figure.objective))
-    for first, group in _groups(figure.reasons, _MOST_COLUMNS):
+    for first, group in _groups(figure.reasons, TUNING.proof_columns):
         left, right = x.place(first), x.place(first + len(group))
         top = frame.top if group[0].bound is None else max(frame.top, y.place(float(group[0].bound)))
         colour = svg.tint(KINDS[group[0].kind][1], 0.35 if group[0].bound is None else 0.85)
@@ -129,7 +129,7 @@ def refuted_svg(figure: ProofFigure, *, width_px: int = chart.WIDTH_PX) -> svg.P
     layout = chart.new_chart("What refuted each structure", told, width_px, left=28, high=(_HIGH,), key=288)
     frame, shapes = layout.frame, list[str]()
     whole = frame.left, frame.top - 20, frame.right - frame.left, frame.bottom - frame.top + 40
-    step = -(-len(figure.reasons) // _MOST_CELLS)
+    step = -(-len(figure.reasons) // TUNING.proof_cells)
     for (name, own), box in zip(sized, _boxes([len(own) for _, own in sized], whole), strict=True):
         shapes += [*_cells(figure, own, box, step), *_label(name, len(own), box)]
     return layout.picture(f"What refuted the structures: {figure.title}", shapes, _map_key(figure), figure)

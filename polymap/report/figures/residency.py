@@ -29,13 +29,11 @@ from polymap.ir import (
 )
 from polymap.networks import Fusion
 from polymap.poly import progressions
+from polymap.report import TUNING
 from polymap.report.figures import chart, svg
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
 from polymap.workload import statement_text
-
-_PERIODS = 5  # tiles of the tensor that changes most often, per level
-_MOST = 60  # tiles drawn of one tensor
 
 Loops = tuple[Temporal | Spatial, ...]
 
@@ -108,12 +106,12 @@ def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Ma
         if level.name not in held:
             continue
         tiles = {tensor: _tiles(times, place, accesses[tensor]) for tensor, place in held[level.name]}
-        first = {tensor: _taken(each, _PERIODS) for tensor, each in tiles.items()}
+        first = {tensor: _taken(each, TUNING.tiles_of_restless) for tensor, each in tiles.items()}
         until = min(stays[-1][1] for stays in first.values())
         tensors: list[tuple[str, tuple[Stay, ...]]] = []
         for tensor, place in held[level.name]:
             bits = workload.tensor(tensor).bits
-            found = _taken(_tiles(times, place, accesses[tensor]), _MOST, until)
+            found = _taken(_tiles(times, place, accesses[tensor]), TUNING.tiles_of_tensor, until)
             tensors.append((tensor, tuple(_stays(found, bits, until, level.buffering))))
         shown = LevelResidency(level.name, level.capacity_bits, level.buffering, until, times.steps, tuple(tensors))
         levels.append(shown)

@@ -19,10 +19,9 @@ from polymap.ir import (
     Shown,
 )
 from polymap.mapping_space import Sample, neighbours, score_mappings
+from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart
-
-_BINS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
         raise OptionError(Mistake("PM120", what, "Expected a list of positive numbers, and a positive one."))
     ratios = sorted(cost / optimum for cost in costs)
     high = log10(max(ratios[-1] * 1.0001, 10.0))
-    edges = [10 ** (high * step / _BINS) for step in range(_BINS + 1)]
+    edges = [10 ** (high * step / TUNING.bins) for step in range(TUNING.bins + 1)]
     counts = [bisect_left(ratios, after) - bisect_left(ratios, before) for before, after in pairwise(edges)]
     bins = tuple((a, b, n / len(ratios)) for a, b, n in zip(edges, edges[1:], counts, strict=False))
     steps = tuple((ratio, (number + 1) / len(ratios)) for number, ratio in enumerate(ratios))
@@ -142,7 +141,7 @@ def smooth_svg(figure: SmoothFigure, *, width_px: int = WIDTH_PX) -> svg.Picture
     frame = layout.frame
     x = frame.x_axis(values, logarithmic=True)
     y = frame.y_axis(values, logarithmic=True)
-    every = max(1, len(figure.pairs) // 4000)
+    every = max(1, len(figure.pairs) // TUNING.drawn_points)
     beside: dict[float, list[float]] = {}
     for own, near in figure.pairs[::every]:
         beside.setdefault(own, []).append(near)
