@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import ascii_lowercase
 
-from polymap.formatting import listing
+from polymap.formatting import listing, vectors
 from polymap.inputs import expected_kind
 from polymap.ir import (
     Shown,
@@ -63,11 +63,6 @@ def _order(distance: tuple[int | None, ...]) -> tuple[tuple[bool, int], ...]:
     return tuple((value is None, value or 0) for value in distance)
 
 
-def distance_text(edge: StatementEdge) -> str:
-    """Return the distances as (1, 0), * where one varies; "" without common loops."""
-    return " ".join(f"({', '.join('*' if value is None else str(value) for value in each)})" for each in edge.distances)
-
-
 @svg.draws(DependenceGraph)
 def dependence_graph_svg(figure: DependenceGraph, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the graph: statements downwards in textual order, at their right a lane per edge from source (dot) to sink
@@ -112,7 +107,9 @@ def _edge(edge: StatementEdge, ys: tuple[float, float], wide: float, x: float) -
     path.append(svg.line(x, end, wide + 6, end, stroke=colour, width=1.5, dash=dash))
     path.append(f'<path d="M{wide:.1f} {end:.1f} l8 -4 v8 z" fill="{colour}"/>')
     path.append(f'<circle cx="{wide:.1f}" cy="{start:.1f}" r="3" fill="{colour}"/>')
-    return svg.hint(path, f"{edge.source} to {edge.sink}: {edge.kind} of {edge.tensor} {distance_text(edge)}".strip())
+    return svg.hint(
+        path, f"{edge.source} to {edge.sink}: {edge.kind} of {edge.tensor} {vectors(edge.distances)}".strip()
+    )
 
 
 def _told(edge: StatementEdge, lane: int, corner: tuple[float, float], right: float) -> tuple[list[str], float]:
@@ -123,7 +120,7 @@ def _told(edge: StatementEdge, lane: int, corner: tuple[float, float], right: fl
     parts += [svg.line(left + 22, y - 4, left + 48, y - 4, stroke=colour, width=1.5, dash=dash)]
     parts.append(svg.text(left + 56, y, svg.fitted(words, right - left - 56), fill=svg.INK))
     start = left + 56 + max(220.0, svg.text_width(words) + 16)
-    distances = distance_text(edge)
+    distances = vectors(edge.distances)
     if start + svg.text_width(distances, mono=True) > right:
         start, y = left + 56, y + 16
     lines = svg.wrapped(distances, right - start, mono=True)
