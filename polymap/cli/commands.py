@@ -58,6 +58,11 @@ if TYPE_CHECKING:
 def run_command(options: Options) -> int:
     """Run one command; return its exit code. Raises PolymapError for mistakes in the input."""
     check_outputs(options)
+    if names_network(options):
+        with interrupts_wait():
+            from polymap.cli.whole_networks import explore_whole_network
+
+        return explore_whole_network(options)
     commands: dict[str, Callable[[Options], int]] = {
         "explore": _explore,
         "evaluate": _evaluate,
@@ -76,11 +81,6 @@ def run_command(options: Options) -> int:
 
 
 def _explore(options: Options) -> int:
-    if names_network(options):
-        with interrupts_wait():
-            from polymap.cli.whole_networks import explore_whole_network
-
-        return explore_whole_network(options)
     workload, arch, _ = _read(options)
     _refuse_options_of_networks(options)
     if options.certificate is not None:
@@ -270,12 +270,7 @@ def _checked_for_all_sizes(options: Options) -> int:
 
 
 def _report(options: Options) -> int:
-    """Write the page about the best mapping; --mapping is a second one beside it. Of a network about its layers."""
-    if names_network(options):
-        with interrupts_wait():
-            from polymap.cli.whole_networks import explore_whole_network
-
-        return explore_whole_network(options)
+    """Write the page about the best mapping; --mapping is a second one beside it."""
     workload, arch, mapping = _read(options)
     _refuse_options_of_networks(options)
     result, code = _search(options, workload, arch)
