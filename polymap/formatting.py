@@ -93,6 +93,11 @@ def listing(items: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
+def vectors(distances: Sequence[Sequence[int | None]]) -> str:
+    """Return distances as (1, 0) (0, *): * where one varies."""
+    return " ".join(f"({', '.join('*' if step is None else str(step) for step in each)})" for each in distances)
+
+
 def plural(number: int, noun: str) -> str:
     """Return "1 loop" or "2 loops"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

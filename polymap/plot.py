@@ -22,58 +22,8 @@ from polymap.networks import (
     TileStudy,
     WinnerStudy,
 )
-from polymap.report import binding_figure, binding_svg, machine_front_figure, machine_front_svg
-from polymap.report.figures import (
-    Picture,
-    array_figure,
-    array_svg,
-    bare_svg,
-    buffer_curve_svg,
-    capacity_svg,
-    cloud_figure,
-    cloud_svg,
-    coordinates_figure,
-    coordinates_svg,
-    course_figure,
-    course_svg,
-    dataflow_matrix,
-    dependence_graph,
-    dependence_graph_svg,
-    domain_figure,
-    domain_svg,
-    fate_figure,
-    fate_svg,
-    front_svg,
-    fusion_residency,
-    fusion_svg,
-    layer_bars_figure,
-    layer_bars_svg,
-    layer_matrix,
-    layer_matrix_svg,
-    machine_svg,
-    mapping_svg,
-    order_figure,
-    order_svg,
-    proof_figure,
-    proof_svg,
-    rarity_figure,
-    rarity_svg,
-    refuted_svg,
-    residency_figure,
-    residency_svg,
-    roofline_svg,
-    schedule_figure,
-    schedule_svg,
-    sensitivity_svg,
-    side_by_side,
-    side_by_side_svg,
-    smooth_figure,
-    smooth_svg,
-    subject_of,
-    tile_map_svg,
-    traffic_svg,
-    winner_svg,
-)
+from polymap.report import binding_figure, binding_svg, figures, machine_front_figure, machine_front_svg
+from polymap.report.figures import Picture
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, workload_of
 from polymap.schedules import Schedule
 from polymap.search import SearchResult
@@ -125,16 +75,16 @@ def mapping(result: SearchResult | Cost | MappingLike, *, width_px: int = 1000) 
     is held stands beside each level. Of a mapping alone: no sizes, no traffic.
     """
     if not isinstance(result, SearchResult | Cost):
-        return bare_svg(mapping_of(result), width_px=width_px)
-    found = subject_of(result)
-    return mapping_svg(found.workload, found.arch, found.mapping, found.cost, width_px=width_px)
+        return figures.bare_svg(mapping_of(result), width_px=width_px)
+    found = figures.subject_of(result)
+    return figures.mapping_svg(found.workload, found.arch, found.mapping, found.cost, width_px=width_px)
 
 
 @answers_in_words
 def traffic(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return what moves at each level, and the energy that it takes, by tensor."""
-    found = subject_of(result)
-    return traffic_svg(found.workload, found.arch, found.cost, width_px=width_px)
+    found = figures.subject_of(result)
+    return figures.traffic_svg(found.workload, found.arch, found.cost, width_px=width_px)
 
 
 @answers_in_words
@@ -149,11 +99,11 @@ def roofline(
     """
     given: object = result
     if is_table(given):
-        named = {str(label): subject_of(each) for label, each in given.items()}  # type: ignore[arg-type]
+        named = {str(label): figures.subject_of(each) for label, each in given.items()}  # type: ignore[arg-type]
     elif is_list(given):
-        named = {str(number): subject_of(each) for number, each in enumerate(given, 1)}  # type: ignore[arg-type]
+        named = {str(number): figures.subject_of(each) for number, each in enumerate(given, 1)}  # type: ignore[arg-type]
     else:
-        named = {"": subject_of(result)}  # type: ignore[arg-type]
+        named = {"": figures.subject_of(result)}  # type: ignore[arg-type]
     if not named:
         raise OptionError(Mistake("PM120", "there are no answers", "Expected at least one."))
     subjects = list(named.values())
@@ -162,7 +112,7 @@ def roofline(
         what = "the answers are about different workloads or machines"
         raise OptionError(Mistake("PM120", what, "Draw one roofline for each workload and machine."))
     costs = [(label, each.cost) for label, each in named.items()]
-    return roofline_svg(first.workload, first.arch, costs, width_px=width_px)
+    return figures.roofline_svg(first.workload, first.arch, costs, width_px=width_px)
 
 
 @answers_in_words
@@ -175,18 +125,20 @@ def layers(answer: NetworkAnswer | Sequence[NetworkAnswer] | Sequence[Comparison
     """
     given: object = answer
     if not is_list(given):
-        return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")), width_px=width_px)
+        return figures.layer_bars_svg(
+            figures.layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")), width_px=width_px
+        )
     if given and isinstance(given[0], Comparison):
         compared = [expected_kind(each, Comparison, "a comparison") for each in given]
-        return layer_matrix_svg(dataflow_matrix(compared), width_px=width_px)
+        return figures.layer_matrix_svg(figures.dataflow_matrix(compared), width_px=width_px)
     answers = [expected_kind(each, NetworkAnswer, "an answer") for each in given]
-    return layer_matrix_svg(layer_matrix(answers), width_px=width_px)
+    return figures.layer_matrix_svg(figures.layer_matrix(answers), width_px=width_px)
 
 
 @answers_in_words
 def machine(arch: ArchitectureLike, *, width_px: int = 860) -> Picture:
     """Return the levels, fan-outs and compute units of a machine."""
-    return machine_svg(arch, width_px=width_px)
+    return figures.machine_svg(arch, width_px=width_px)
 
 
 @answers_in_words
@@ -194,28 +146,28 @@ def residency(result: SearchResult | Cost | Fusion, *, width_px: int = 860) -> P
     """Return what each level holds over time, tile by tile; of a program statement by statement; of `pm.study.fusion`
     nest after nest, and below it fused."""
     if isinstance(result, Fusion):
-        return residency_svg(fusion_residency(result), width_px=width_px)
-    found = subject_of(result)
-    return residency_svg(residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
+        return figures.residency_svg(figures.fusion_residency(result), width_px=width_px)
+    found = figures.subject_of(result)
+    return figures.residency_svg(figures.residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
 
 @answers_in_words
 def array(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return which compute unit works when, and which never does."""
-    found = subject_of(result)
-    return array_svg(array_figure(found.workload, found.arch, found.mapping), width_px=width_px)
+    found = figures.subject_of(result)
+    return figures.array_svg(figures.array_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
 
 @answers_in_words
 def front(result: SearchResult, *, width_px: int = 860) -> Picture:
     """Return the points of a Pareto front (objective `pareto:...`), the proven ones filled."""
-    return front_svg(expected_kind(result, SearchResult, "the result"), width_px=width_px)
+    return figures.front_svg(expected_kind(result, SearchResult, "the result"), width_px=width_px)
 
 
 @answers_in_words
 def convergence(result: SearchResult, *, width_px: int = 860) -> Picture:
     """Return value and bound over the seconds of a search; where they meet, the optimum is proven."""
-    return course_svg(course_figure(result), width_px=width_px)
+    return figures.course_svg(figures.course_figure(result), width_px=width_px)
 
 
 @answers_in_words
@@ -223,15 +175,15 @@ def fate(result: SearchResult | Verdict, *, width_px: int = 860) -> Picture:
     """Return what became of the structures of a search over dividing tiles: how many were searched, refuted, without a
     mapping; of a verdict of `pm.verify` a map of all structures, each with what refuted it."""
     if isinstance(result, Verdict):
-        return refuted_svg(proof_figure(result), width_px=width_px)
-    return fate_svg(fate_figure(result), width_px=width_px)
+        return figures.refuted_svg(figures.proof_figure(result), width_px=width_px)
+    return figures.fate_svg(figures.fate_figure(result), width_px=width_px)
 
 
 @answers_in_words
 def proof(verdict: Verdict, *, width_px: int = 860) -> Picture:
     """Return the bounds of all structures, as `pm.verify` derived them, and a line at what the best mapping costs. Only
     structures that were searched are below it. verdict: on a certificate of an optimum over dividing tiles."""
-    return proof_svg(proof_figure(verdict), width_px=width_px)
+    return figures.proof_svg(figures.proof_figure(verdict), width_px=width_px)
 
 
 @answers_in_words
@@ -243,25 +195,29 @@ def compare(
     width_px: int = 860,
 ) -> Picture:
     """Return two mappings of one workload on one machine side by side: loops, and energy by level."""
-    one, two = subject_of(result), subject_of(other)
+    one, two = figures.subject_of(result), figures.subject_of(other)
     if (one.workload, one.arch) != (two.workload, two.arch):
         what = "the two answers are about different workloads or machines"
         raise OptionError(Mistake("PM120", what, "Expected two mappings of one workload on one machine."))
-    figure = side_by_side(one.workload, one.arch, one.mapping, two.mapping, names)
-    return side_by_side_svg(figure, width_px=width_px)
+    figure = figures.side_by_side(one.workload, one.arch, one.mapping, two.mapping, names)
+    return figures.side_by_side_svg(figure, width_px=width_px)
 
 
 @answers_in_words
 def fusion(result: Fusion | SearchResult, *, width_px: int = 860) -> Picture:
     """Return what fusing saves: elements moved at each level, fused and nest after nest (of `pm.study.fusion`); of a
     result of `explore` about a program, what each level holds while each statement runs."""
-    return fusion_svg(result, width_px=width_px) if isinstance(result, Fusion) else residency(result, width_px=width_px)
+    return (
+        figures.fusion_svg(result, width_px=width_px)
+        if isinstance(result, Fusion)
+        else residency(result, width_px=width_px)
+    )
 
 
 @answers_in_words
 def cloud(sample: Sample, families: Comparison | None = None, *, width_px: int = 860) -> Picture:
     """Return energy against latency of sampled mappings, with their front; families: of `pm.compare`, marked."""
-    return cloud_svg(cloud_figure(sample, families), width_px=width_px)
+    return figures.cloud_svg(figures.cloud_figure(sample, families), width_px=width_px)
 
 
 @answers_in_words
@@ -277,38 +233,40 @@ def rarity(sample: Sample, optimum: SearchResult | float | None = None, *, width
     least = optimum.value if isinstance(optimum, SearchResult) else optimum
     whose = "the least of the sample" if optimum is None else "the least energy"
     title = f"{sample.workload.name} on {sample.arch.name}: energy of the mappings that fit, over {whose}"
-    return rarity_svg(rarity_figure(title, fitting, min(fitting) if least is None else float(least)), width_px=width_px)
+    return figures.rarity_svg(
+        figures.rarity_figure(title, fitting, min(fitting) if least is None else float(least)), width_px=width_px
+    )
 
 
 @answers_in_words
 def smoothness(sample: Sample, *, width_px: int = 860) -> Picture:
     """Return the energies of sampled mappings against those of their neighbours."""
-    return smooth_svg(smooth_figure(sample), width_px=width_px)
+    return figures.smooth_svg(figures.smooth_figure(sample), width_px=width_px)
 
 
 @answers_in_words
 def coordinates(sample: Sample, *, width_px: int = 860) -> Picture:
     """Return a line per sampled mapping over axes of energy, latency, compute units, what levels hold and move."""
-    return coordinates_svg(coordinates_figure(sample), width_px=width_px)
+    return figures.coordinates_svg(figures.coordinates_figure(sample), width_px=width_px)
 
 
 @answers_in_words
 def orders(workload: WorkloadLike, arch: ArchitectureLike, *, width_px: int = 860) -> Picture:
     """Return all orders of up to seven loops, in classes of equal traffic; every tensor is held one element at a time
     in the innermost level that may hold it."""
-    return order_svg(order_figure(workload, arch), width_px=width_px)
+    return figures.order_svg(figures.order_figure(workload, arch), width_px=width_px)
 
 
 @answers_in_words
 def tiles(study: TileStudy, *, width_px: int = 860) -> Picture:
     """Return what two tile sizes of one mapping cost (of `pm.study.tiles`)."""
-    return tile_map_svg(study, width_px=width_px)
+    return figures.tile_map_svg(study, width_px=width_px)
 
 
 @answers_in_words
 def winners(study: WinnerStudy, *, width_px: int = 860) -> Picture:
     """Return which dataflow wins over the sizes of two buffers (of `pm.study.winners`)."""
-    return winner_svg(study, width_px=width_px)
+    return figures.winner_svg(study, width_px=width_px)
 
 
 @answers_in_words
@@ -316,14 +274,14 @@ def capacity(curve: CapacityCurve | BufferCurve, *, width_px: int = 860) -> Pict
     """Return traffic (and energy) against the size of a buffer, with what nothing beats: of `pm.study.capacity`, or of
     `pm.study.buffer_curve`, whose picture can be of another width."""
     if isinstance(curve, BufferCurve):
-        return buffer_curve_svg(curve, width_px=width_px)
-    return capacity_svg(curve, width_px=width_px)
+        return figures.buffer_curve_svg(curve, width_px=width_px)
+    return figures.capacity_svg(curve, width_px=width_px)
 
 
 @answers_in_words
 def sensitivity(answer: Sensitivity, *, width_px: int = 860) -> Picture:
     """Return what more and less of each resource does to the optimum (of `pm.study.sensitivity`)."""
-    return sensitivity_svg(answer, width_px=width_px)
+    return figures.sensitivity_svg(answer, width_px=width_px)
 
 
 @answers_in_words
@@ -354,17 +312,17 @@ def domain(
     """Return the instances of a statement of two loops with dependences, tiles and wavefronts. statement: its name (the
     first, if none is named); tile: instances along each loop."""
     asked = workload_of(workload)
-    figure = domain_figure(asked, asked.statements[0].name if statement is None else statement, tile=tile)
-    return domain_svg(figure, width_px=width_px)
+    figure = figures.domain_figure(asked, asked.statements[0].name if statement is None else statement, tile=tile)
+    return figures.domain_svg(figure, width_px=width_px)
 
 
 @answers_in_words
 def schedule(schedule: Schedule, *, width_px: int = 860) -> Picture:
     """Return a schedule as one scattering matrix per statement."""
-    return schedule_svg(schedule_figure(schedule), width_px=width_px)
+    return figures.schedule_svg(figures.schedule_figure(schedule), width_px=width_px)
 
 
 @answers_in_words
 def dependences(workload: WorkloadLike, *, width_px: int = 860) -> Picture:
     """Return the statements of a program and the dependences between them, with their distances."""
-    return dependence_graph_svg(dependence_graph(workload_of(workload)), width_px=width_px)
+    return figures.dependence_graph_svg(figures.dependence_graph(workload_of(workload)), width_px=width_px)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from polymap.arch import preset_names
 from polymap.codegen.source import ORDERS
@@ -22,7 +22,6 @@ from polymap.workload import LAYERS
 LAYOUTS = ("NHWC", "NCHW")
 MODEL_FILES = (".onnx",)
 SHELLS = ("bash", "zsh", "fish")
-Default = TypeVar("Default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,61 +96,74 @@ class MisreadOptions(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    value: str  # the word for its value in the help; "" for a switch
+    """value: the word for its value in the help; "" for a switch. kind: what is read: a text, one of some words, an
+    integer of a range, seconds (float), or several texts (list)."""
+
+    value: str
     help: str
+    kind: tuple[str, ...] | range | type = str
 
 
-_OPTIONS = {
+_OPTIONS = {  # in the order in which their mistakes are told
     "--arch": _Option("ARCH", "the machine: a preset's name (see `polymap list`), or a .json or .toml file"),
-    "--objective": _Option("OBJECTIVE", "what is minimised: of the objectives below (default energy)"),
-    "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
-    "--tiles": _Option("any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile"),
-    "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)"),
-    "--memory-limit": _Option("MB", "memory of all processes at which the best so far is the answer (default: none)"),
-    "--work-limit": _Option(
-        "N", "structures and programs bounded, nodes visited, mappings scored until it ends (default: any)"
-    ),
-    "--workers": _Option("N", "processes that share a long search (default 1)"),
-    "--seed": _Option("I", "the seed of every random choice (default 0)"),
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
+    "--constraints": _Option("FILE|JSON", "what the mapping must meet besides: a .json file, or JSON itself (below)"),
+    "--objective": _Option("OBJECTIVE", "what is minimised: of the objectives below (default energy)"),
+    "--tiles": _Option(
+        "any|divide", "which tile sizes: any (default), or only such as divide the enclosing tile", ("any", "divide")
+    ),
+    "--time-limit": _Option("S", "seconds after which the best so far is the answer (default 60)", float),
+    "--memory-limit": _Option(
+        "MB", "memory of all processes at which the best so far is the answer (default: none)", range(1, 2**31)
+    ),
+    "--work-limit": _Option(
+        "N",
+        "structures and programs bounded, nodes visited, mappings scored until it ends (default: any)",
+        range(1, 2**63),
+    ),
+    "--workers": _Option("N", "processes that share a long search (default 1)", range(1, LIMITS.workers + 1)),
+    "--seed": _Option("I", "the seed of every random choice (default 0)", range(2**31)),
     "--simulate": _Option("", "count by walking every step instead of the closed form"),
-    "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
-    "--cpp": _Option("", "run a C file through the system's preprocessor first"),
-    "--define": _Option("NAME=TEXT", "with --cpp (which it implies): a macro; once for each"),
-    "--include": _Option("FOLDER", "with --cpp (which it implies): where its headers are; once for each"),
-    "--native": _Option("", "write code to use, without counters: for a processor a C function of the layer's arrays"),
-    "--header": _Option("FILE.h", "with --native: also write the header of the C function"),
-    "--shared": _Option("FILE.so", "with --native: also compile the C function into a shared object (CC, CFLAGS)"),
-    "--layout": _Option("NHWC|NCHW", "with --native: the order of a convolution's arrays (default NHWC)"),
-    "--tail": _Option(
-        "STEPS",
-        "with --native: done to each sum, as in bias,add,relu,int8:SCALE:ZERO (no SCALE: an array)",
-    ),
-    "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
-    "--fma": _Option("", "with --native: floats of programs may round a product and the sum it is added to at once"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
-    "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
-    "--report": _Option("FILE.html", "a page of HTML: of transform both texts side by side, of a sweep its machines"),
-    "--order": _Option(
-        "auto|original|isl", "the order of the loops: isl's scheduler's, or the original's (default auto)"
-    ),
-    "--schedule": _Option("FILE", "the order of the loops as a text of lines such as S0[i,j] -> [j, floor(i/8), i]"),
-    "--tile": _Option("N", "the tile size of permutable loops (of isl and original 32; 1: no tiling)"),
-    "--parallel": _Option("", "make the outermost loops whose iterations are independent OpenMP loops"),
-    "--reorder-sums": _Option("", "let sums and products change their order, so that floats are rounded differently"),
-    "--certificate": _Option(
-        "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
-    ),
     "--sensitivity": _Option("", "also tell what more of each capacity, bandwidth and fan-out is worth"),
     "--fuse": _Option("", "of a network: also ask neighbouring layers as one program, their results on chip"),
     "--rows": _Option("", "of a sweep: print every row below the summary, however many there are"),
+    "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
+    "--json": _Option("FILE|-", "write the answer as JSON; - (or no value) prints nothing but JSON"),
+    "--report": _Option("FILE.html", "a page of HTML: of transform both texts side by side, of a sweep its machines"),
+    "--certificate": _Option(
+        "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
+    ),
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
-    "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
+    "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)", float),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
+    "--cpp": _Option("", "run a C file through the system's preprocessor first"),
+    "--define": _Option("NAME=TEXT", "with --cpp (which it implies): a macro; once for each", list),
+    "--include": _Option("FOLDER", "with --cpp (which it implies): where its headers are; once for each", list),
+    "--order": _Option(
+        "auto|original|isl", "the order of the loops: isl's scheduler's, or the original's (default auto)", ORDERS
+    ),
+    "--schedule": _Option("FILE", "the order of the loops as a text of lines such as S0[i,j] -> [j, floor(i/8), i]"),
+    "--tile": _Option(
+        "N", "the tile size of permutable loops (of isl and original 32; 1: no tiling)", range(1, 2**20 + 1)
+    ),
+    "--parallel": _Option("", "make the outermost loops whose iterations are independent OpenMP loops"),
+    "--reorder-sums": _Option("", "let sums and products change their order, so that floats are rounded differently"),
     "--store": _Option(
         "FILE", "keeps each answer of a sweep or network when it is known: sqlite, or lines of JSON (.jsonl)"
     ),
-    "--json": _Option("FILE|-", "write the answer as JSON; - (or no value) prints nothing but JSON"),
+    "--native": _Option("", "write code to use, without counters: for a processor a C function of the layer's arrays"),
+    "--header": _Option("FILE.h", "with --native: also write the header of the C function"),
+    "--shared": _Option("FILE.so", "with --native: also compile the C function into a shared object (CC, CFLAGS)"),
+    "--layout": _Option("NHWC|NCHW", "with --native: the order of a convolution's arrays (default NHWC)", LAYOUTS),
+    "--tail": _Option(
+        "STEPS", "with --native: done to each sum, as in bias,add,relu,int8:SCALE:ZERO (no SCALE: an array)"
+    ),
+    "--threads": _Option(
+        "N", "with --native: cores that the C function uses (default 1)", range(1, LIMITS.threads + 1)
+    ),
+    "--fma": _Option("", "with --native: floats of programs may round a product and the sum it is added to at once"),
+    "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each", list),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
 _PREPROCESSOR = ("--cpp", "--define", "--include")
@@ -333,59 +345,16 @@ def parse(words: Sequence[str]) -> Options:
     reader = _Reader(given, mistakes)
     options = replace(
         _positional(name, others, reader),
-        arch=reader.text("--arch") or "",
-        mapping=reader.text("--mapping"),
-        constraints=reader.text("--constraints"),
-        objective=reader.text("--objective") or "energy",
-        tiles=reader.choice("--tiles", ("any", "divide")),
-        time_limit_s=reader.seconds("--time-limit", _TIME_LIMITS_S.get(name, 60)),
+        time_limit_s=_TIME_LIMITS_S.get(name, 60),
         has_time_limit="--time-limit" in given,
-        memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
-        work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
-        workers=reader.integer("--workers", 1, least=1, most=LIMITS.workers),
-        seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
-        simulate="--simulate" in given,
-        run="--run" in given,
-        sensitivity="--sensitivity" in given,
-        fuse="--fuse" in given,
-        rows="--rows" in given,
-        output=reader.text("--output"),
-        json=reader.text("--json"),
-        report=reader.text("--report"),
-        certificate=reader.text("--certificate"),
-        accept_word="--accept-word" in given,
-        budget_s=reader.seconds("--budget", 0) or None,
-        relations="--relations" in given,
-        cpp=any(option in given for option in _PREPROCESSOR),
-        define=given.get("--define", ()),
-        include=given.get("--include", ()),
-        order=reader.choice("--order", ORDERS),
-        schedule=reader.text("--schedule"),
-        tile=reader.integer("--tile", None, least=1, most=2**20),
-        parallel="--parallel" in given,
-        reorder_sums="--reorder-sums" in given,
-        store=reader.text("--store"),
+        searches=any(option in given for option in _SEARCH if option != "--time-limit"),
     )
-    options = _with_function(options, given, reader)
+    options = replace(options, **reader.values())
+    options = replace(options, cpp=any(option in given for option in _PREPROCESSOR))
     _check_together(options, given, mistakes)
     if mistakes:
         raise MisreadOptions(mistakes, options)
     return options
-
-
-def _with_function(options: Options, given: dict[str, tuple[str, ...]], reader: _Reader) -> Options:
-    """Return the options with those of the C function that --native writes."""
-    return replace(
-        options,
-        native="--native" in given,
-        header=reader.text("--header"),
-        shared=reader.text("--shared"),
-        layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
-        tail=reader.text("--tail"),
-        threads=reader.integer("--threads", None, least=1, most=LIMITS.threads),
-        fma="--fma" in given,
-        searches=any(option in given for option in _SEARCH if option != "--time-limit"),
-    )
 
 
 def _positional(name: str, words: tuple[str, ...], reader: _Reader) -> Options:
@@ -588,46 +557,42 @@ def _check_native(options: Options, given: dict[str, tuple[str, ...]], mistakes:
         mistakes.append(Mistake("PM556", "--header and --shared write to files", "Give paths."))
 
 
+_FIELDS = {"--time-limit": "time_limit_s", "--budget": "budget_s", "--memory-limit": "memory_limit_mb"}
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads values of options; mistakes are collected, and the default is returned."""
+    """Reads values of options; mistakes are collected."""
 
     given: dict[str, tuple[str, ...]]
     mistakes: list[Mistake]
 
-    def text(self, option: str) -> str | None:
-        if option not in self.given:
-            return None
-        value = self.given[option][-1]
-        if not value:
-            self._refuse(option, value, f"Expected {_OPTIONS[option].value}.")
-        return value or None
+    def values(self) -> dict[str, Any]:
+        """Return the values of the options given, by their fields, but sizes and what is wrong."""
+        read = {name: self._value(name, option) for name, option in _OPTIONS.items() if name in self.given}
+        fields = {_FIELDS.get(name, name[2:].replace("-", "_")): value for name, value in read.items()}
+        return {name: value for name, value in fields.items() if value is not None and name != "size"}
 
-    def choice(self, option: str, choices: tuple[str, ...]) -> str:
-        value = self.given.get(option, (choices[0],))[-1]
-        if value in choices:
-            return value
-        other = " --schedule FILE takes any other." * (option == "--order")
-        self._refuse(option, value, did_you_mean(value, choices) + other)
-        return choices[0]
-
-    def integer(self, option: str, default: Default, *, least: int, most: int) -> int | Default:
-        if option not in self.given:
-            return default
-        value = parse_integer(self.given[option][-1])
-        if value is None or not least <= value <= most:
-            self._refuse(option, self.given[option][-1], f"Expected an integer from {least} to {most}.")
-            return default
-        return value
-
-    def seconds(self, option: str, default: float) -> float:
-        if option not in self.given:
-            return default
-        value = _decimal(self.given[option][-1])
-        if value is None or not 0 < value <= 10**9:
-            self._refuse(option, self.given[option][-1], "Expected a number of seconds above 0.")
-            return default
-        return float(value)
+    def _value(self, name: str, option: _Option) -> object:
+        """Return the value of an option, None where it is wrong."""
+        if option.kind is list:
+            return self.given[name]
+        text = self.given[name][-1]
+        match option.kind:
+            case tuple() as words:
+                other = " --schedule FILE takes any other." * (name == "--order")
+                found, hint = text if text in words else None, did_you_mean(text, words) + other
+            case range() as numbers:
+                value, hint = parse_integer(text), f"Expected an integer from {numbers[0]} to {numbers[-1]}."
+                found = None if value is None or value not in numbers else value  # a range is searched for None
+            case _ if option.kind is float:
+                seconds, hint = _decimal(text), "Expected a number of seconds above 0."
+                found = None if seconds is None or not 0 < seconds <= 10**9 else float(seconds)
+            case _:
+                found, hint = text or None if option.value else True, f"Expected {option.value}."
+        if found is None:
+            self.mistakes.append(Mistake("PM554", f"{name} is {shown(text)}", hint))
+        return found
 
     def sizes(self, words: tuple[str, ...], least: int, *, is_model: bool = False) -> tuple[tuple[str, int], ...]:
         """Return name -> size. is_model: names are those of a model file, of any letters, or INPUT[AXIS]."""
@@ -656,9 +621,6 @@ class _Reader:
             machine = next((f" A machine is given as --arch {each}." for each in words if each in preset_names()), "")
             self.mistakes.append(Mistake("PM557", told, f"Sizes are written like {like}.{machine}"))
         return tuple(sizes.items())
-
-    def _refuse(self, option: str, value: str, hint: str) -> None:
-        self.mistakes.append(Mistake("PM554", f"{option} is {shown(value)}", hint))
 
 
 def _decimal(text: str) -> Fraction | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -16,7 +16,7 @@ from polymap.cli.completion import completion_text
 from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs, check_outputs, names_network, preprocessed_text
-from polymap.cli.output import Document, say, warnings_said, write_documents
+from polymap.cli.output import Document, say, warnings_said, write_answer, write_documents
 from polymap.cli.progress import best_so_far
 from polymap.explore import explore
 from polymap.inputs import read_text, shown
@@ -58,6 +58,11 @@ if TYPE_CHECKING:
 def run_command(options: Options) -> int:
     """Run one command; return its exit code. Raises PolymapError for mistakes in the input."""
     check_outputs(options)
+    if names_network(options):
+        with interrupts_wait():
+            from polymap.cli.whole_networks import explore_whole_network
+
+        return explore_whole_network(options)
     commands: dict[str, Callable[[Options], int]] = {
         "explore": _explore,
         "evaluate": _evaluate,
@@ -76,11 +81,6 @@ def run_command(options: Options) -> int:
 
 
 def _explore(options: Options) -> int:
-    if names_network(options):
-        with interrupts_wait():
-            from polymap.cli.whole_networks import explore_whole_network
-
-        return explore_whole_network(options)
     workload, arch, _ = _read(options)
     _refuse_options_of_networks(options)
     if options.certificate is not None:
@@ -98,7 +98,7 @@ def _explore(options: Options) -> int:
     mapped, prices = result.workload or workload, _prices(options, result) if code == ExitCode.ANSWERED else None
     document = result_document(result if prices is None else replace(result, prices=sensitivity_document(prices)))
     told = "" if prices is None else f"\n\n{sensitivity_text(prices)}"
-    _answer(options, document, lambda: result_text(mapped, arch, result) + told, certificate)
+    write_answer(options.json, document, lambda: result_text(mapped, arch, result) + told, certificate)
     return code
 
 
@@ -150,7 +150,7 @@ def _verify(options: Options) -> int:
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s
     verdict = verify(text, workload, arch, objective, constraints=constraints, time_limit_s=limit)
-    _answer(options, verdict_document(verdict), lambda: str(verdict))
+    write_answer(options.json, verdict_document(verdict), lambda: str(verdict))
     trusted = options.accept_word and not verdict.reason
     return ExitCode.ANSWERED if verdict.proven or trusted else ExitCode.NO_ANSWER
 
@@ -166,7 +166,7 @@ def _evaluate(options: Options) -> int:
     else:
         limit = options.time_limit_s if options.has_time_limit else None
         cost = evaluate(workload, arch, mapping, time_limit_s=limit)
-    _answer(options, evaluation_document(cost), lambda: cost_text(workload, arch, mapping, cost))
+    write_answer(options.json, evaluation_document(cost), lambda: cost_text(workload, arch, mapping, cost))
     return ExitCode.ANSWERED
 
 
@@ -187,7 +187,7 @@ def _codegen(options: Options) -> int:
         result, code = _search(options, workload, arch)
         if result is None or result.best is None or code != ExitCode.ANSWERED:
             if result is not None:
-                _answer(options, result_document(result), lambda: result_text(workload, arch, result))
+                write_answer(options.json, result_document(result), lambda: result_text(workload, arch, result))
             return code
         mapping, workload = result.best, result.workload or workload
         document = result_document(result) | {"schema": document["schema"]}
@@ -242,7 +242,7 @@ def _checked_with_sizes(options: Options) -> int:
 
     found = checkup(workload, mapping)
     document = head_document("check", workload) | checkup_document(found)
-    _answer(options, document, lambda: checkup_text(found, relations=options.relations))
+    write_answer(options.json, document, lambda: checkup_text(found, relations=options.relations))
     return ExitCode.ILLEGAL if found.violations else ExitCode.ANSWERED
 
 
@@ -265,17 +265,12 @@ def _checked_for_all_sizes(options: Options) -> int:
         return _checked_with_sizes(options)
     found = symbolic_checkup(source, file=file)
     document = head_document("check") | symbolic_document(found)
-    _answer(options, document, lambda: symbolic_text(found, relations=options.relations))
+    write_answer(options.json, document, lambda: symbolic_text(found, relations=options.relations))
     return ExitCode.ANSWERED
 
 
 def _report(options: Options) -> int:
-    """Write the page about the best mapping; --mapping is a second one beside it. Of a network about its layers."""
-    if names_network(options):
-        with interrupts_wait():
-            from polymap.cli.whole_networks import explore_whole_network
-
-        return explore_whole_network(options)
+    """Write the page about the best mapping; --mapping is a second one beside it."""
     workload, arch, mapping = _read(options)
     _refuse_options_of_networks(options)
     result, code = _search(options, workload, arch)
@@ -301,7 +296,7 @@ def _compare(options: Options) -> int:
     families, limit = options.families or FAMILIES, options.time_limit_s
     with warnings_said():
         found = compare(workload, arch, families, options.objective, time_limit_s=limit, seed=options.seed)
-    _answer(options, comparison_document(found), lambda: comparison_text(found))
+    write_answer(options.json, comparison_document(found), lambda: comparison_text(found))
     return ExitCode.NO_ANSWER if found.optimum is None else ExitCode.ANSWERED
 
 
@@ -336,11 +331,9 @@ def _transform(options: Options) -> int:
         documents.append(Document(target, c_to_affine(made, file=target) if target.endswith(".mlir") else made))
     summary, document = transform_text(made.report), head_document("transform") | transform_document(made.report)
     if target != "-":
-        _answer(options, document, lambda: summary, documents)
+        write_answer(options.json, document, lambda: summary, documents)
         return ExitCode.ANSWERED
-    if options.json is not None:
-        documents.append(Document(options.json, json_text(document)))
-    write_documents(documents)
+    write_answer(options.json, document, None, documents)
     say(summary)
     return ExitCode.ANSWERED
 
@@ -359,7 +352,7 @@ def _list(options: Options) -> int:
     found = {kind: list(filter(matches, kinds[kind])) for kind in asked}
     workloads = [builtin_workload(name) for name in found.get("workloads", ())]
     machines = [load_arch(name) for name in found.get("machines", ())]
-    _answer(options, list_document(workloads, machines), lambda: list_text(workloads, machines))
+    write_answer(options.json, list_document(workloads, machines), lambda: list_text(workloads, machines))
     return ExitCode.ANSWERED
 
 
@@ -419,13 +412,3 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
         return result, ExitCode.ANSWERED
     say(f"polymap: {no_answer_text(result)}")
     return result, ExitCode.NO_ANSWER
-
-
-def _answer(options: Options, document: object, text: Callable[[], str], others: Sequence[Document] = ()) -> None:
-    """Write the answer: JSON to a file or stdout, text to stdout unless JSON goes there."""
-    documents = list(others)
-    if options.json is not None:
-        documents.append(Document(options.json, json_text(document)))
-    if options.json != "-":
-        documents.append(Document("-", text()))
-    write_documents(documents)

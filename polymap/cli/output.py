@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +95,21 @@ def write_documents(documents: Sequence[Document]) -> None:
         for _, temporary, _ in staged:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def write_answer(
+    path: str | None, document: object, text: Callable[[], str] | None, others: Sequence[Document] = ()
+) -> None:
+    """Write an answer and other documents: as JSON where `path` says so, and as text to stdout unless JSON goes there.
+    document: what JSON tells, or what makes it; text: makes the text, None where another document takes its place."""
+    documents = list(others)
+    if path is not None:
+        from polymap.search import json_text  # not loaded by those who only read the command line
+
+        documents.append(Document(path, json_text(document() if callable(document) else document)))
+    if path != "-" and text is not None:
+        documents.append(Document("-", text()))
+    write_documents(documents)
 
 
 def print_text(text: str) -> None:

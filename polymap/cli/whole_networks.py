@@ -13,7 +13,7 @@ from polymap.cli.arguments import Options
 from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs
-from polymap.cli.output import Document, say, write_documents
+from polymap.cli.output import Document, say, write_answer
 from polymap.cli.tuning import TUNING
 from polymap.formatting import table
 from polymap.inputs import located, parse_json, read_text, shown
@@ -34,7 +34,6 @@ from polymap.networks import (
     sweep_of_document,
 )
 from polymap.report import ProgressLine, answer_text, network_page, sweep_page, sweep_text
-from polymap.search import json_text
 
 Note = Callable[[int, int, LayerAnswer], None]
 
@@ -64,8 +63,7 @@ def explore_whole_network(options: Options) -> int:
             progress(f"0 of {len(net.layers)} layers")
             answer = _explored(net, arch, options, note)
     except KeyboardInterrupt:
-        told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
-        say(f"polymap: interrupted after {len(answers)} of {len(net.layers)} layers; {told}")
+        _tell_interrupt(options, f" after {len(answers)} of {len(net.layers)} layers")
         if answers:
             _write(options, NetworkAnswer(net.beginning(len(answers)), arch, options.objective, tuple(answers)))
         return INTERRUPTED
@@ -131,17 +129,18 @@ def _refuse_options_of_layers(options: Options) -> None:
         raise OptionError(Mistake("PM556", what, f"Ask for a layer: {options.workload}.NAME (see `polymap list`)."))
 
 
+def _tell_interrupt(options: Options, done: str) -> None:
+    told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
+    say(f"polymap: interrupted{done}; {told}")
+
+
 def _write(options: Options, answer: NetworkAnswer) -> None:
-    documents: list[Document] = []
-    if options.json is not None:
-        documents.append(Document(options.json, json_text(answer_document(answer))))
-    if options.output is not None:
-        documents.append(Document(options.output, network_page(answer)))
-    elif options.json != "-":
-        documents.append(Document("-", answer_text(answer)))
-    write_documents(documents)
-    if options.output is not None:
-        say(f"polymap: wrote {options.output}")
+    if options.output is None:
+        write_answer(options.json, lambda: answer_document(answer), lambda: answer_text(answer))
+        return
+    page = Document(options.output, network_page(answer))
+    write_answer(options.json, lambda: answer_document(answer), None, [page])
+    say(f"polymap: wrote {options.output}")
 
 
 def run_sweep(options: Options) -> int:
@@ -165,8 +164,7 @@ def run_sweep(options: Options) -> int:
         raise type(error)(located(error.mistakes, shown(Path(options.workload).name), text)) from None
     except KeyboardInterrupt:
         done = f" after {last[0].done:,} of {last[0].rows:,} rows" if last else ""
-        told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
-        say(f"polymap: interrupted{done}; {told}")
+        _tell_interrupt(options, done)
         so_far: SweepTable | None = last[0].table() if last else None
         if so_far is not None and so_far.rows:
             _write_sweep(options, so_far)
@@ -177,12 +175,8 @@ def run_sweep(options: Options) -> int:
 
 def _write_sweep(options: Options, found: SweepTable) -> None:
     """Write the table: JSON and a page where they were asked for, text unless JSON goes to stdout."""
-    documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
-    if options.report is not None:
-        documents.append(Document(options.report, sweep_page(found)))
-    if options.json != "-":
-        documents.append(Document("-", sweep_text(found, rows=options.rows)))
-    write_documents(documents)
+    pages = [] if options.report is None else [Document(options.report, sweep_page(found))]
+    write_answer(options.json, lambda: sweep_document(found), lambda: sweep_text(found, rows=options.rows), pages)
 
 
 def _tell_store(options: Options) -> int:
@@ -200,7 +194,5 @@ def _tell_store(options: Options) -> int:
         for state, times in states.items()
     ]
     document = {state.value: {"questions": len(times), "since": list(times[:1])} for state, times in states.items()}
-    documents = [] if options.json is None else [Document(options.json, json_text(document))]
-    text = table(("state", "questions", "oldest since (UTC)"), rows)
-    write_documents([*documents, *([] if options.json == "-" else [Document("-", text)])])
+    write_answer(options.json, document, lambda: table(("state", "questions", "oldest since (UTC)"), rows))
     return ExitCode.ANSWERED

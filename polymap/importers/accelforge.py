@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Files, FileWarning, Findings, Value, tree_of, value_of
+from polymap.importers.timeloop import Files, FileWarning, Findings, Record, Value, tree_of, value_of
 from polymap.inputs import answers_in_words, as_fraction, mapping_from_document
 from polymap.ir import (
     ROLE_WORDS,
@@ -19,7 +19,6 @@ from polymap.ir import (
     InputError,
     Mapping as LoopTree,
     MemoryLevel,
-    PolymapError,
     Workload,
     did_you_mean,
 )
@@ -39,7 +38,7 @@ _NODES = {
     "!Spatial": ("rank_variable", "tile_shape", "name", "component"),
     "!Compute": ("einsum", "component"),
 }
-"""Fields of the nodes of mappings; all are needed."""
+"""Record of the nodes of mappings; all are needed."""
 _WORKLOAD = ("rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "persistent_tensors", "einsums")
 _EINSUM = ("name", "einsum", "tensor_accesses", "iteration_space_shape", "shape", "renames", "rank_sizes",
            "is_copy_operation", "n_instances")  # fmt: skip
@@ -159,10 +158,8 @@ class _Machine:
         if unit is None:
             raise InputError(())
         nodes += [*self._fanouts(computes[0]), unit]
-        try:
+        with arch.blamed():
             return arch_of(Architecture("accelforge", tuple(nodes)))
-        except PolymapError as error:
-            raise arch.refuse(error.mistakes[0].what) from None
 
     def _node(self, value: Value) -> list[MemoryLevel | Fanout | ComputeUnit]:
         if value.tag not in ("!Memory", "!Container"):
@@ -183,7 +180,7 @@ class _Machine:
         if value.tag == "!Container":
             fields = value.fields("a container", ("name", "spatial", "enabled"), self._told)
         found: list[MemoryLevel | Fanout | ComputeUnit] = []
-        for each in fields["spatial"].items("spatial") if "spatial" in fields else []:
+        for each in fields.listed("spatial"):
             own = each.fields("spatial", _SPATIAL, self._told, _SPATIAL[:2])
             if "min_usage" in own or "reuse" in own:
                 what = "min_usage and reuse limit AccelForge's search, not this one: constraints do that here"
@@ -192,7 +189,7 @@ class _Machine:
             if shared is not None and not self._set(shared) >= frozenset(ROLE_WORDS):
                 what = f"tensors that are not among {shared.told()} have no multicast there"
                 self._told.no_equal(shared.place, what, "Here fan-outs share what their units read alike.")
-            found.append(Fanout(own["name"].text("name"), own["fanout"].integer("fanout")))
+            found.append(Fanout(own.text("name"), own.integer("fanout")))
         return found
 
     def _compute(self, value: Value) -> ComputeUnit:
@@ -200,9 +197,9 @@ class _Machine:
         actions = self._actions(fields, ("compute",), value)
         energy, rate, _ = actions.get("compute", (Fraction(0), None, 1))
         self._clock = rate
-        return ComputeUnit(fields["name"].text("name"), pj=energy * _PJ_PER_J)
+        return ComputeUnit(fields.text("name"), pj=energy * _PJ_PER_J)
 
-    def _component(self, what: str, value: Value) -> dict[str, Value]:
+    def _component(self, what: str, value: Value) -> Record:
         """Return the fields of a component."""
         fields = value.fields(what, _COMPONENT, self._told, ("name",))
         leak = fields.get("leak_power")
@@ -224,7 +221,7 @@ class _Machine:
 
     def _memory(self, value: Value) -> MemoryLevel:
         fields = self._component("a memory", value)
-        name = fields["name"].text("name")
+        name = fields.text("name")
         actions = self._actions(fields, ("read", "write"), value)
         bits = {width for _, _, width in actions.values()} or {1}
         if len(bits) > 1:
@@ -260,13 +257,13 @@ class _Machine:
             return None
 
     def _actions(
-        self, fields: dict[str, Value], names: tuple[str, ...], value: Value
+        self, fields: Record, names: tuple[str, ...], value: Value
     ) -> dict[str, tuple[Fraction, Fraction | None, int]]:
         """Return action -> (joules, actions per second or None, bits)."""
         found: dict[str, tuple[Fraction, Fraction | None, int]] = {}
-        for each in fields["actions"].items("actions") if "actions" in fields else []:
+        for each in fields.listed("actions"):
             own = each.fields("an action", _ACTION, self._told)
-            name = own["name"].text("name") if "name" in own else ""
+            name = own.text("name", "")
             if name not in names:
                 raise each.refuse(f"the action {name[:40]!r} is not read", f"{' and '.join(names)} are.")
             if name in found:
@@ -277,14 +274,14 @@ class _Machine:
             if energy is None:
                 raise each.refuse(f"{name} has an infinite energy")
             rate = self._rate(own)
-            bits = own["bits_per_action"].integer("bits_per_action") if "bits_per_action" in own else 1
+            bits = own.integer("bits_per_action", default=1)
             found[name] = (energy, rate, bits)
         if "actions" not in fields and "component_class" in fields:
             what = "the component has no actions: its class would find their energies"
             self._told.no_equal(value.place, what, "State actions: [{name: read, energy: ...}].")
         return found
 
-    def _rate(self, own: dict[str, Value]) -> Fraction | None:
+    def _rate(self, own: Record) -> Fraction | None:
         """Return the actions per second; None for any number."""
         given = [name for name in ("throughput", "latency") if name in own and own[name].plain is not None]
         if len(given) > 1 and own["latency"].plain == 0:  # no delay beside the throughput
@@ -299,10 +296,10 @@ class _Machine:
         return found
 
     def _rates(
-        self, fields: dict[str, Value], rates: Mapping[str, Fraction | None], word: int
+        self, fields: Record, rates: Mapping[str, Fraction | None], word: int
     ) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
         """Return shared, read and write bandwidth, in bits per cycle."""
-        text = fields["total_latency"].text("total_latency") if "total_latency" in fields else _SHARED
+        text = fields.text("total_latency", _SHARED)
         if all(rate is None for rate in rates.values()) or text not in (_SEPARATE, _SHARED):
             if text not in (_SEPARATE, _SHARED):
                 what = f"the latency {text[:60]!r} is Python's"
@@ -321,9 +318,9 @@ class _Machine:
         self._told.no_equal(fields["actions"].place, what, "Give both one throughput, or the latency of max.")
         return None, None, None
 
-    def _held(self, name: str, fields: dict[str, Value]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    def _held(self, name: str, fields: Record) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """Return holds and must_hold of a memory."""
-        own = fields["tensors"].fields("tensors", ("keep", "may_keep"), self._told) if "tensors" in fields else {}
+        own = fields["tensors"].fields("tensors", ("keep", "may_keep"), self._told) if "tensors" in fields else Record()
         keep = self._set(own["keep"]) if "keep" in own else frozenset[str]()
         may = self._set(own["may_keep"]) if "may_keep" in own else frozenset(() if "keep" in own else ROLE_WORDS)
         is_first = not self._kept
@@ -377,19 +374,19 @@ def _layers(
     fields = file.fields("the workload", _WORKLOAD, told, ("einsums",))
     common = _sizes(fields)
     _tell_scales(fields, told)
-    if "persistent_tensors" in fields and fields["persistent_tensors"].plain is not None:
+    if fields.given("persistent_tensors") is not None:
         place = fields["persistent_tensors"].place
         told.note(
             place, "persistent_tensors stay in memory there while other einsums run: each einsum is asked alone here"
         )
-    for value in fields["einsums"].items("einsums"):
+    for value in fields.listed("einsums"):
         with told.collecting():
-            own = {"einsum": value} if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
+            own = Record(einsum=value) if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
             _tell_scales(own, told)
             accesses, given = _accesses(own, value, told)
             (output, target), *inputs = accesses
             ranks = _ranks(own)
-            name = own["name"].text("name") if "name" in own else output
+            name = own.text("name", output)
             if name in edges:
                 raise value.refuse(f"two einsums have the name {name[:60]}")
             sizes = common | _sizes(own)
@@ -403,21 +400,19 @@ def _layers(
                 told.note(value.place, f"{name}: nothing is indexed by {', '.join(spare)[:100]}")
             text = f"{output}[{', '.join(target)}] += " + " * ".join(f"{t}[{', '.join(i)}]" for t, i in inputs)
             widths = _widths(fields.get("bits_per_value"), given, accesses, own, value)
-            try:
+            with value.blamed(f"{name}: ", has_hint=True):
                 made = einsum(text, sizes=extents, bits=widths, roles=_roles(own, accesses), name=name)
-            except PolymapError as error:
-                raise value.refuse(f"{name}: {error.mistakes[0].what}", error.mistakes[0].hint) from None
             _tell_skipped(own, sizes, made, told)
             layers.append(AccelforgeLayer(name, made))
             edges[name] = (output, tuple(tensor for tensor, _ in inputs))
 
 
-def _tell_skipped(own: dict[str, Value], sizes: dict[str, int], made: Workload, told: Findings) -> None:
+def _tell_skipped(own: Record, sizes: dict[str, int], made: Workload, told: Findings) -> None:
     """Tell ranks that are smaller than their indices: accesses beyond them are skipped there."""
-    for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
+    for each in own.listed("tensor_accesses"):
         fields = each.table("an access")
         if fields["projection"].is_table:
-            shape = made.tensor(fields["name"].text("name")).shape
+            shape = made.tensor(fields.text("name")).shape
             for rank, size in zip(fields["projection"].table("projection"), shape, strict=True):
                 if sizes.get(rank, size) < size:
                     what = f"the rank {rank} has {sizes[rank]} elements, and its indices {size}"
@@ -426,24 +421,24 @@ def _tell_skipped(own: dict[str, Value], sizes: dict[str, int], made: Workload, 
                     )
 
 
-def _tell_scales(fields: dict[str, Value], told: Findings) -> None:
+def _tell_scales(fields: Record, told: Findings) -> None:
     """Tell what makes more of an einsum or of a tensor."""
     for name in _SCALES:
         if name in fields and fields[name].plain != 1:
             told.no_equal(fields[name].place, f"{name} is {fields[name].told()}", "Each einsum is asked once here.")
 
 
-def _ranks(own: dict[str, Value]) -> set[str]:
+def _ranks(own: Record) -> set[str]:
     """Return the names of ranks of an einsum's projections."""
-    accesses = own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []
+    accesses = own.listed("tensor_accesses")
     given = [each.table("an access").get("projection") for each in accesses]
     tables = [each.table("projection") for each in given if each is not None and each.is_table]
-    texts = _ACCESS.findall(own["einsum"].text("einsum")) if "einsum" in own else []
+    texts = _ACCESS.findall(own.text("einsum")) if "einsum" in own else []
     named = {part.partition(":")[0].strip() for _, text in texts for part in text.split(",")}
     return named | {rank for table in tables for rank in table}
 
 
-def _sizes(fields: dict[str, Value]) -> dict[str, int]:
+def _sizes(fields: Record) -> dict[str, int]:
     """Return sizes of rank variables and of ranks."""
     found: dict[str, int] = {}
     for field in ("rank_sizes", "iteration_space_shape", "shape"):
@@ -460,12 +455,10 @@ def _sizes(fields: dict[str, Value]) -> dict[str, int]:
     return found
 
 
-def _accesses(
-    own: dict[str, Value], value: Value, told: Findings
-) -> tuple[list[tuple[str, list[str]]], dict[str, int]]:
+def _accesses(own: Record, value: Value, told: Findings) -> tuple[list[tuple[str, list[str]]], dict[str, int]]:
     """Return (tensor, index per axis) of each access, the output first, and the bits that accesses give."""
     if "einsum" in own:
-        match = _EINSUM_TEXT.fullmatch(own["einsum"].text("einsum"))
+        match = _EINSUM_TEXT.fullmatch(own.text("einsum"))
         inputs = _ACCESS.findall(match[3]) if match else []
         if match is None or not inputs or re.sub(r"[\s*]", "", _ACCESS.sub("", match[3])):
             raise own["einsum"].refuse("the einsum is no product", "Expected O[m, n] = A[m, k] * B[k, n].")
@@ -474,16 +467,16 @@ def _accesses(
         return [(tensor, _split(text)) for tensor, text in ((match[1], match[2]), *inputs)], {}
     found: list[tuple[bool, str, list[str]]] = []
     bits: dict[str, int] = {}
-    for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
+    for each in own.listed("tensor_accesses"):
         fields = each.fields("an access", _ACCESS_FIELDS, told, _ACCESS_FIELDS[:2])
         _tell_scales(fields, told)
         given = fields["projection"]
         axes = given.items("projection") if given.is_list else list(given.table("projection").values())
-        is_output = "output" in fields and fields["output"].flag("output")
-        name = fields["name"].text("name")
+        is_output = fields.flag("output")
+        name = fields.text("name")
         found.append((is_output, name, [axis.text("an index") for axis in axes]))
-        if "bits_per_value" in fields and fields["bits_per_value"].plain is not None:
-            bits[name] = fields["bits_per_value"].integer("bits_per_value")
+        if fields.given("bits_per_value") is not None:
+            bits[name] = fields.integer("bits_per_value")
     if [is_output for is_output, _, _ in found].count(True) != 1 or len(found) < 2:
         raise value.refuse("an einsum needs one access with output: True, and inputs")
     return [(tensor, index) for _, tensor, index in sorted(found, key=lambda each: not each[0])], bits
@@ -506,7 +499,7 @@ def _widths(
     value: Value | None,
     given: Mapping[str, int],
     accesses: list[tuple[str, list[str]]],
-    own: dict[str, Value],
+    own: Record,
     where: Value,
 ) -> dict[str, int]:
     """Return the bits of each tensor: given with its access, else of the sets that name it, a tensor's own name before
@@ -516,7 +509,7 @@ def _widths(
     tensors = [tensor for tensor, _ in accesses]
     found: dict[str, int] = {}
     named: dict[str, int] = {}
-    for text, each in ({} if value is None else value.table("bits_per_value")).items():
+    for text, each in (Record() if value is None else value.table("bits_per_value")).items():
         bits = each.integer("bits_per_value")
         among = _evaluated(text, known)
         if among is None and not text.isidentifier():
@@ -532,10 +525,10 @@ def _widths(
     return {tensor: found[tensor] for tensor in tensors}
 
 
-def _roles(own: dict[str, Value], accesses: list[tuple[str, list[str]]]) -> dict[str, str] | None:
+def _roles(own: Record, accesses: list[tuple[str, list[str]]]) -> dict[str, str] | None:
     """Return tensor -> role as `renames` says; None where it says nothing. Other names are names of sets."""
     known = _sets(accesses)
-    table = own["renames"].table("renames") if "renames" in own and own["renames"].plain else {}
+    table = own["renames"].table("renames") if "renames" in own and own["renames"].plain else Record()
     found: dict[str, str] = {}
     for role, each in table.items():
         text = each.text(f"renames.{role}")
@@ -569,10 +562,8 @@ def _mapping(
         told.no_equal(file.place, "a mapping of several einsums, or without nodes", "Those of one layer are read.")
         return None
     nodes = [_node(each, layers, machine) for each in fields["nodes"].items("mapping.nodes")]
-    try:
+    with file.blamed(has_hint=True):
         return mapping_from_document({"nodes": nodes})
-    except PolymapError as error:
-        raise file.refuse(error.mistakes[0].what, error.mistakes[0].hint) from None
 
 
 def _node(value: Value, layers: list[AccelforgeLayer], machine: Architecture | None) -> dict[str, object]:
@@ -581,8 +572,8 @@ def _node(value: Value, layers: list[AccelforgeLayer], machine: Architecture | N
         raise value.refuse(f"{value.tag or 'a node without a tag'} is not read in the mapping of one einsum")
     own = value.fields(f"a node {value.tag}", _NODES[value.tag], needed=_NODES[value.tag])
     if value.tag == "!Storage":
-        tensors = [tensor.text("a tensor") for tensor in own["tensors"].items("tensors")]
-        return {"store": own["component"].text("component"), "tensors": tensors}
+        tensors = [tensor.text("a tensor") for tensor in own.listed("tensors")]
+        return {"store": own.text("component"), "tensors": tensors}
     if value.tag == "!Compute":
         for name, known in (
             ("einsum", [each.name for each in layers]),
@@ -591,7 +582,7 @@ def _node(value: Value, layers: list[AccelforgeLayer], machine: Architecture | N
             if known and own[name].text(name) not in known:
                 raise own[name].refuse(f"{name} is {own[name].told()}", f"Known: {', '.join(known)}.")
         return {"compute": "S"}
-    loop = {"for" if value.tag == "!Temporal" else "par": own["rank_variable"].text("rank_variable")}
-    own["component"].text("component") if "component" in own else ""
-    over = {} if value.tag == "!Temporal" else {"over": own["name"].text("name")}
+    loop = {"for" if value.tag == "!Temporal" else "par": own.text("rank_variable")}
+    own.text("component", "")
+    over = {} if value.tag == "!Temporal" else {"over": own.text("name")}
     return {**loop, "tile": own["tile_shape"].plain, **over}

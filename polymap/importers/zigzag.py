@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Files, FileWarning, Findings, Value
+from polymap.importers.timeloop import Files, FileWarning, Findings, Record
 from polymap.importers.zigzag_layers import Layer, constraints_of, layer_of, mappings_of, tell_unused
 from polymap.importers.zigzag_machine import Machine, machine_of
 from polymap.inputs import answers_in_words
@@ -58,7 +58,7 @@ def from_zigzag(
     told.stop()
     assert machine is not None, "mistakes of the machine are raised"
     layers: list[ZigzagLayer] = []
-    read: list[tuple[Layer, dict[str, Value]]] = []
+    read: list[tuple[Layer, Record]] = []
     for value in [] if workload is None else files.read(workload).items("the workload"):
         with told.collecting():
             layer, own = layer_of(value, mappings, told)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Findings, Value
+from polymap.importers.timeloop import Findings, Record, Value
 from polymap.importers.zigzag_machine import ROLES, Array
-from polymap.ir import Apply, PolymapError, Read, Workload, did_you_mean
+from polymap.ir import Apply, Read, Workload, did_you_mean
 from polymap.networks import Part
 from polymap.workload import einsum
 
@@ -52,13 +52,13 @@ class _Access(NamedTuple):
         return f"{self.tensor}[{', '.join(words.get(each, each) for each in self.indices)}]"
 
 
-def layer_of(value: Value, mappings: list[dict[str, Value]], told: Findings) -> tuple[Layer, dict[str, Value]]:
+def layer_of(value: Value, mappings: list[Record], told: Findings) -> tuple[Layer, Record]:
     """Return a layer, and the mapping of the file that is its own: by its name, else its operator, else the default."""
     fields = value.fields("a layer", _LAYER, told, _NEEDED)
-    number = fields["id"].integer("id", 0)
-    has_name = "name" in fields and fields["name"].plain is not None
-    name = fields["name"].text("name") if has_name else f"Layer{number}"
-    operator = fields["operator_type"].text("operator_type")
+    number = fields.integer("id", 0)
+    has_name = fields.given("name") is not None
+    name = fields.text("name") if has_name else f"Layer{number}"
+    operator = fields.text("operator_type")
     mapping = _own(mappings, name, operator)
     sizes = _sizes(fields)
     part = _part(name, operator, fields, sizes, _links(mapping), told)
@@ -66,7 +66,7 @@ def layer_of(value: Value, mappings: list[dict[str, Value]], told: Findings) -> 
     return Layer(value, number, name, operator, sizes, _sources(fields, number), part), mapping
 
 
-def _check_operands(fields: dict[str, Value], mapping: dict[str, Value], workload: Workload) -> None:
+def _check_operands(fields: Record, mapping: Record, workload: Workload) -> None:
     """Raise InputError for operands that are named and that the equation has not; ZigZag's own may be left over."""
     known = dict.fromkeys((*(each.name for each in workload.tensors), *_LINKS, "O_final"))
     for word, given in (*fields.items(), *mapping.items()):
@@ -76,24 +76,24 @@ def _check_operands(fields: dict[str, Value], mapping: dict[str, Value], workloa
                     raise value.refuse(f"{word}.{name[:60]} is no operand", did_you_mean(name[:60], tuple(known)))
 
 
-def _own(mappings: list[dict[str, Value]], name: str, operator: str) -> dict[str, Value]:
+def _own(mappings: list[Record], name: str, operator: str) -> Record:
     for word in (name, operator, "default"):
         for each in mappings:
             if each["name"].plain == word:
                 return each
-    return {}
+    return Record()
 
 
-def mappings_of(file: Value, told: Findings) -> list[dict[str, Value]]:
+def mappings_of(file: Value, told: Findings) -> list[Record]:
     """Return the fields of every mapping of a file."""
-    found: list[dict[str, Value]] = []
+    found: list[Record] = []
     for each in file.items("the mappings"):
         with told.collecting():
             found.append(each.fields("a mapping", _MAPPING, told, ("name",)))
     return found
 
 
-def _links(mapping: dict[str, Value]) -> dict[str, str]:
+def _links(mapping: Record) -> dict[str, str]:
     """Return the memory operand of each operand."""
     if "memory_operand_links" not in mapping:
         return _LINKS
@@ -105,26 +105,26 @@ def _links(mapping: dict[str, Value]) -> dict[str, str]:
     return found
 
 
-def _sizes(fields: dict[str, Value]) -> dict[str, int]:
-    dims = [each.text("a loop dim").lower() for each in fields["loop_dims"].items("loop_dims")]
-    sizes = [each.integer("a loop size") for each in fields["loop_sizes"].items("loop_sizes")]
+def _sizes(fields: Record) -> dict[str, int]:
+    dims = [each.text("a loop dim").lower() for each in fields.listed("loop_dims")]
+    sizes = [each.integer("a loop size") for each in fields.listed("loop_sizes")]
     if len(dims) != len(sizes) or len({*dims}) != len(dims):
         raise fields["loop_sizes"].refuse(f"{len(sizes)} loop_sizes for {len(dims)} loop_dims", "Give one for each.")
     return dict(zip(dims, sizes, strict=True))
 
 
-def _sources(fields: dict[str, Value], number: int) -> dict[str, int]:
-    if "operand_source" not in fields or fields["operand_source"].plain is None:
+def _sources(fields: Record, number: int) -> dict[str, int]:
+    if fields.given("operand_source") is None:
         return {}
     table = fields["operand_source"].table("operand_source")
     return {tensor: value.integer(f"operand_source.{tensor}", 0) for tensor, value in table.items()}
 
 
-def _indices(fields: dict[str, Value], sizes: dict[str, int]) -> tuple[dict[str, str], dict[str, int]]:
+def _indices(fields: Record, sizes: dict[str, int]) -> tuple[dict[str, str], dict[str, int]]:
     """Return the index expression of each word that a relation defines, and how many values it has."""
     found: dict[str, str] = {}
     extents: dict[str, int] = {}
-    for value in fields["dimension_relations"].items("dimension_relations") if "dimension_relations" in fields else []:
+    for value in fields.listed("dimension_relations"):
         match = _RELATION.fullmatch(value.text("a relation").replace(" ", "").lower())
         if match is None:
             raise value.refuse(f"the relation {value.told()} is not read", "Expected such as ix=2*ox+1*fx.")
@@ -137,7 +137,7 @@ def _indices(fields: dict[str, Value], sizes: dict[str, int]) -> tuple[dict[str,
 
 
 def _part(
-    name: str, operator: str, fields: dict[str, Value], sizes: dict[str, int], links: dict[str, str], told: Findings
+    name: str, operator: str, fields: Record, sizes: dict[str, int], links: dict[str, str], told: Findings
 ) -> Part:
     """Return the workload of an equation; raises InputError with its line."""
     value = fields["equation"]
@@ -167,7 +167,7 @@ def _part(
     if left:
         raise value.refuse(f"no operand is indexed by {', '.join(left)}", "Every loop dim must stand in the equation.")
     is_product = match[6] == "*" and len(read) == 2
-    try:
+    with value.blamed(f"the layer {name[:60]}: "):
         made = einsum(
             f"{target.text(words)} += {right}",
             sizes={dim: size for dim, size in sizes.items() if dim in used},
@@ -175,8 +175,6 @@ def _part(
             roles={each.tensor: ROLES[links[each.tensor]][1:] for each in (target, *read)},
             name=name[:200],
         )
-    except PolymapError as error:
-        raise value.refuse(f"the layer {name[:60]}: {error.mistakes[0].what}") from None
     if match[6] == "+" and len(read) == 2:
         made = _summed(made)
     _tell_padding(name, fields, extents, told)
@@ -191,7 +189,7 @@ def _summed(workload: Workload) -> Workload:
     return replace(workload, statements=(statement,))
 
 
-def _bits(fields: dict[str, Value], told: Findings) -> dict[str, int]:
+def _bits(fields: Record, told: Findings) -> dict[str, int]:
     table = fields["operand_precision"].table("operand_precision")
     found = {name: value.integer(f"operand_precision.{name}", 0) for name, value in table.items()}
     final = found.pop("O_final", None)
@@ -201,7 +199,7 @@ def _bits(fields: dict[str, Value], told: Findings) -> dict[str, int]:
     return found
 
 
-def _tell_padding(name: str, fields: dict[str, Value], extents: dict[str, int], told: Findings) -> None:
+def _tell_padding(name: str, fields: Record, extents: dict[str, int], told: Findings) -> None:
     """Tell padding, and inputs that have fewer elements than their indices: pr_loop_sizes of pr_loop_dims. extents:
     of the words that relations define."""
     given = {word: [] if word not in fields or fields[word].plain is None else fields[word].items(word)
@@ -222,7 +220,7 @@ def _tell_padding(name: str, fields: dict[str, Value], extents: dict[str, int], 
         told.note(fields["padding" if any(pads) else "pr_loop_sizes"].place, what)
 
 
-def tell_unused(read: list[tuple[Layer, dict[str, Value]]], mappings: list[dict[str, Value]], told: Findings) -> None:
+def tell_unused(read: list[tuple[Layer, Record]], mappings: list[Record], told: Findings) -> None:
     """Tell mappings that no layer takes, and dims that none of the layers of a mapping has."""
     for mapping in mappings:
         layers = [layer for layer, own in read if own is mapping]
@@ -241,7 +239,7 @@ def tell_unused(read: list[tuple[Layer, dict[str, Value]]], mappings: list[dict[
             told.note(mapping["name"].place, what, did_you_mean(str(mapping["name"].plain)[:60], names))
 
 
-def _named(mapping: dict[str, Value]) -> Iterator[tuple[Value, str]]:
+def _named(mapping: Record) -> Iterator[tuple[Value, str]]:
     """Yield the dims that a mapping names, which `constraints_of` has read."""
     for word, given in mapping.items():
         for each in given.plain.values() if word == "spatial_mapping" and given.is_table else ():
@@ -250,13 +248,13 @@ def _named(mapping: dict[str, Value]) -> Iterator[tuple[Value, str]]:
             yield each, each.items(word)[0].text(word).lower()
 
 
-def constraints_of(mapping: dict[str, Value], sizes: dict[str, int], array: Array, told: Findings) -> dict[str, object]:
+def constraints_of(mapping: Record, sizes: dict[str, int], array: Array, told: Findings) -> dict[str, object]:
     """Return what a mapping demands, as `explore(constraints=)` reads it: spatial mappings as factors of fan-outs, a
     temporal ordering as the order of loops."""
     found: dict[str, object] = {}
     fanouts: dict[str, dict[str, int]] = {}
     spatial = mapping.get("spatial_mapping")
-    units = {} if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
+    units = Record() if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
     for unit, value in units.items():
         if unit not in array.sizes:
             raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Findings, Place, Value
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, PolymapError
+from polymap.importers.timeloop import Findings, Place, Record, Value
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.resolve import arch_of
 
 ROLES = {"I1": "@input", "I2": "@weight", "O": "@output"}
@@ -83,21 +83,19 @@ def machine_of(file: Value, offchip: Value | None, told: Findings) -> Machine | 
     if array is None or len(memories) < len(given):
         return None
     ordered = _ordered(memories, array, fields["memories"], told)
-    name = fields["name"].text("name") if "name" in fields else "zigzag"
+    name = fields.text("name", "zigzag")
     first = ordered[0]
-    try:
+    with file.blamed():
         arch = arch_of(Architecture(name, tuple(_nodes(ordered, array))))
-    except PolymapError as error:
-        raise file.refuse(error.mistakes[0].what) from None
     return Machine(arch, array, (first.level.name, first.size_bits, first.where.place))
 
 
 def _array(value: Value, told: Findings) -> Array:
     fields = value.fields("operational_array", _ARRAY, told, ("dimensions", "sizes"))
-    if "is_imc" in fields and fields["is_imc"].flag("is_imc"):
+    if fields.flag("is_imc"):
         raise fields["is_imc"].refuse("arrays that compute in memory (is_imc) are not modelled")
-    dims = [each.text("a dimension") for each in fields["dimensions"].items("dimensions")]
-    sizes = [each.integer("a size") for each in fields["sizes"].items("sizes")]
+    dims = [each.text("a dimension") for each in fields.listed("dimensions")]
+    sizes = [each.integer("a size") for each in fields.listed("sizes")]
     if len(dims) != len(sizes) or len({*dims}) != len(dims):
         raise fields["sizes"].refuse(f"{len(sizes)} sizes for the dimensions {', '.join(dims)}", "Give one for each.")
     check_numbers(fields, ("unit_area", "multiplier_area"))
@@ -109,7 +107,7 @@ def _array(value: Value, told: Findings) -> Array:
 
 def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Memory:
     fields = value.fields(f"memory {name}", _MEMORY, told, ("size", "operands", "ports", "served_dimensions"))
-    if "auto_cost_extraction" in fields and fields["auto_cost_extraction"].flag("auto_cost_extraction"):
+    if fields.flag("auto_cost_extraction"):
         hint = "Write CACTI's r_cost and w_cost into the file."
         told.no_equal(
             value.place, f"the costs of memory {name} are to be computed by CACTI (auto_cost_extraction)", hint
@@ -124,7 +122,7 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
     doubled = [fields[each] for each in ("force_double_buffering", "double_buffering_support") if each in fields]
     level = MemoryLevel(
         name,
-        capacity_bits=fields["size"].integer("size"),
+        capacity_bits=fields.integer("size"),
         word_bits=read,
         read_pj=energies[0],
         write_pj=energies[1] * read / write,  # of a write's own width
@@ -135,10 +133,10 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
         holds=tuple(ROLES[each] for each in operands),
         must_hold=tuple(ROLES[each] for each in operands),
     )
-    return _Memory(level, fields["size"].integer("size"), operands, frozenset(dims), value)
+    return _Memory(level, fields.integer("size"), operands, frozenset(dims), value)
 
 
-def _energy(name: str, word: str, value: Value, fields: dict[str, Value], told: Findings) -> Fraction:
+def _energy(name: str, word: str, value: Value, fields: Record, told: Findings) -> Fraction:
     if word in fields and fields[word].plain is not None:
         return Fraction(fields[word].number(word))
     if "auto_cost_extraction" not in fields or not fields["auto_cost_extraction"].plain:
@@ -146,7 +144,7 @@ def _energy(name: str, word: str, value: Value, fields: dict[str, Value], told: 
     return Fraction(0)
 
 
-def check_numbers(fields: dict[str, Value], names: tuple[str, ...]) -> None:
+def check_numbers(fields: Record, names: tuple[str, ...]) -> None:
     """Raise InputError for one of these fields that no count depends on and that is no number >= 0."""
     for name in names:
         if name in fields and fields[name].plain is not None:
@@ -163,29 +161,29 @@ def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str,
     return tuple(found)
 
 
-def _ports(name: str, fields: dict[str, Value]) -> list[_Port]:
+def _ports(name: str, fields: Record) -> list[_Port]:
     """Return the ports that an operand uses: as they are listed, or (version 2) by their numbers."""
     found: list[_Port] = []
     names: list[str] = []
     if any(word in fields for word in ("r_bw", "w_bw")):
         return _numbered_ports(name, fields)
-    for port in fields["ports"].items("ports"):
+    for port in fields.listed("ports"):
         needed = ("name", "type", "bandwidth_max", "allocation")
         one = port.fields(f"a port of {name}", ("bandwidth_min", *needed), needed=needed)
-        kind = one["type"].text("type")
+        kind = one.text("type")
         if kind not in ("read", "write", "read_write"):
             raise one["type"].refuse(f"type is {kind[:60]!r}", "Expected read, write or read_write.")
-        for each in one["allocation"].items("allocation"):
+        for each in one.listed("allocation"):
             _check_allocation(each, kind)
-        most = one["bandwidth_max"].integer("bandwidth_max")
-        least = one["bandwidth_min"].integer("bandwidth_min") if "bandwidth_min" in one else most
+        most = one.integer("bandwidth_max")
+        least = one.integer("bandwidth_min", default=most)
         if least > most:
             raise one["bandwidth_min"].refuse(f"bandwidth_min is {least} and bandwidth_max {most}")
-        label = one["name"].text("name")
+        label = one.text("name")
         if label in names or not label:
             raise one["name"].refuse(f"{name} has two ports of the name {label[:60]!r}, or one without")
         names.append(label)
-        if one["allocation"].items("allocation"):
+        if one.listed("allocation"):
             found.append(_Port(label, kind, least, most))
     if not found:
         raise fields["ports"].refuse(f"memory {name} has no port with an allocation")
@@ -200,7 +198,7 @@ def _check_allocation(value: Value, kind: str) -> None:
         raise value.refuse(f"a {kind} port is allocated to {direction}", "fh and fl are writes, th and tl reads.")
 
 
-def _numbered_ports(name: str, fields: dict[str, Value]) -> list[_Port]:
+def _numbered_ports(name: str, fields: Record) -> list[_Port]:
     """Return the ports of version 2: tables from directions to names such as r_port_1, one table per operand."""
     widths: dict[str, tuple[int, int]] = {}
     for kind, width, grain in (("read", "r_bw", "min_r_granularity"), ("write", "w_bw", "min_w_granularity")):
@@ -213,11 +211,11 @@ def _numbered_ports(name: str, fields: dict[str, Value]) -> list[_Port]:
             raise given.refuse(f"{grain} is {least} and {width} {most}")
         widths[kind] = least, most
     widths["read_write"] = widths["read"]
-    if fields["r_bw"].plain != fields["w_bw"].plain and "rw_port" in fields and fields["rw_port"].integer("rw_port", 0):
+    if fields["r_bw"].plain != fields["w_bw"].plain and "rw_port" in fields and fields.integer("rw_port", 0):
         raise fields["rw_port"].refuse(f"memory {name} has a read-write port, and r_bw differs from w_bw")
     kinds = {"r": "read", "w": "write", "rw": "read_write"}
     found: dict[str, _Port] = {}
-    for table in fields["ports"].items("ports"):
+    for table in fields.listed("ports"):
         for direction, port in table.fields("ports", _DIRECTIONS).items():
             match = re.fullmatch(r"(rw|r|w)_port_(\d{1,9})", port.text(direction))
             if match is None:

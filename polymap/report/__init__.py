@@ -51,3 +51,4 @@ with lazy(__name__):
     from polymap.report.symbolic import symbolic_document as symbolic_document, symbolic_text as symbolic_text
     from polymap.report.transform_html import transform_page as transform_page
     from polymap.report.transformed import transform_document as transform_document, transform_text as transform_text
+    from polymap.report.tuning import TUNING as TUNING

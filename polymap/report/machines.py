@@ -9,31 +9,10 @@ from fractions import Fraction
 
 from polymap.formatting import area, percent, size
 from polymap.inputs import expected_kind, expected_text, is_table, shown
-from polymap.ir import Mistake, OptionError, show_as_picture
+from polymap.ir import Mistake, OptionError
 from polymap.networks import MachineTotal, SweepRow, SweepTable
-from polymap.report.figures import (
-    BOUND,
-    FOUND,
-    GREY,
-    PAPER,
-    WIDTH_PX,
-    KeyRow,
-    Picture,
-    cell_chart,
-    cell_names,
-    circle,
-    fitted,
-    grid,
-    hint,
-    new_chart,
-    polyline,
-    rect,
-    round_axis,
-    stairs,
-    text,
-    tint,
-    unit_text,
-)
+from polymap.report import figures
+from polymap.report.figures import KeyRow, Picture, hint
 from polymap.report.networks import binding, machine_label
 
 _SIDE, _LEFT = 84.0, 118.0
@@ -96,40 +75,40 @@ def _key(total: MachineTotal) -> str:
     return json.dumps(total.machine, sort_keys=True, default=str)
 
 
-def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@figures.draws(MachineFrontFigure)
+def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = figures.WIDTH_PX) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
-    figure = expected_kind(figure, MachineFrontFigure, "the figure")
     across = "area" if figure.has_areas else "on-chip memory"
-    layout = new_chart(f"{figure.objective.capitalize()} against {across}", figure.title, width_px)
+    layout = figures.new_chart(f"{figure.objective.capitalize()} against {across}", figure.title, width_px)
     frame = layout.frame
     is_size = not figure.has_areas
     taken_most = [max(1, point[0]) for point in figure.points]
-    x = round_axis(taken_most, frame.left, frame.right, logarithmic=is_size, is_size=is_size)
-    y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
-    unit = unit_text(figure.objective)
+    x = frame.x_axis(taken_most, logarithmic=is_size, is_size=is_size)
+    y = frame.y_axis([point[1] for point in figure.points])
+    unit = figures.unit_text(figure.objective)
     taken: Callable[[float], str] = area if figure.has_areas else lambda bits: size(round(bits))
-    shapes = grid(frame, x, y, taken, unit)
+    shapes = figures.grid(frame, x, y, taken, unit)
     front = sorted((x.place(most), y.place(value)) for most, value, best, _, _ in figure.points if best)
     lowest: list[tuple[float, float]] = []
     for place in front:  # of several objectives the front is no staircase in the first alone
         if not lowest or place[1] > lowest[-1][1]:
             lowest.append(place)
-    shapes.append(polyline(stairs(lowest), stroke=_FAINT, width=1.5))
+    shapes.append(figures.polyline(figures.stairs(lowest), stroke=_FAINT, width=1.5))
     for most, value, best, proven, label in sorted(figure.points, key=lambda point: point[2]):
-        colour = (FOUND if proven else BOUND) if best else GREY
+        colour = (figures.FOUND if proven else figures.BOUND) if best else figures.GREY
         words = f"{label}: {unit(value)}, {taken(most)}" + ("" if proven else ", not proven")
         place = (x.place(most), y.place(value))
         mark = (
-            circle(*place, 5, fill=colour if proven else PAPER, stroke=colour)
+            figures.circle(*place, 5, fill=colour if proven else figures.PAPER, stroke=colour)
             if best
-            else circle(*place, 3.5, fill=colour)
+            else figures.circle(*place, 3.5, fill=colour)
         )
         shapes.append(hint([mark], words))
     shapes += [frame.across(across), frame.up(figure.objective)]
     keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
-    key = [KeyRow("dot", FOUND, keys[0]), KeyRow("dot", GREY, keys[1])]
+    key = [KeyRow("dot", figures.FOUND, keys[0]), KeyRow("dot", figures.GREY, keys[1])]
     if any(best and not proven for _, _, best, proven, _ in figure.points):
-        key.insert(1, KeyRow("dot", BOUND, "the same, its value not proven"))
+        key.insert(1, KeyRow("dot", figures.BOUND, "the same, its value not proven"))
     return layout.picture(f"{figure.objective} against {across}: {figure.title}", shapes, key, figure)
 
 
@@ -161,16 +140,18 @@ def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
     return BindingFigure(title, (across, wide), (up, tall), cells)
 
 
-def binding_svg(figure: BindingFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@figures.draws(BindingFigure)
+def binding_svg(figure: BindingFigure, *, width_px: int = figures.WIDTH_PX) -> Picture:
     """Return the grid: a colour for each node that takes most somewhere, and its share."""
-    figure = expected_kind(figure, BindingFigure, "the figure")
     names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _, _ in row))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)} | {"not mapped": _FAINT}
     axes = [[_tick(axis, place) for place in range(len(axis[1]))] for axis in (figure.across, figure.up)]
     cells = len(axes[0]), len(axes[1])
-    layout, side = cell_chart("What binds where", figure.title, width_px, cells, left=_LEFT, side=_SIDE, high=_SIDE)
+    layout, side = figures.cell_chart(
+        "What binds where", figure.title, width_px, cells, left=_LEFT, side=_SIDE, high=_SIDE
+    )
     frame = layout.frame
-    shapes = cell_names(frame, *axes)
+    shapes = figures.cell_names(frame, *axes)
     for i, row in enumerate(figure.cells):
         for j, (name, share, proven) in enumerate(row):
             told, part = name or "not mapped", (percent(share) + ("" if proven else " ?")) if name else ""
@@ -179,7 +160,7 @@ def binding_svg(figure: BindingFigure, *, width_px: int = WIDTH_PX) -> Picture:
             words += f" {percent(share)}{'' if proven else ', mappings not proven'}" if name else ""
             shapes.append(hint(_binding_cell(corner, side, colours[told], told, part), words))
     shapes += [frame.across(figure.across[0]), frame.up(figure.up[0])]
-    key = [KeyRow("box", tint(colour, 0.3), name) for name, colour in colours.items() if name in names]
+    key = [KeyRow("box", figures.tint(colour, 0.3), name) for name, colour in colours.items() if name in names]
     return layout.picture(f"What binds where: {figure.title}", shapes, key, figure)
 
 
@@ -187,9 +168,9 @@ def _binding_cell(corner: tuple[float, float], side: float, colour: str, told: s
     left, top = corner
     middle = left + side / 2 - 1.5
     return [
-        rect(left, top, side - 3, _SIDE - 3, fill=tint(colour, 0.3), round_by=4),
-        text(middle, top + 38, fitted(told, side), bold=True, anchor="middle"),
-        text(middle, top + 56, fitted(part, side, 11), size=11, fill=GREY, anchor="middle"),
+        figures.rect(left, top, side - 3, _SIDE - 3, fill=figures.tint(colour, 0.3), round_by=4),
+        figures.text(middle, top + 38, figures.fitted(told, side), bold=True, anchor="middle"),
+        figures.text(middle, top + 56, figures.fitted(part, side, 11), size=11, fill=figures.GREY, anchor="middle"),
     ]
 
 
@@ -197,7 +178,3 @@ def _tick(axis: tuple[str, tuple[object, ...]], place: int) -> str:
     """Return a value of a field: sizes of memory with their unit, others as they are."""
     field, value = axis[0], axis[1][place]
     return size(value) if isinstance(value, int) and field.endswith("_bits") else str(value)
-
-
-show_as_picture(MachineFrontFigure, machine_front_svg)
-show_as_picture(BindingFigure, binding_svg)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from html import escape
-from pathlib import Path
 
 from polymap.formatting import exact, percent
-from polymap.inputs import is_table, write_text
+from polymap.inputs import is_table
 from polymap.ir import PolymapError
 from polymap.networks import NetworkAnswer, SweepTable, share_of
 from polymap.report.figures import layer_bars_figure, layer_bars_svg, machine_svg, machine_text, picture_html
@@ -105,13 +104,3 @@ def _cell(value: Fraction | None) -> Cell:
 
 def _lead(status: str, told: str) -> str:
     return f'<p><span class="status {escape(status)}">{escape(status)}</span> {escape(told)}</p>'
-
-
-def write_network(answer: NetworkAnswer, path: str | Path) -> None:
-    """Write the page about a network."""
-    write_text(path, network_page(answer))
-
-
-def write_sweep(found: SweepTable, path: str | Path) -> None:
-    """Write the page about a sweep."""
-    write_text(path, sweep_page(found))

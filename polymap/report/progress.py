@@ -11,12 +11,11 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from polymap.report.tuning import TUNING
 from polymap.search.problem import objective_unit
 
 if TYPE_CHECKING:
     from polymap.search import Progress
-
-EVERY_S = 5.0
 
 
 def to_stderr(text: str) -> None:
@@ -31,7 +30,7 @@ def to_stderr(text: str) -> None:
 class ProgressLine:
     """What `on_progress` of a search may be: called with each report (or text), it shows the last one.
 
-    On a terminal and in a notebook a line that is overwritten. Elsewhere a line every `EVERY_S` seconds, between the
+    On a terminal and in a notebook a line that is overwritten. Elsewhere a line every few seconds, between the
     reports too where it is used as a context manager. objective: as it is asked for, whose unit is shown.
 
         with pm.io.ProgressLine("energy") as progress:
@@ -77,12 +76,12 @@ class ProgressLine:
             self._width = 0
 
     def _keep_telling(self) -> None:
-        while not self._over.wait(EVERY_S):
+        while not self._over.wait(TUNING.told_every_s):
             self._tell_now_and_then()
 
     def _tell_now_and_then(self) -> None:
         now = time.monotonic()
-        if now - self._told < 0.9 * EVERY_S or self._over.is_set():
+        if now - self._told < 0.9 * TUNING.told_every_s or self._over.is_set():
             return
         self._told = now
         if self.last is None:

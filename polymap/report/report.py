@@ -13,30 +13,8 @@ from polymap.formatting import energy, exact, percent, plural
 from polymap.inputs import expected_kind, is_list, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
 from polymap.mapping_space import sample_mappings
+from polymap.report import figures
 from polymap.report.explanation import explain
-from polymap.report.figures import (
-    cloud_figure,
-    cloud_svg,
-    course_figure,
-    course_svg,
-    fate_figure,
-    fate_svg,
-    front_svg,
-    front_text,
-    machine_svg,
-    machine_text,
-    mapping_svg,
-    picture_html,
-    proof_figure,
-    proof_svg,
-    refuted_svg,
-    roofline_svg,
-    side_by_side,
-    side_by_side_svg,
-    side_by_side_text,
-    traffic_figure,
-    traffic_svg,
-)
 from polymap.report.html import Cell, Section, folded, page, paragraphs, table, text_block
 from polymap.report.summary import figures_text, status_text
 from polymap.report.tuning import TUNING
@@ -44,8 +22,6 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question
 from polymap.search import SearchResult
 from polymap.verify import verify
 from polymap.workload import workload_text
-
-_SECOND_S, _SECOND_WORK = 20, 3000  # limits of the search for a second mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +78,16 @@ def report_page(
 
 def _headline(answer: Answer) -> str:
     cost, result = answer.cost, answer.result
-    figures = [f"objective {result.objective}", energy(cost.energy_pj), f"{exact(cost.latency_cycles)} cycles"]
-    return escape(", ".join([*figures, f"{percent(cost.utilization)} of the compute units busy"]))
+    parts = [f"objective {result.objective}", energy(cost.energy_pj), f"{exact(cost.latency_cycles)} cycles"]
+    return escape(", ".join([*parts, f"{percent(cost.utilization)} of the compute units busy"]))
 
 
 def _answer(answer: Answer) -> Section:
     words = explain(answer.workload, answer.arch, answer.best, answer.cost)
     told = paragraphs(f"{status_text(answer.result)}\n{answer.result.space}")
     if answer.result.front:
-        told += picture_html(front_svg(answer.result)) + folded(
-            "The front as text", text_block(front_text(answer.result))
+        told += figures.picture_html(figures.front_svg(answer.result)) + folded(
+            "The front as text", text_block(figures.front_text(answer.result))
         )
         told += paragraphs("What follows is about its first point.")
     return Section("answer", "The answer", told + paragraphs(words) + text_block(figures_text(answer.cost)))
@@ -119,14 +95,14 @@ def _answer(answer: Answer) -> Section:
 
 def _mapping(answer: Answer) -> Section:
     asked = (answer.workload, answer.arch, answer.best)
-    drawn = picture_html(mapping_svg(*asked, answer.cost))
+    drawn = figures.picture_html(figures.mapping_svg(*asked, answer.cost))
     plain = text_block(mapping_text(answer.workload, answer.best, answer.arch))
     return Section("mapping", "The mapping", drawn + folded("As text", plain))
 
 
 def _moves(answer: Answer) -> Section:
     workload, arch, cost = answer.workload, answer.arch, answer.cost
-    bars = {bar.level: dict(bar.pj) for bar in traffic_figure(workload, arch, cost).bars}
+    bars = {bar.level: dict(bar.pj) for bar in figures.traffic_figure(workload, arch, cost).bars}
     rows: list[list[Cell]] = [
         [row.level, row.tensor, row.reads, row.writes, row.fills, row.drains, bars[row.level][row.tensor]]
         for row in cost.traffic
@@ -141,26 +117,30 @@ def _moves(answer: Answer) -> Section:
     ]
     head = ("level", "energy, pJ", "share, %", "held, bits", "capacity, bits")
     spent = table(head, levels, "Energy, and the most that one instance holds.")
-    pictures = picture_html(traffic_svg(workload, arch, cost)) + picture_html(
-        roofline_svg(workload, arch, [("best", cost)])
+    pictures = figures.picture_html(figures.traffic_svg(workload, arch, cost)) + figures.picture_html(
+        figures.roofline_svg(workload, arch, [("best", cost)])
     )
     return Section("traffic", "What moves, and what it costs", pictures + moved + spent)
 
 
 def _proof(answer: Answer) -> Section:
     result = answer.result
-    drawn = picture_html(course_svg(course_figure(result))) if result.history else ""
+    drawn = figures.picture_html(figures.course_svg(figures.course_figure(result))) if result.history else ""
     try:
         certificate = result.certificate()
     except PolymapError as error:
         told = paragraphs(f"There is no certificate. {error.mistakes[0].what[:1].upper()}{error.mistakes[0].what[1:]}.")
-        fates = picture_html(fate_svg(fate_figure(result))) if result.space.listed is not None else ""
+        fates = (
+            figures.picture_html(figures.fate_svg(figures.fate_figure(result)))
+            if result.space.listed is not None
+            else ""
+        )
         return Section("proof", "The proof", fates + drawn + told)
     verdict = verify(certificate)
     body = text_block(str(verdict))
     if verdict.reasons:
-        data = proof_figure(verdict)
-        body += picture_html(proof_svg(data)) + picture_html(refuted_svg(data))
+        data = figures.proof_figure(verdict)
+        body += figures.picture_html(figures.proof_svg(data)) + figures.picture_html(figures.refuted_svg(data))
     if len(certificate) <= TUNING.proof_characters:
         body += folded(f"The certificate ({plural(certificate.count(chr(10)), 'line')})", text_block(certificate))
     told = "Checked while this page was written, by code that shares nothing with the search:"
@@ -172,10 +152,10 @@ def _space(answer: Answer) -> Section:
         sample = sample_mappings(answer.workload, answer.arch, TUNING.sampled_mappings, seed=0)
         proven = answer.result.status == "OPTIMAL"
         own = float(answer.cost.latency_cycles), answer.cost.energy_pj, proven
-        data = replace(cloud_figure(sample), marked=(("optimum" if proven else "the answer", *own),))
+        data = replace(figures.cloud_figure(sample), marked=(("optimum" if proven else "the answer", *own),))
     except PolymapError as error:
         return Section("space", "The space around it", paragraphs(f"No sample of it: {error}"))
-    drawn = picture_html(cloud_svg(data))
+    drawn = figures.picture_html(figures.cloud_svg(data))
     best = f"{energy(answer.cost.energy_pj)} and {exact(answer.cost.latency_cycles)} cycles"
     told = f"Legal mappings with dividing tiles, each as likely as any other. The answer, marked: {best}."
     return Section("space", "The space around it", drawn + paragraphs(told))
@@ -186,7 +166,7 @@ def _second(answer: Answer) -> tuple[str, Mapping] | None:
     objective asked for, with its name; None where none is found: the answer then dominates all that was found."""
     own = answer.result.objective if answer.result.objective in ("energy", "latency") else "energy"
     other = "energy" if own == "latency" else "latency"
-    limits = {"time_limit_s": _SECOND_S, "work_limit": _SECOND_WORK}
+    limits = {"time_limit_s": TUNING.second_s, "work_limit": TUNING.second_work}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of the machine: the answer's own search has told them
         found = search(answer.workload, answer.arch, f"lex:{other},{own}", "divide", **limits)
@@ -201,22 +181,24 @@ def _second(answer: Answer) -> tuple[str, Mapping] | None:
 
 def _beside(answer: Answer, name: str, mapping: Mapping) -> Section:
     names = ("the answer", name)
-    data = side_by_side(answer.workload, answer.arch, answer.best, mapping, names)
+    data = figures.side_by_side(answer.workload, answer.arch, answer.best, mapping, names)
     rows: list[list[Cell]] = [[row.what, *row.written, row.ratio] for row in data.rows]
     both = table(("figure", *names, "second over first"), rows, "What differs.")
     return Section(
         "beside",
         f"Beside it: {name}",
-        picture_html(side_by_side_svg(data)) + both + folded("As text", text_block(side_by_side_text(data))),
+        figures.picture_html(figures.side_by_side_svg(data))
+        + both
+        + folded("As text", text_block(figures.side_by_side_text(data))),
     )
 
 
 def _question(answer: Answer) -> Section:
-    plain = folded("As text", text_block(machine_text(answer.arch)))
+    plain = folded("As text", text_block(figures.machine_text(answer.arch)))
     return Section(
         "question",
         "The question",
-        text_block(workload_text(answer.workload)) + picture_html(machine_svg(answer.arch)) + plain,
+        text_block(workload_text(answer.workload)) + figures.picture_html(figures.machine_svg(answer.arch)) + plain,
     )
 
 

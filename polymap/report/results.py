@@ -27,7 +27,7 @@ from polymap.report.answers import curve_document
 from polymap.report.explanation import explain
 from polymap.report.families import comparison_document
 from polymap.report.figures import Picture, mapping_svg, subject_of
-from polymap.report.many import write_network, write_sweep
+from polymap.report.many import network_page, sweep_page
 from polymap.report.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.progress import notebook
 from polymap.report.report import report_page
@@ -173,8 +173,12 @@ def _question(cost: Cost) -> tuple[Workload, Architecture, Mapping]:
     return found.workload, found.arch, found.mapping
 
 
+def _writing(text: Callable[[Value], str]) -> Callable[[Value, str | Path], None]:
+    return lambda value, path: write_text(path, text(value))
+
+
 def _saving(document: Callable[[Value], dict[str, object]]) -> Callable[[Value, str | Path], None]:
-    return lambda value, path: write_text(path, json_text(document(value)))
+    return _writing(lambda value: json_text(document(value)))
 
 
 def _framing(rows: Callable[[Value], Rows]) -> Callable[[Value], Any]:
@@ -209,6 +213,6 @@ report_with(
 )
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))
-report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document), page=write_network))
-report_with(SweepTable, Reports(_framing(sweep_rows), show, _saving(sweep_document), page=write_sweep))
+report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document), page=_writing(network_page)))
+report_with(SweepTable, Reports(_framing(sweep_rows), show, _saving(sweep_document), page=_writing(sweep_page)))
 report_with(Sensitivity, Reports(_framing(sensitivity_rows), show, _saving(sensitivity_document)))

@@ -106,14 +106,17 @@ def _above_text(draw: Callable[[Any], str]) -> Callable[[Any], str]:
     return render
 
 
-show_as_text("CapacityCurve", _study_text)
-show_as_text("Comparison", _study_text)
-show_as_text("CostArrays", _study_text)
-show_as_text("Sample", _study_text)
-show_as_text("Scores", _study_text)
-show_as_text("TileChoice", _study_text)
-show_as_text("TileStudy", _study_text)
-show_as_text("WinnerStudy", _study_text)
+for _kind in (
+    "CapacityCurve",
+    "Comparison",
+    "CostArrays",
+    "Sample",
+    "Scores",
+    "TileChoice",
+    "TileStudy",
+    "WinnerStudy",
+):
+    show_as_text(_kind, _study_text)
 show_as_text("Architecture", lambda value: figures.machine_text(value))
 show_as_text("BufferCurve", lambda value: figures.buffer_curve_text(value))
 show_as_text("BurstCounts", lambda value: report.bursts_text(value))

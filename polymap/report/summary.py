@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from polymap.costmodel import Cost, mapping_text
-from polymap.formatting import exact, listing, percent, plural, size, table
+from polymap.formatting import exact, listing, percent, plural, size, table, vectors
 from polymap.ir import Architecture, ComputeUnit, Fanout, InstancePoint, Mapping, MemoryLevel, Violation, Workload
 from polymap.report.explanation import explain
 from polymap.report.figures import front_text, traffic_text
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from polymap.schedules import Band, Checkup, Nests
     from polymap.search import SearchResult
     from polymap.workload import Dependence
+
+
+PARALLEL = {"yes": "parallel", "reduction": "parallel if its sums are added up afterwards", "no": "sequential"}
 
 
 def _exact(value: int | float | None) -> str:
@@ -231,11 +234,16 @@ def dependences_text(checkup: Checkup, *, relations: bool = False) -> str:
 
 def dependence_text(dependence: Dependence) -> str:
     """Return a dependence in one line, as `dependences_text` does."""
-    far = (f"({', '.join('*' if step is None else str(step) for step in vector)})" for vector in dependence.distances)
-    ways = (f"({', '.join(directions(sign))})" for sign in dependence.signs)
-    along = f"along {' '.join(dependence.dims)}: {' '.join(far)}, directions {' '.join(ways)}"
     ends = f"{dependence.kind.value} of {dependence.tensor}, {dependence.source} to {dependence.sink}"
-    return f"{ends}, {along if dependence.dims else 'no common loop'}"
+    return f"{ends}, {along_text(dependence.dims, dependence.distances, dependence.signs)}"
+
+
+def along_text(loops: Sequence[str], distances: Sequence[Sequence[int | None]], signs: Sequence[Sequence[int]]) -> str:
+    """Return how far apart the ends of a dependence are along their common loops."""
+    if not loops:
+        return "no common loop"
+    ways = " ".join(f"({', '.join(directions(sign))})" for sign in signs)
+    return f"along {' '.join(loops)}: {vectors(distances) or 'many distances'}, directions {ways}"
 
 
 def directions(sign: Sequence[int]) -> tuple[str, ...]:
@@ -245,13 +253,10 @@ def directions(sign: Sequence[int]) -> tuple[str, ...]:
 
 def nests_text(nests: Nests) -> str:
     """Return one line per loop, per band of several loops, and per pair of neighbouring loops."""
-    words = {"yes": "parallel", "reduction": "parallel if its sums are added up afterwards", "no": "sequential"}
-    width = max((2 * each.depth + len(each.name) for each in nests.loops), default=0)
-    lines = [
-        f"{'  ' * each.depth + each.name:{width}}  {words[each.parallel.value]}"
-        f"{', vectorizable' if each.vectorizable else ''}  ({' '.join(each.statements)})"
+    lines = loop_lines(
+        (each.name, each.depth, PARALLEL[each.parallel.value] + ", vectorizable" * each.vectorizable, each.statements)
         for each in nests.loops
-    ]
+    )
     for band in nests.bands:
         if len(band.loops) > 1:
             lines.append(f"band {' '.join(band.loops)}: {_tiling_text(band)}")
@@ -262,17 +267,31 @@ def nests_text(nests: Nests) -> str:
     return "\n".join(lines)
 
 
-def _tiling_text(band: Band) -> str:
-    if len(band.permutable) == 1:
+def loop_lines(loops: Iterable[tuple[str, int, str, Sequence[str]]]) -> list[str]:
+    """Return a line per loop: (name, loops around it, what is told of it, statements in it)."""
+    named = [("  " * depth + name, told, statements) for name, depth, told, statements in loops]
+    width = max((len(name) for name, _, _ in named), default=0)
+    return [f"{name:{width}}  {told}  ({' '.join(statements)})" for name, told, statements in named]
+
+
+def permutable_text(runs: Sequence[Sequence[str]]) -> str:
+    """Return which runs of a band's loops are permutable."""
+    if len(runs) == 1:
         return "permutable, tilable"
-    runs = " | ".join(" ".join(run) for run in band.permutable)
+    return f"permutable within {' | '.join(' '.join(run) for run in runs)}"
+
+
+def _tiling_text(band: Band) -> str:
+    told = permutable_text(band.permutable)
+    if len(band.permutable) == 1:
+        return told
     if band.skews is None:
-        return f"permutable within {runs}; no skew found that makes all of it tilable"
+        return f"{told}; no skew found that makes all of it tilable"
     skews = [
         f"{loop} := {loop} + {' + '.join(name if factor == 1 else f'{factor} {name}' for factor, name in added)}"
         for loop, added in band.skews
     ]
-    return f"permutable within {runs}; tilable after the skew {', '.join(skews)}"
+    return f"{told}; tilable after the skew {', '.join(skews)}"
 
 
 def orders_text(checkup: Checkup) -> str:
@@ -280,7 +299,7 @@ def orders_text(checkup: Checkup) -> str:
     if not checkup.loops:
         return "no loop encloses the whole program; each of its nests:"
     orders = checkup.orders
-    words = {True: "parallel", "reduction": "parallel if its sums are added up afterwards", False: "sequential"}
+    words = {True: PARALLEL["yes"], "reduction": PARALLEL["reduction"], False: PARALLEL["no"]}
     lines = [
         f"loops       {' '.join(checkup.loops)}: {exact(orders.total)} orders",
         f"legal       {_exact(orders.strict)} with the order of accumulations kept, "

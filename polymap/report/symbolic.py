@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from polymap.codegen.source import SymbolicCheckup, SymbolicDependence
-from polymap.report.summary import directions
-
-_PARALLEL = {"yes": "parallel", "reduction": "parallel if its sums are added up afterwards", "no": "sequential"}
+from polymap.codegen.source import SymbolicCheckup
+from polymap.report.summary import PARALLEL, along_text, directions, loop_lines, permutable_text
 
 
 def symbolic_text(found: SymbolicCheckup, *, relations: bool = False) -> str:
@@ -17,7 +15,8 @@ def symbolic_text(found: SymbolicCheckup, *, relations: bool = False) -> str:
     parts = [f"for all values of {', '.join(found.parameters)}{where}", _statements(found)]
     lines: list[str] = []
     for each in found.dependences:
-        lines.append(_dependence(each))
+        ends = f"{each.kind} of {each.array}, {each.source} to {each.sink}"
+        lines.append(f"{ends}, {along_text(each.loops, each.distances, each.signs)}")
         if relations:
             lines.append(f"    {each.relation}")
     return "\n\n".join([*parts, "\n".join(lines) or "no dependences", _loops(found)])
@@ -31,27 +30,10 @@ def _statements(found: SymbolicCheckup) -> str:
     )
 
 
-def _dependence(each: SymbolicDependence) -> str:
-    """Return a dependence in one line. A distance that varies is *, < is towards a later iteration."""
-    ends = f"{each.kind} of {each.array}, {each.source} to {each.sink}"
-    if not each.loops:
-        return f"{ends}, no common loop"
-    far = " ".join(f"({', '.join('*' if step is None else str(step) for step in one)})" for one in each.distances)
-    ways = " ".join(f"({', '.join(directions(sign))})" for sign in each.signs)
-    return f"{ends}, along {' '.join(each.loops)}: {far or 'many distances'}, directions {ways}"
-
-
 def _loops(found: SymbolicCheckup) -> str:
-    width = max((2 * each.depth + len(each.name) for each in found.loops), default=0)
-    lines = [
-        f"{'  ' * each.depth + each.name:{width}}  {_PARALLEL[each.parallel]}  ({' '.join(each.statements)})"
-        for each in found.loops
-    ]
+    lines = loop_lines((each.name, each.depth, PARALLEL[each.parallel], each.statements) for each in found.loops)
     for runs in found.bands:
-        names = " ".join(name for run in runs for name in run)
-        inside = " | ".join(" ".join(run) for run in runs)
-        what = "permutable, tilable" if len(runs) == 1 else f"permutable within {inside}"
-        lines.append(f"band {names}: {what}")
+        lines.append(f"band {' '.join(name for run in runs for name in run)}: {permutable_text(runs)}")
     return "\n".join(lines) or "no loops"
 
 

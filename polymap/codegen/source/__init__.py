@@ -29,7 +29,6 @@ with lazy(__name__):
     from polymap.codegen.source.register_tiles import Update as Update
     from polymap.codegen.source.symbolic import (
         SymbolicCheckup as SymbolicCheckup,
-        SymbolicDependence as SymbolicDependence,
         has_parameters as has_parameters,
         symbolic_checkup as symbolic_checkup,
     )

@@ -5,4 +5,4 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.importers.timeloop.expressions import tree_of as tree_of, value_of as value_of
     from polymap.importers.timeloop.findings import FileWarning as FileWarning, Findings as Findings, Place as Place
-    from polymap.importers.timeloop.yaml_tables import Files as Files, Value as Value
+    from polymap.importers.timeloop.yaml_tables import Files as Files, Record as Record, Value as Value

@@ -164,16 +164,16 @@ def component_of(table: Value) -> str:
     fields = table.table("a table")
     if "name" not in fields:
         raise table.refuse("a table has no name")
-    return _RANGE.sub("", fields["name"].text("name")).rpartition(".")[2]
+    return _RANGE.sub("", fields.text("name")).rpartition(".")[2]
 
 
 def action_energies(table: Value) -> dict[str, Fraction]:
     """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
     fields = table.fields("a table of the ERT", ("name", "actions", *_ESTIMATORS), needed=("actions",))
     found: dict[str, Fraction] = {}
-    for action in fields["actions"].items("actions"):
+    for action in fields.listed("actions"):
         told = action.fields("an action", ("name", "arguments", "energy"), needed=("name", "energy"))
-        name = told["name"].text("name")
+        name = told.text("name")
         found[name] = max(found.get(name, Fraction(0)), told["energy"].number("energy"))
     return found
 

@@ -26,7 +26,7 @@ from polymap.importers.timeloop.parts import (
 )
 from polymap.importers.timeloop.yaml_tables import Value
 from polymap.inputs import shown
-from polymap.ir import Architecture, InputError, Mistake, PolymapError, did_you_mean
+from polymap.ir import Architecture, InputError, Mistake, did_you_mean
 
 
 class Spread(NamedTuple):
@@ -204,10 +204,8 @@ def machine_of(architecture: Value, around: Around, told: Findings) -> Machine:
     if not told.has_mistakes:
         builder.check_tables()
     told.stop()
-    try:
+    with architecture.blamed("the machine is not read: "):
         arch = arch_from_document({"name": "timeloop", "nodes": builder.nodes})
-    except PolymapError as error:
-        raise architecture.refuse(f"the machine is not read: {error.mistakes[0].what}") from None
     constraints = {part.name: part.constraints for part in parts if part.constraints}
     return Machine(arch, builder.bits, tuple(builder.slots), builder.spreads, builder.bypassed, constraints,
                    builder.outermost)  # fmt: skip

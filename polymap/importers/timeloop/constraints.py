@@ -14,7 +14,7 @@ from polymap.importers.timeloop.directives import (
 )
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import CONSTRAINTS, directives_of, tell_unread
-from polymap.importers.timeloop.yaml_tables import Value
+from polymap.importers.timeloop.yaml_tables import Record, Value
 from polymap.ir import Workload
 
 # `no_link_transfer` is how it is here: neighbours forward nothing.
@@ -81,7 +81,7 @@ class _Constraints:
             else:
                 self._spatial(target, fields, factors, where)
 
-    def _hold(self, target: str, fields: dict[str, Value], where: Value) -> None:
+    def _hold(self, target: str, fields: Record, where: Value) -> None:
         kept, bypassed = held_by(fields, self._workload)
         if ("dummy", target) in self._machine.slots:
             if kept:
@@ -94,7 +94,7 @@ class _Constraints:
                 names = self._store.setdefault(target, {}).setdefault(word, [])
                 names += [each for each in tensors if each not in names]
 
-    def _factors(self, fields: dict[str, Value]) -> tuple[dict[str, int], list[str]]:
+    def _factors(self, fields: Record) -> tuple[dict[str, int], list[str]]:
         """Return what factors must be, of dims that have loops, and those of other forms as they are written."""
         found: dict[str, int] = {}
         others: list[str] = []
@@ -110,7 +110,7 @@ class _Constraints:
             ones += self._dims
         for name, is_of in (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False)):
             if name in fields and fields[name].plain:
-                held = held_by({"keep": fields[name]}, self._workload)[0]
+                held = held_by(Record(keep=fields[name]), self._workload)[0]
                 dims = {dim for tensor in held for dim in self._dims_of(tensor)}
                 ones += [dim for dim in self._dims if (dim in dims) is is_of]
         return dict.fromkeys(ones, 1) | found, others
@@ -120,7 +120,7 @@ class _Constraints:
         indices = [index for access in accesses if access.tensor == tensor for index in access.index]
         return {dim for index in indices for _, dim in index.terms if isinstance(dim, str)}
 
-    def _temporal(self, target: str, fields: dict[str, Value], factors: dict[str, int], where: Value) -> None:
+    def _temporal(self, target: str, fields: Record, factors: dict[str, int], where: Value) -> None:
         """Loops of a level have no equal, but where nothing is asked: at a dummy storage, where none stand anyway, or
         of dims that have none."""
         if ("dummy", target) in self._machine.slots and set(factors.values()) <= {1}:
@@ -134,7 +134,7 @@ class _Constraints:
             hint = "A level's own loops have no equal: order, outermost and innermost are of all levels."
             self._told.no_equal(where.place, f"a temporal constraint of {target} is not read: {', '.join(asked)}", hint)
 
-    def _spatial(self, target: str, fields: dict[str, Value], factors: dict[str, int], where: Value) -> None:
+    def _spatial(self, target: str, fields: Record, factors: dict[str, int], where: Value) -> None:
         """Note spatial factors: 1 forbids a dim, more asks for so many; the order on one fan-out changes no cost."""
         spread = self._machine.spreads.get(target, Spread("", ""))
         asked = {dim: factor for dim, factor in factors.items() if factor > 1}
@@ -160,12 +160,10 @@ class _Constraints:
                 what = f"the spatial factor {factor} of {dim} at {target} is not read"
                 self._told.no_equal(where.place, what, f"Read: 1, and more on a fan-out {told}.")
 
-    def _along_x(
-        self, target: str, fields: dict[str, Value], factors: dict[str, int], where: Value
-    ) -> list[str] | None:
+    def _along_x(self, target: str, fields: Record, factors: dict[str, int], where: Value) -> list[str] | None:
         """Return the dims that a split puts along X: so many of the permutation, innermost first; None without one."""
         order = permutation_of(fields["permutation"], self._workload) if "permutation" in fields else []
-        if "split" not in fields or fields["split"].plain is None:
+        if fields.given("split") is None:
             return None
         split = fields["split"]
         if not isinstance(split.plain, int):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from polymap.importers.timeloop.arch import Machine
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import BYPASS
-from polymap.importers.timeloop.yaml_tables import Value
+from polymap.importers.timeloop.yaml_tables import Record, Value
 from polymap.inputs import shown
 from polymap.ir import Workload, did_you_mean
 
@@ -22,7 +22,7 @@ class Directive(NamedTuple):
 
     target: str
     kind: str
-    fields: dict[str, Value]
+    fields: Record
     where: Value
 
 
@@ -42,7 +42,7 @@ def head_of(value: Value, machine: Machine, known: Mapping[str, tuple[str, ...]]
         if name not in fields:
             hint = did_you_mean(name, tuple(fields)).replace("Known", "Found")
             raise value.refuse(f"a directive has no {name}", hint)
-    kind = fields["type"].text("type")
+    kind = fields.text("type")
     if kind not in known:
         hint = did_you_mean(kind[:64], ("temporal", "spatial", "bypass", "dataspace"))
         raise fields["type"].refuse(f"the type {shown(kind)} is not read", hint)
@@ -70,13 +70,13 @@ def _target(value: Value, kind: str, machine: Machine) -> str:
     return target
 
 
-def held_by(fields: dict[str, Value], workload: Workload) -> tuple[list[str], list[str]]:
+def held_by(fields: Record, workload: Workload) -> tuple[list[str], list[str]]:
     """Return the tensors that a directive keeps and those that it bypasses, each named once."""
     kept: list[str] = []
     bypassed: list[str] = []
     known = [tensor.name for tensor in workload.tensors]
     for name, names in (("keep", kept), ("bypass", bypassed)):
-        for each in fields[name].items(name) if name in fields else []:
+        for each in fields.listed(name):
             tensor = each.text("a data space")
             if tensor not in known:
                 hint = did_you_mean(tensor[:64], known)

@@ -15,8 +15,8 @@ from polymap.importers.timeloop.directives import (
 )
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import BYPASS
-from polymap.importers.timeloop.yaml_tables import Value
-from polymap.ir import Compute, Mapping, MappingNode, PolymapError, Spatial, Storage, Temporal, Workload
+from polymap.importers.timeloop.yaml_tables import Record, Value
+from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.schedules import check_mapping
 
 _FIELDS = {
@@ -51,10 +51,8 @@ def mapping_of(section: Value, workload: Workload, machine: Machine, told: Findi
         return None
     _fill_remainders(section, workload, found)
     mapping = Mapping(tuple(_nodes(workload, machine, found)))
-    try:
+    with section.blamed("the mapping is no loop tree: "):
         check_mapping(workload, machine.arch, mapping)
-    except PolymapError as error:
-        raise section.refuse(f"the mapping is no loop tree: {error.mistakes[0].what}") from None
     return mapping
 
 
@@ -95,19 +93,17 @@ def _directives(section: Value, workload: Workload, machine: Machine, told: Find
                 continue
             with told.collecting():
                 fields = {name: value for name, value in group.plain.items() if name in _FIELDS[kind]}
-                own = found.get((target, kind), Directive(target, kind, {}, group))
+                own = found.get((target, kind), Directive(target, kind, Record(), group))
                 found[target, kind] = own._replace(
                     fields=_joined(own.fields, fields, workload, machine.spreads.get(target))
                 )
     return list(found.values())
 
 
-def _joined(
-    own: dict[str, Value], node: dict[str, Value], workload: Workload, spread: Spread | None
-) -> dict[str, Value]:
+def _joined(own: Record, node: dict[str, Value], workload: Workload, spread: Spread | None) -> Record:
     """Return the fields of a directive, and those of its node that it leaves open. Raises InputError for factors of a
     node that the directive contradicts."""
-    joined = node | own
+    joined = Record(node | own)
     split = node.get("split")
     if split is not None and isinstance(split.plain, str) and "split" not in own:  # an expression
         joined.pop("split")
@@ -149,7 +145,7 @@ def _read_directive(directive: Directive, workload: Workload, machine: Machine, 
         return
     along_x = loops if spread.x else []
     if "split" in fields:  # so many innermost dims, of all dims
-        along_x = loops[max(0, len(loops) - fields["split"].integer("split", 0)) :]
+        along_x = loops[max(0, len(loops) - fields.integer("split", 0)) :]
     along_y = loops[: len(loops) - len(along_x)]
     for name, part in ((spread.x, along_x), (spread.y, along_y)):
         used = [each for each in part if each[1] != 1]
@@ -160,7 +156,7 @@ def _read_directive(directive: Directive, workload: Workload, machine: Machine, 
             found.spread[name] = part
 
 
-def _loops(fields: dict[str, Value], workload: Workload, value: Value, *, any_order: bool) -> list[Loop]:
+def _loops(fields: Record, workload: Workload, value: Value, *, any_order: bool) -> list[Loop]:
     """Return (dim, factor, where) of every dim, outermost first; a factor 0 stands for what other levels leave."""
     found = factors_of(fields["factors"], workload) if "factors" in fields else []
     for each in found:

@@ -20,7 +20,7 @@ from polymap.importers.timeloop.attributes import (
 )
 from polymap.importers.timeloop.expressions import check_numbers, resolved
 from polymap.importers.timeloop.findings import Findings
-from polymap.importers.timeloop.yaml_tables import Value
+from polymap.importers.timeloop.yaml_tables import Record, Value
 from polymap.importers.tuning import TUNING
 from polymap.inputs import shown
 from polymap.ir import did_you_mean
@@ -189,7 +189,7 @@ def _branch(
     if "attributes" in fields:
         own = attributes_of(branch, fields["attributes"], KINDS, told, has_variables=is_dump)
         around = around | ({} if is_dump else own)
-    for value in fields["local"].items("local") if "local" in fields else []:
+    for value in fields.listed("local"):
         with told.collecting():
             if part := _local(value, copies, around, told):
                 yield part
@@ -204,7 +204,7 @@ def _local(
     the variables and what it computed among the attributes."""
     component = value.fields("a component", _LOCAL_FIELDS, told, ("name",))
     name, count = name_and_copies(component["name"])
-    if not _is_enabled(component):
+    if not component.flag("enabled", default=True):
         what = f"enabled of {name} is false"
         told.no_equal(component["enabled"].place, what, "Leave the component out.")
         return None
@@ -237,11 +237,7 @@ def name_and_copies(value: Value) -> tuple[str, int]:
     return _RANGE.sub("", text).rpartition(".")[2], copies
 
 
-def _is_enabled(component: dict[str, Value]) -> bool:
-    return component["enabled"].flag("enabled") if "enabled" in component else True
-
-
-def _kind(component: dict[str, Value], where: Value, name: str, told: Findings) -> str:
+def _kind(component: Record, where: Value, name: str, told: Findings) -> str:
     """Return "storage", "compute" or "dummy", "" where it is told that the class is neither, such as an adder's."""
     if "class" not in component and "subclass" not in component:
         raise where.refuse(f"the component {name} has no class")
@@ -300,11 +296,11 @@ class _List:
             raise fields["name"].refuse(what, "Copies of a node are said by spatial: {meshX: 4, meshY: 2}.")
         is_component = value.tag == "!Component"
         fields = value.fields(name, _COMPONENT_FIELDS if is_component else _CONTAINER_FIELDS, self._told)
-        if _is_enabled(fields):
+        if fields.flag("enabled", default=True):
             part = self._part(name, value, fields, is_component=is_component)
             yield from () if part is None else (part,)
 
-    def _part(self, name: str, value: Value, fields: dict[str, Value], *, is_component: bool) -> Part | None:
+    def _part(self, name: str, value: Value, fields: Record, *, is_component: bool) -> Part | None:
         """Return a node; a container's attributes are added to those that components inherit."""
         if "sparse_optimizations" in fields:
             tell_sparse(name, fields["sparse_optimizations"], self._told)
@@ -319,14 +315,14 @@ class _List:
         if not kind:
             self._inherited.update(own)
         whole = {each: found for each, found in self._inherited.items() if kind and reads(kind, each)} | own
-        mesh = fields["spatial"].fields("spatial", ("meshX", "meshY")) if "spatial" in fields else {}
+        mesh = fields["spatial"].fields("spatial", ("meshX", "meshY")) if "spatial" in fields else Record()
         mesh = resolved(mesh, self._variables | {each: found.plain for each, found in whole.items()})
         x, y = (mesh[each].integer(each) if each in mesh else 1 for each in ("meshX", "meshY"))
-        groups = fields["constraints"].table("constraints") if "constraints" in fields else {}
+        groups = fields["constraints"].table("constraints") if "constraints" in fields else Record()
         groups = {"dataspace" if each == "dataspaces" else each: group for each, group in groups.items()}
         return Part(name, value, kind, Attributes(name, value, whole), Mesh(x, y), constraints=groups)
 
-    def _attributes(self, name: str, fields: dict[str, Value], kind: str) -> dict[str, Value]:
+    def _attributes(self, name: str, fields: Record, kind: str) -> dict[str, Value]:
         if "attributes" not in fields or kind == "dummy":
             return {}
         names = self._variables if not kind else dict(self._variables)  # a container's are those of what is inside

@@ -9,7 +9,7 @@ from polymap.importers.timeloop.expressions import check_numbers, resolved
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import shown
-from polymap.ir import PolymapError, Workload, did_you_mean
+from polymap.ir import Workload, did_you_mean
 from polymap.workload import einsum
 
 _SHAPE = ("name", "dimensions", "coefficients", "data_spaces", "version")
@@ -57,10 +57,8 @@ class Problem:
         words = {name: "weight" if name.lower().startswith("w") else "input" for name in self.texts}
         roles = {name: word for name, word in words.items() if name != self.written}
         text = f"{self.texts[self.written]} += {' * '.join(inputs)}"
-        try:
+        with self.where.blamed("the shape is no loop nest that is read: "):
             return einsum(text, bits=bits, roles=roles, sizes=self.sizes, name=self.title)
-        except PolymapError as error:
-            raise self.where.refuse(f"the shape is no loop nest that is read: {error.mistakes[0].what}") from None
 
 
 def problem_of(
@@ -79,14 +77,14 @@ def problem_of(
         raise problem.refuse("the problem has no instance")
     whole = _shape(shape_given, problem, find_shape)
     shape = whole.fields("shape", _SHAPE, told, ("dimensions", "data_spaces"))
-    dims = _once(shape["dimensions"].items("dimensions"), "a dimension")
+    dims = _once(shape.listed("dimensions"), "a dimension")
     given = Value(resolved(instance.table("instance"), dict(variables)), instance.place)
     sizes = _sizes(dims, shape.get("coefficients"), given, told)
     texts, written = _data_spaces(shape["data_spaces"], dims, sizes)
     if len(written) != 1 or len(texts) < 2:
         what = f"{len(written)} data spaces are read_write, {len(texts) - len(written)} are read only"
         raise shape["data_spaces"].refuse(what, "Expected one that is written and at least one that is read.")
-    title = shape["name"].text("name") if "name" in shape else "problem"
+    title = shape.text("name", "problem")
     return Problem(whole, title, {dim: sizes[dim] for dim in dims}, texts, written[0])
 
 
@@ -122,12 +120,12 @@ def _sizes(dims: list[str], coefficients: Value | None, instance: Value, told: F
     known = list(dims)
     for each in [] if coefficients is None else coefficients.items("coefficients"):
         fields = each.fields("coefficient", ("name", "default"), told, ("name",))
-        name = fields["name"].text("name")
+        name = fields.text("name")
         if name in known:
             raise each.refuse(f"the coefficient {shown(name)} is given twice, or named like a dimension")
         known.append(name)
         if "default" in fields:
-            sizes[name] = fields["default"].integer("default", 0)
+            sizes[name] = fields.integer("default", 0)
     for name, value in instance.table("instance").items():
         if name in known:
             with told.collecting():
@@ -159,10 +157,10 @@ def _data_spaces(spaces: Value, dims: list[str], sizes: dict[str, int]) -> tuple
     written: list[str] = []
     for space in spaces.items("data_spaces"):
         one = space.fields("data space", _SPACE, needed=_SPACE[:2])
-        name = one["name"].text("name")
+        name = one.text("name")
         if name in texts:
             raise one["name"].refuse(f"the data space {shown(name)} is given twice")
-        axes = [_axis(axis, dims, sizes) for axis in one["projection"].items("projection")]
+        axes = [_axis(axis, dims, sizes) for axis in one.listed("projection")]
         texts[name] = f"{name}[{', '.join(axis for axis in axes if axis)}]"
         if "read_write" in one and one["read_write"].flag(f"read_write of {name}"):
             written.append(name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from polymap.importers.timeloop.libconfig import read_libconfig
 from polymap.importers.timeloop.templates import NoTemplate, Sources, expand, is_template
 from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS, as_fraction, expected_kind, read_text, shown
-from polymap.ir import InputError, Mistake, did_you_mean
+from polymap.ir import InputError, Mistake, PolymapError, did_you_mean
 
 _INTEGER = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -35,18 +36,27 @@ class Value:
         """Return the error that says what of this value is not read, and where it stands."""
         return InputError(Mistake("PM661", f"{self.place}: {what}", hint))
 
-    def table(self, what: str) -> dict[str, Value]:
+    @contextmanager
+    def blamed(self, before: str = "", *, has_hint: bool = False) -> Generator[None]:
+        """Let what is raised inside be told at this value, behind the words `before`. has_hint: with its hint."""
+        try:
+            yield
+        except PolymapError as error:
+            first = error.mistakes[0]
+            raise self.refuse(f"{before}{first.what}", first.hint if has_hint else "") from None
+
+    def table(self, what: str) -> Record:
         """Return its fields."""
         if not isinstance(self.plain, dict):
             raise self.refuse(f"{what} is {self.told()}", "Expected a table of fields.")
-        return self.plain  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return Record(self.plain)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def fields(
         self, what: str, known: Iterable[str], told: Findings | None = None, needed: Sequence[str] = ()
-    ) -> dict[str, Value]:
+    ) -> Record:
         """Return its fields, with - in names as _. Raises InputError with every field that is not among the known ones
         (with `told`: tells it there, and leaves it out), or given in both spellings, and with needed ones that lack."""
-        found: dict[str, Value] = {}
+        found = Record()
         mistakes: list[Mistake] = []
         names = tuple(known)
         for written, value in self.table(what).items():
@@ -113,6 +123,31 @@ class Value:
         return isinstance(self.plain, list)
 
 
+class Record(dict[str, Value]):
+    """The fields of a table. One that is not given has its default; without a default it must be given."""
+
+    def given(self, name: str) -> Value | None:
+        """Return a field that is given and not null."""
+        value = self.get(name)
+        return None if value is None or value.plain is None else value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a text."""
+        return self[name].text(name) if default is None or name in self else default
+
+    def integer(self, name: str, least: int = 1, default: int | None = None) -> int:
+        """Return an integer of at least `least`."""
+        return self[name].integer(name, least) if default is None or name in self else default
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return a truth value."""
+        return self[name].flag(name) if name in self else default
+
+    def listed(self, name: str) -> list[Value]:
+        """Return a list."""
+        return self[name].items(name) if name in self else []
+
+
 class Reading(NamedTuple):
     """What the files that include each other share. budget: as many values as may still be read; added: folders that
     templates have added to the search."""
@@ -170,7 +205,7 @@ class Files:
         """Return what an included file says under a dotted name."""
         found = self._parse(read_text(path), path, reading)
         for key in inside.split(".") if inside else []:
-            table = found.table(inside) if found.is_table else {}
+            table = found.table(inside) if found.is_table else Record()
             if key not in table:
                 raise NoTemplate(f"{shown(path.name)} has no {inside}")
             found = table[key]

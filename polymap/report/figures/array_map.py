@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from polymap.formatting import exact, percent, plural
-from polymap.inputs import expected_kind
 from polymap.ir import (
     Mapping,
     Mistake,
@@ -21,28 +19,15 @@ from polymap.ir import (
     Spatial,
     Workload,
     is_box,
-    show_as_picture,
 )
+from polymap.report import TUNING
+from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart
-from polymap.report.figures.svg import FAINT, GREY, PAPER, RULE, Picture, hint, text, tint
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
-
-
-class Limits(NamedTuple):
-    """What is drawn at most, and how large."""
-
-    most_indices: int = 10**6
-    """Of one dim: all are looked at."""
-    most_units: int = 1 << 16
-    phases_shown: int = 8
-    side_px: float = 320.0
-
-
-LIMITS = Limits()
-
+_SIDE_PX = 320.0  # of the longer side at most
 Loops = tuple[LoopInTree, ...]
 
 
@@ -109,12 +94,12 @@ def _check(workload: Workload, units: int) -> None:
     what = ""
     if len(workload.statements) != 1 or not is_box(workload.statements[0]):
         what = f"'{workload.name}' is not one statement over a box"
-    elif max(workload.extents().values(), default=1) > LIMITS.most_indices:
-        what = f"a dim of '{workload.name}' has more than {LIMITS.most_indices:,} indices"
-    elif units > LIMITS.most_units:
+    elif max(workload.extents().values(), default=1) > TUNING.array_indices:
+        what = f"a dim of '{workload.name}' has more than {TUNING.array_indices:,} indices"
+    elif units > TUNING.array_units:
         what = f"the array has {exact(units)} units"
     if what:
-        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {LIMITS.most_units:,} units."))
+        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {TUNING.array_units:,} units."))
 
 
 def _of_dim(
@@ -153,13 +138,13 @@ def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) 
     return found
 
 
-def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(ArrayFigure)
+def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the array, a unit darker the more it works, hollow where it never does; and the steps by units at work."""
-    figure = expected_kind(figure, ArrayFigure, "the figure")
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])
-    side = min(40.0, LIMITS.side_px / max(rows, columns))
+    side = min(40.0, _SIDE_PX / max(rows, columns))
     layout, side = cell_chart(
         "Which compute unit works", told, width_px, (columns, rows), left=40, side=side, high=0.0, key=360
     )
@@ -169,7 +154,7 @@ def array_svg(figure: ArrayFigure, *, width_px: int = WIDTH_PX) -> Picture:
         cells = [(i, j) for i, row in enumerate(figure.work) for j, each in enumerate(row) if each == value]
         shapes.append(_cells(frame, side, cells, value, most))
     shapes.append(frame.up(_counted("columns", figure.columns)))
-    shapes.append(text(frame.left, frame.bottom + 20, _counted("rows", figure.rows), size=11.5, fill=GREY))
+    shapes.append(svg.text(frame.left, frame.bottom + 20, _counted("rows", figure.rows), size=11.5, fill=svg.GREY))
     return layout.picture(f"Which compute unit works: {told}", shapes, _phases(figure), figure, below=36)
 
 
@@ -186,26 +171,23 @@ def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, 
     path = "".join(
         f"M{frame.left + side * j:.1f},{frame.top + side * i:.1f}h{long:.1f}v{long:.1f}h-{long:.1f}z" for i, j in cells
     )
-    fill = tint(_BUSY, 0.25 + 0.75 * value / most) if value else PAPER
-    shape = f'<path d="{path}" fill="{fill}" stroke="{RULE if value else FAINT}" stroke-width="0.6"/>'
+    fill = svg.tint(_BUSY, 0.25 + 0.75 * value / most) if value else svg.PAPER
+    shape = f'<path d="{path}" fill="{fill}" stroke="{svg.RULE if value else svg.FAINT}" stroke-width="0.6"/>'
     what = f"{plural(value, 'statement instance')} each" if value else "never works"
-    return hint([shape], f"{plural(len(cells), 'unit')}: {what}")
+    return svg.hint([shape], f"{plural(len(cells), 'unit')}: {what}")
 
 
 def _phases(figure: ArrayFigure) -> list[KeyRow]:
     """Return in how many steps how many units work."""
-    shown, rest = figure.phases[: LIMITS.phases_shown], figure.phases[LIMITS.phases_shown :]
+    shown, rest = figure.phases[: TUNING.array_phases], figure.phases[TUNING.array_phases :]
     rows = [(f"{exact(units)} of {exact(figure.units)} units work in", units, steps) for units, steps in shown]
     rows += [("fewer work in", rest[0][0], sum(steps for _, steps in rest))] if rest else []
     return [
         KeyRow(
             "box",
-            tint(_BUSY, 0.25 + 0.75 * units / figure.units),
+            svg.tint(_BUSY, 0.25 + 0.75 * units / figure.units),
             name,
             f"{plural(steps, 'step')}, {percent(steps / figure.steps)}",
         )
         for name, units, steps in rows
     ]
-
-
-show_as_picture(ArrayFigure, array_svg)

@@ -9,21 +9,7 @@ from polymap.costmodel import BufferCurve, CurvePoint
 from polymap.formatting import listing, percent, size, table
 from polymap.inputs import expected_kind
 from polymap.networks import CapacityCurve
-from polymap.report.figures import svg
-from polymap.report.figures.chart import (
-    BOUND,
-    FOUND,
-    WIDTH_PX,
-    Axis,
-    Frame,
-    KeyRow,
-    log_word,
-    new_chart,
-    round_axis,
-    ticks_of,
-    unit_text,
-)
-from polymap.report.figures.svg import INK, Picture, circle, hint, line, polyline, text
+from polymap.report.figures import chart, svg
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +102,28 @@ def _saved(curve: BufferCurve) -> list[str]:
     return said or ["At none of these sizes was a fused tree found that moves less."]
 
 
-def buffer_curve_svg(curve: BufferCurve, *, width_px: int = WIDTH_PX) -> svg.Picture:
+def buffer_curve_svg(curve: BufferCurve, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return the curves as SVG, both axes logarithmic; of a program those of nest after nest are dashed, with hollow
     points. Raises OptionError for a width that is no integer of at least 320."""
     figure = buffer_figure(expected_kind(curve, BufferCurve, "the buffer curve"))
-    layout = new_chart(
+    layout = chart.new_chart(
         f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title, width_px, left=72
     )
     frame = layout.frame
     sizes = sorted(point.capacity_bits for point in curve.points)
     drawn = (*figure.found, *figure.bound, *figure.schedule, *figure.unfused, *figure.unfused_bound)
-    x = Axis(sizes[0] / 1.3, sizes[-1] * 1.3, frame.left, frame.right, logarithmic=True)
-    y = round_axis([bits for _, bits in drawn] or [8], frame.bottom, frame.top, logarithmic=True, is_size=True)
+    x = chart.Axis(sizes[0] / 1.3, sizes[-1] * 1.3, frame.left, frame.right, logarithmic=True)
+    y = frame.y_axis([bits for _, bits in drawn] or [8], logarithmic=True, is_size=True)
     shapes = [
         *frame.uprights([(x.place(value), size(value)) for value in sizes]),
-        *(shape for value in ticks_of(y) for shape in frame.level(y.place(value), size(round(value)))),
+        *frame.rows(y, lambda bits: size(round(bits))),
         frame.across(f"size of {figure.level} (log)"),
         frame.up(f"moved at {figure.traffic_level} (log)"),
-        *_curve(figure.schedule, svg.GREY, x, y, more='stroke-dasharray="1 4"'),
-        *_curve(figure.unfused_bound, svg.tint(BOUND, 0.5), x, y, width=7, radius=7),
-        *_curve(figure.bound, BOUND, x, y, width=7, radius=7),
-        *_curve(figure.unfused, FOUND, x, y, more='stroke-dasharray="6 4"', hollow=True),
-        *_curve(figure.found, FOUND, x, y),
+        *_curve(figure.schedule, svg.GREY, x, y, dash="1 4"),
+        *_curve(figure.unfused_bound, svg.tint(chart.BOUND, 0.5), x, y, width=7, radius=7),
+        *_curve(figure.bound, chart.BOUND, x, y, width=7, radius=7),
+        *_curve(figure.unfused, chart.FOUND, x, y, dash="6 4", hollow=True),
+        *_curve(figure.found, chart.FOUND, x, y),
         *_compulsory(figure, frame, y),
     ]
     return layout.picture(f"Traffic against buffer size of {figure.title}", shapes, _key(figure), figure)
@@ -146,12 +132,12 @@ def buffer_curve_svg(curve: BufferCurve, *, width_px: int = WIDTH_PX) -> svg.Pic
 def _curve(
     points: tuple[tuple[int, int], ...],
     colour: str,
-    x: Axis,
-    y: Axis,
+    x: chart.Axis,
+    y: chart.Axis,
     *,
     width: int = 2,
     radius: int = 4,
-    more: str = "",
+    dash: str = "",
     hollow: bool = False,
 ) -> list[str]:
     """Return a line with dots; a wide one is seen on both sides of a narrow one that lies on it."""
@@ -163,38 +149,42 @@ def _curve(
         )
         for (left, base), (room, moved) in zip(placed, points, strict=True)
     ]
-    return [svg.polyline(placed, stroke=colour, width=width, more=more), *dots] if placed else []
+    return [svg.polyline(placed, stroke=colour, width=width, dash=dash), *dots] if placed else []
 
 
-def _key(figure: BufferFigure) -> list[KeyRow]:
+def _key(figure: BufferFigure) -> list[chart.KeyRow]:
     """Return the rows of the key."""
     if not figure.unfused:
-        words = (FOUND, "best mapping found"), (BOUND, "no loop tree moves less"), (svg.GREY, "no schedule moves less")
-        return [KeyRow("box", colour, word) for colour, word in words]
+        words = (
+            (chart.FOUND, "best mapping found"),
+            (chart.BOUND, "no loop tree moves less"),
+            (svg.GREY, "no schedule moves less"),
+        )
+        return [chart.KeyRow("box", colour, word) for colour, word in words]
     return [
-        KeyRow("box", FOUND, "best tree found"),
-        KeyRow("box", BOUND, "no tree moves less"),
-        KeyRow("box", svg.PAPER, "unfused: best found", edge=FOUND),
-        KeyRow("box", svg.tint(BOUND, 0.5), "unfused: none moves less"),
-        KeyRow("box", svg.GREY, "no schedule moves less"),
+        chart.KeyRow("box", chart.FOUND, "best tree found"),
+        chart.KeyRow("box", chart.BOUND, "no tree moves less"),
+        chart.KeyRow("box", svg.PAPER, "unfused: best found", edge=chart.FOUND),
+        chart.KeyRow("box", svg.tint(chart.BOUND, 0.5), "unfused: none moves less"),
+        chart.KeyRow("box", svg.GREY, "no schedule moves less"),
     ]
 
 
-def _compulsory(figure: BufferFigure, frame: Frame, y: Axis) -> list[str]:
+def _compulsory(figure: BufferFigure, frame: chart.Frame, y: chart.Axis) -> list[str]:
     if figure.compulsory is None or not y.low <= figure.compulsory <= y.high:
         return []
     base = y.place(figure.compulsory)
     name = svg.text(frame.left + 6, base - 7, "compulsory", size=11, fill=svg.GREY)
-    return [svg.line(frame.left, base, frame.right, base, stroke=svg.FAINT, more='stroke-dasharray="2 3"'), name]
+    return [svg.line(frame.left, base, frame.right, base, stroke=svg.FAINT, dash="2 3"), name]
 
 
-def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(CapacityCurve)
+def capacity_svg(figure: CapacityCurve, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return traffic above and energy below, over one logarithmic axis of sizes."""
-    figure = expected_kind(figure, CapacityCurve, "the figure")
-    layout = new_chart(f"What the size of {figure.level} buys", figure.title, width_px, high=(160, 160))
+    layout = chart.new_chart(f"What the size of {figure.level} buys", figure.title, width_px, high=(160, 160))
     above, below = layout.frames
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
-    x = Axis(min(ends) / 1.4, max(ends) * 1.4, above.left, above.right, logarithmic=True)
+    x = chart.Axis(min(ends) / 1.4, max(ends) * 1.4, above.left, above.right, logarithmic=True)
     moved = [(p.bits, p.moved_bits, p.moved_bound) for p in figure.points if p.moved_bits is not None]
     paid = [(p.bits, p.energy_pj, p.energy_bound) for p in figure.points if p.energy_pj is not None]
     shapes = below.uprights([(x.place(point.bits), size(point.bits)) for point in figure.points])
@@ -203,32 +193,35 @@ def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     for frame in layout.frames:
         shapes += _upright(frame, x, figure.own, "machine's own", 8) + _upright(frame, x, figure.knee, "knee", 22)
     shapes.append(below.across(f"size of {figure.level} (log)"))
-    key = (KeyRow("dot", FOUND, "best mapping (dots)"), KeyRow("box", BOUND, "nothing is below (wide)"))
+    key = (
+        chart.KeyRow("dot", chart.FOUND, "best mapping (dots)"),
+        chart.KeyRow("box", chart.BOUND, "nothing is below (wide)"),
+    )
     return layout.picture(f"Size of {figure.level}: {figure.title}", shapes, key, figure, told=(figure.sentence,))
 
 
-def _panel(frame: Frame, x: Axis, points: Sequence[tuple[int, float, float]], name: str, objective: str) -> list[str]:
-    unit, is_size = unit_text(objective), objective != "energy"
+def _panel(
+    frame: chart.Frame, x: chart.Axis, points: Sequence[tuple[int, float, float]], name: str, objective: str
+) -> list[str]:
+    unit, is_size = chart.unit_text(objective), objective != "energy"
     values = [value for _, found, bound in points for value in (found, bound) if value > 0] or [1.0]
     wide = max(values) > 20 * min(values)
-    y = round_axis(values if wide else [0.0, *values], frame.bottom, frame.top, logarithmic=wide, is_size=is_size)
-    shapes = list[str]()
-    for tick in ticks_of(y):
-        shapes += frame.level(y.place(tick), unit(tick) if tick else "0")
+    y = frame.y_axis(values if wide else [0.0, *values], logarithmic=wide, is_size=is_size)
+    shapes = frame.rows(y, chart.tick_text(objective))
     bound = [(x.place(bits), y.place(max(low, y.low))) for bits, _, low in points]
     found = [(x.place(bits), y.place(value)) for bits, value, _ in points]
-    shapes += [polyline(bound, stroke=BOUND, width=7), polyline(found, stroke=FOUND, width=2)]
+    shapes += [svg.polyline(bound, stroke=chart.BOUND, width=7), svg.polyline(found, stroke=chart.FOUND, width=2)]
     for place, (bits, value, low) in zip(found, points, strict=True):
         words = f"{size(bits)}: {name} {unit(value)}, nothing is below {unit(low)}"
-        shapes.append(hint([circle(*place, 4, fill=FOUND)], words))
-    return [*shapes, frame.up(log_word(name, y))]
+        shapes.append(svg.hint([svg.circle(*place, 4, fill=chart.FOUND)], words))
+    return [*shapes, frame.up(chart.log_word(name, y))]
 
 
-def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) -> list[str]:
+def _upright(frame: chart.Frame, x: chart.Axis, bits: int | None, word: str, drop: float) -> list[str]:
     if bits is None or not x.low <= bits <= x.high:
         return []
     place = x.place(bits)
-    dashed = line(place, frame.top, place, frame.bottom, stroke=INK, more='stroke-dasharray="2 3"')
+    dashed = svg.line(place, frame.top, place, frame.bottom, stroke=svg.INK, dash="2 3")
     left = place > (frame.left + frame.right) / 2
     where, anchor = (place - 5, "end") if left else (place + 5, "start")
-    return [dashed, text(where, frame.bottom - drop, word, size=11, fill=INK, anchor=anchor)]
+    return [dashed, svg.text(where, frame.bottom - drop, word, size=11, fill=svg.INK, anchor=anchor)]

@@ -27,6 +27,12 @@ def unit_text(objective: str) -> Callable[[float], str]:
     return short
 
 
+def tick_text(objective: str) -> Callable[[float], str]:
+    """Return how the numbers of an axis of an objective are written: as by `unit_text`, 0 without a unit."""
+    unit = unit_text(objective)
+    return lambda value: unit(value) if value else "0"
+
+
 def unit_after(objective: str) -> str:
     """Return the unit that `unit_text` leaves out, after a space."""
     from polymap.search.problem import unit_of  # the search is loaded by charts of its values alone
@@ -132,6 +138,22 @@ class Frame:
             shapes += self.upright(x, label if room else "")
         return shapes
 
+    def x_axis(self, values: Sequence[float], *, logarithmic: bool = False, is_size: bool = False) -> Axis:
+        """Return a horizontal axis around the values whose ends are round numbers."""
+        return round_axis(values, self.left, self.right, logarithmic=logarithmic, is_size=is_size)
+
+    def y_axis(self, values: Sequence[float], *, logarithmic: bool = False, is_size: bool = False) -> Axis:
+        """Return a vertical axis around the values whose ends are round numbers."""
+        return round_axis(values, self.bottom, self.top, logarithmic=logarithmic, is_size=is_size)
+
+    def columns(self, x: Axis, words: Callable[[float], str]) -> list[str]:
+        """Return the grid lines of a horizontal axis with their numbers."""
+        return self.uprights([(x.place(value), words(value)) for value in ticks_of(x)])
+
+    def rows(self, y: Axis, words: Callable[[float], str]) -> list[str]:
+        """Return the grid lines of a vertical axis with their numbers."""
+        return [shape for value in ticks_of(y) for shape in self.level(y.place(value), words(value))]
+
     def row_name(self, middle: float, name: str) -> list[str]:
         """Return the name of a row at the left, in several lines where it is long; a word that is too long is cut."""
         lines = svg.wrapped(name, self.left - 26)
@@ -171,10 +193,7 @@ def log_word(name: str, axis: Axis) -> str:
 
 def grid(frame: Frame, x: Axis, y: Axis, across: Callable[[float], str], up: Callable[[float], str]) -> list[str]:
     """Return both axes' grid lines with their numbers."""
-    shapes = frame.uprights([(x.place(value), across(value)) for value in ticks_of(x)])
-    for value in ticks_of(y):
-        shapes += frame.level(y.place(value), up(value))
-    return shapes
+    return frame.columns(x, across) + frame.rows(y, up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +252,8 @@ def _key_row(row: KeyRow, x: float, y: float, right: float) -> tuple[list[str], 
 
 def _key_mark(row: KeyRow, x: float, y: float) -> list[str]:
     if row.form in ("line", "dashes"):
-        more = 'stroke-dasharray="3 3"' if row.form == "dashes" else ""
-        return [svg.line(x - 1, y - 3.5, x + 13, y - 3.5, stroke=row.colour, width=1.6, more=more)]
+        dash = "3 3" if row.form == "dashes" else ""
+        return [svg.line(x - 1, y - 3.5, x + 13, y - 3.5, stroke=row.colour, width=1.6, dash=dash)]
     if row.form == "box":
         return [svg.rect(x, y - 9, 11, 11, fill=row.colour, stroke=row.edge, round_by=2)]
     return svg.mark(row.form, x + 5.5, y - 3.5, row.colour, 5.5) if row.form else []

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from polymap.formatting import energy, plural, short
 from polymap.inputs import expected_kind
-from polymap.ir import Shown, show_as_picture
+from polymap.ir import Shown
 from polymap.mapping_space import Sample
 from polymap.networks import Comparison
-from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, round_axis, stairs
-from polymap.report.figures.svg import FORMS, INK, OTHER, Mark, Picture, mark, polyline
+from polymap.report import TUNING
+from polymap.report.figures import svg
+from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, stairs
 
-_DRAWN = 4000  # points that are drawn; front and axes are those of all
 _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"
 
 
@@ -52,27 +52,26 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
     return tuple(front)
 
 
-def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(CloudFigure)
+def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
-    figure = expected_kind(figure, CloudFigure, "the figure")
     layout = _layout(figure, width_px)
     x, y = _axes(figure, layout)
-    every = max(1, len(figure.points) // _DRAWN)
+    every = max(1, len(figure.points) // TUNING.drawn_points)
     shapes = grid(layout.frame, x, y, short, energy)
-    marks = list[Mark]()
+    marks = list[svg.Mark]()
     for fits in (False, True):
         chosen = [point for point in figure.points[::every] if point[2] == fits]
         told = "fits the machine" if fits else "does not fit"
         marks += [(_told(a, b, told), ((x.place(a), y.place(b)),)) for a, b, _ in chosen]
-        dots = "".join(f"M{x.place(a):.1f},{y.place(b):.1f}h0" for a, b, _ in chosen)
         colour, width = (_FITS, 3) if fits else (_TOO_LARGE, 1.6)
-        shapes.append(f'<path d="{dots}" stroke="{colour}" stroke-width="{width}" stroke-linecap="round" fill="none"/>')
+        shapes.append(svg.dots([(x.place(a), y.place(b)) for a, b, _ in chosen], stroke=colour, width=width))
     front = [(x.place(a), y.place(b)) for a, b in figure.front]
-    shapes.append(polyline(stairs(front), stroke=INK, width=1.6))
+    shapes.append(svg.polyline(stairs(front), stroke=svg.INK, width=1.6))
     for name, cycles, pj, _ in sorted(figure.marked, key=lambda each: each[0] != "optimum"):
-        form, colour = FORMS.get(name, OTHER)
+        form, colour = svg.FORMS.get(name, svg.OTHER)
         place = x.place(cycles), y.place(pj)
-        shapes += mark(form, *place, colour)
+        shapes += svg.mark(form, *place, colour)
         marks.append((_told(cycles, pj, f"best known {name}"), (place,)))
     shapes += [layout.frame.across(log_word("latency, cycles", x)), layout.frame.up(log_word("energy", y))]
     return layout.picture(f"Energy against latency: {figure.title}", shapes, _key(figure), figure, marks=marks)
@@ -89,18 +88,15 @@ def _layout(figure: CloudFigure, width_px: int) -> Chart:
 def _axes(figure: CloudFigure, layout: Chart) -> tuple[Axis, Axis]:
     frame = layout.frame
     ends = [*(point[:2] for point in figure.points), *((x, y) for _, x, y, _ in figure.marked)]
-    x = round_axis([point[0] for point in ends], frame.left, frame.right, logarithmic=True)
-    return x, round_axis([point[1] for point in ends], frame.bottom, frame.top, logarithmic=True)
+    x = frame.x_axis([point[0] for point in ends], logarithmic=True)
+    return x, frame.y_axis([point[1] for point in ends], logarithmic=True)
 
 
 def _key(figure: CloudFigure) -> list[KeyRow]:
     rows = [KeyRow("dot", _FITS, "fits the machine"), KeyRow("dot", _TOO_LARGE, "does not fit")]
-    rows.append(KeyRow("line", INK, "Pareto front of the sample"))
+    rows.append(KeyRow("line", svg.INK, "Pareto front of the sample"))
     for name, cycles, pj, proven in figure.marked:
-        form, colour = FORMS.get(name, OTHER)
+        form, colour = svg.FORMS.get(name, svg.OTHER)
         told = f"{energy(pj)}, {short(cycles)} cycles"
         rows.append(KeyRow(form, colour, name + (", proven" if proven else ", best known"), details=(told,)))
     return rows
-
-
-show_as_picture(CloudFigure, cloud_svg)

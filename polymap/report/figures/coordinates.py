@@ -8,25 +8,10 @@ from math import ceil, floor, log, log10, prod
 
 from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
-from polymap.ir import Mapping, Shown, Spatial, Workload, show_as_picture
+from polymap.ir import Mapping, Shown, Spatial, Workload
 from polymap.mapping_space import Sample
+from polymap.report.figures import svg
 from polymap.report.figures.chart import FOUND, WIDTH_PX, Axis, Frame, new_chart
-from polymap.report.figures.svg import (
-    GREY,
-    INK,
-    PAPER,
-    Mark,
-    Picture,
-    fitted,
-    hint,
-    line,
-    polyline,
-    rect,
-    text,
-    text_width,
-    tint,
-    wrapped,
-)
 from polymap.schedules import view_of
 
 _APART = 44.0
@@ -109,10 +94,10 @@ def _units(workload: Workload, mapping: Mapping) -> int:
     return prod(each.trips for each in view_of(workload.extents(), mapping).loops if isinstance(each.node, Spatial))
 
 
-def coordinates_svg(figure: CoordinatesFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(CoordinatesFigure)
+def coordinates_svg(figure: CoordinatesFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return an axis each, one below the other, and a line per mapping from the first to the last, the cheapest darkest
     and in front, grey where it does not fit; what a line is of is said under the pointer."""
-    figure = expected_kind(figure, CoordinatesFigure, "the figure")
     high = _APART * (len(figure.axes) - 1)
     told = "logarithmic axes; dark: little energy; grey: does not fit"
     layout = new_chart("Mappings over all axes", figure.title, width_px, left=122, right=24, high=(high,), key=20)
@@ -120,16 +105,16 @@ def coordinates_svg(figure: CoordinatesFigure, *, width_px: int = WIDTH_PX) -> P
     ys = [frame.top + _APART * number for number in range(len(figure.axes))]
     scales = [Axis(axis.place(axis.marks[0][0]), axis.place(axis.marks[-1][0]), *_ends(frame)) for axis in figure.axes]
     places = [[scale.place(value) for value in axis.places()] for axis, scale in zip(figure.axes, scales, strict=True)]
-    shapes, marks = list[str](), list[Mark]()
+    shapes, marks = list[str](), list[svg.Mark]()
     fits = figure.axes[-1].values
     order = sorted(range(len(fits)), key=lambda number: (fits[number], -places[0][number]))
     first = fits.count(0.0)  # the mappings that do not fit come first, all others above them
     for rank, number in enumerate(order):
         share = (rank - first + 1) / max(1, len(order) - first)
-        colour = tint(FOUND, 0.12 + 0.88 * share**2) if rank >= first else tint(GREY, 0.25)
+        colour = svg.tint(FOUND, 0.12 + 0.88 * share**2) if rank >= first else svg.tint(svg.GREY, 0.25)
         corners = tuple((column[number], y) for y, column in zip(ys, places, strict=True))
         words = ", ".join(f"{axis.name} {axis.unit(axis.values[number])}" for axis in figure.axes)
-        shapes.append(hint([polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], words))
+        shapes.append(svg.hint([svg.polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], words))
         marks.append((words, corners))
     for y, axis, scale in zip(ys, figure.axes, scales, strict=True):
         shapes += _axis(axis, scale, y, frame)
@@ -144,19 +129,16 @@ def _ends(frame: Frame) -> tuple[float, float]:
 
 def _axis(axis: Coordinate, scale: Axis, y: float, frame: Frame) -> list[str]:
     """Return an axis with its name at the left and its marks below; those that would touch are left out."""
-    shapes, end = [line(*(scale.start, y), *(scale.end, y), stroke=INK)], -100.0
-    names = wrapped(axis.name, frame.left - 16, 11)
+    shapes, end = [svg.line(*(scale.start, y), *(scale.end, y), stroke=svg.INK)], -100.0
+    names = svg.wrapped(axis.name, frame.left - 16, 11)
     for row, words in enumerate(names):
         base = y + 4 + 14 * (row - (len(names) - 1) / 2)
-        shapes.append(text(frame.left - 4, base, fitted(words, frame.left - 8, 11), size=11, anchor="end"))
+        shapes.append(svg.text(frame.left - 4, base, svg.fitted(words, frame.left - 8, 11), size=11, anchor="end"))
     for value, words in axis.marks:
-        x, wide = scale.place(axis.place(value)), text_width(words, 10)
-        shapes.append(line(x, y - 3, x, y + 3, stroke=INK))
+        x, wide = scale.place(axis.place(value)), svg.text_width(words, 10)
+        shapes.append(svg.line(x, y - 3, x, y + 3, stroke=svg.INK))
         if x - wide / 2 > end:
             end = x + wide / 2 + 4
-            shapes.append(rect(x - wide / 2 - 2, y + 4, wide + 4, 13, fill=PAPER, more=_CLEAR))
-            shapes.append(text(x, y + 14, words, size=10, anchor="middle"))
+            shapes.append(svg.rect(x - wide / 2 - 2, y + 4, wide + 4, 13, fill=svg.PAPER, more=_CLEAR))
+            shapes.append(svg.text(x, y + 14, words, size=10, anchor="middle"))
     return shapes
-
-
-show_as_picture(CoordinatesFigure, coordinates_svg)

@@ -13,19 +13,7 @@ from polymap.ir import (
     Shown,
     show_as_picture,
 )
-from polymap.report.figures.chart import (
-    BOUND,
-    FOUND,
-    WIDTH_PX,
-    KeyRow,
-    grid,
-    new_chart,
-    round_axis,
-    stairs,
-    unit_after,
-    unit_text,
-)
-from polymap.report.figures.svg import GREY, Picture, circle, hint, polyline, rect, text
+from polymap.report.figures import chart, svg
 from polymap.search import SearchResult
 
 _INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"
@@ -68,21 +56,21 @@ def fate_figure(result: SearchResult) -> FateFigure:
     return FateFigure(title, tuple(fates), space.legal, result.work, proven)
 
 
-def fate_svg(figure: FateFigure, *, width_px: int = WIDTH_PX) -> Picture:
+def fate_svg(figure: FateFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return a bar per fate, with its number and share."""
     total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
     high = 44.0 * len(figure.fates) - 40
-    layout = new_chart(
+    layout = chart.new_chart(
         "What became of the structures", figure.title, width_px, left=168, right=160, high=(high,), key=0
     )
     frame, shapes = layout.frame, list[str]()
     for row, (what, count) in enumerate(figure.fates):
         base, width = frame.top - 18 + 44 * row, (frame.right - frame.left) * count / total
         told = f"{exact(count)}, {percent(count / total)}"
-        bar = rect(frame.left, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
-        shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
+        bar = svg.rect(frame.left, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
+        shapes.append(svg.hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
         shapes += frame.row_name(base + 13, what)
-        shapes.append(text(frame.left + width + 8, base + 17, told, fill=GREY))
+        shapes.append(svg.text(frame.left + width + 8, base + 17, told, fill=svg.GREY))
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
     sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", *filter(None, [figure.sentence])]
     return layout.picture(f"Structures: {figure.title}", shapes, (), figure, told=sentences, below=24)
@@ -96,7 +84,7 @@ def _steps(
 ) -> list[str]:
     """Return a dot per step, the first one larger, that says when it was and what."""
     return [
-        hint([circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
+        svg.hint([svg.circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
         for number, (place, (when, value)) in enumerate(zip(placed, points, strict=True))
     ]
 
@@ -128,24 +116,27 @@ def course_figure(result: SearchResult) -> CourseFigure:
     return CourseFigure(f"{result.stated}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
-def course_svg(figure: CourseFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(CourseFigure)
+def course_svg(figure: CourseFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
     value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""
-    figure = expected_kind(figure, CourseFigure, "the figure")
-    layout = new_chart(f"Best {figure.objective} and its bound", figure.title, width_px)
+    layout = chart.new_chart(f"Best {figure.objective} and its bound", figure.title, width_px)
     frame = layout.frame
-    x = round_axis([0.0, figure.end], frame.left, frame.right)
-    y = round_axis(_near_the_end(figure), frame.bottom, frame.top)
-    unit = unit_text(figure.objective)
-    shapes = grid(frame, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
-    for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
+    x = frame.x_axis([0.0, figure.end])
+    y = frame.y_axis(_near_the_end(figure))
+    unit = chart.unit_text(figure.objective)
+    shapes = chart.grid(frame, x, y, lambda value: f"{value:g}", chart.tick_text(figure.objective))
+    for points, colour, dash in ((figure.bounds, chart.BOUND, "5 4"), (figure.values, chart.FOUND, "")):
         placed = [(x.place(when), y.place(min(max(value, y.low), y.high))) for when, value in points]
         if placed:
-            corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
-            shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
-    spelled = unit_after(figure.objective)
+            corners = [*chart.stairs(placed), (x.place(figure.end), placed[-1][1])]
+            shapes += [svg.polyline(corners, stroke=colour, width=2, dash=dash), *_steps(points, placed, colour, unit)]
+    spelled = chart.unit_after(figure.objective)
     shapes += [frame.across("seconds"), frame.up(f"{figure.objective}{spelled}")]
-    key = (KeyRow("line", FOUND, "best mapping"), KeyRow("dashes", BOUND, "no mapping is below"))
+    key = (
+        chart.KeyRow("line", chart.FOUND, "best mapping"),
+        chart.KeyRow("dashes", chart.BOUND, "no mapping is below"),
+    )
     return layout.picture(f"{figure.objective} over the search: {figure.title}", shapes, key, figure)
 
 
@@ -161,4 +152,3 @@ def _near_the_end(figure: CourseFigure) -> list[float]:
 
 
 show_as_picture(FateFigure, fate_svg)
-show_as_picture(CourseFigure, course_svg)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from math import hypot
 
 from polymap.formatting import listing, plural
-from polymap.inputs import as_integer, expected_kind, expected_list, expected_text, shown
+from polymap.inputs import as_integer, expected_list, expected_text, shown
 from polymap.ir import (
     Mistake,
     OptionError,
     Shown,
     Statement,
     Workload,
-    show_as_picture,
 )
+from polymap.report import TUNING
+from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, cell_chart
-from polymap.report.figures.svg import GREY, Picture, circle, fitted, hint, line, rect, text, text_width, tint
 from polymap.resolve import WorkloadLike, workload_of
 from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
@@ -25,8 +25,6 @@ from polymap.workload import dependences
 _STEP, _RADIUS = 34.0, 6.0
 _LEFT = 66.0
 _LAST = "#173f8a"  # the colour of the last wavefront; those before are lighter, the earlier the more
-_MOST_POINTS = 10_000
-_MOST_WALKED = 1_000_000
 _Touch = tuple[tuple[str, int], bool]  # (tensor, element), whether it is written
 
 
@@ -86,8 +84,8 @@ def _statement(workload: Workload, name: str) -> Statement:
         what = f"'{name}' of '{workload.name}' has {plural(len(chosen.dims), 'loop')}; this figure shows two"
         raise OptionError(Mistake("PM538", what, have))
     extents = workload.extents()
-    if (count := extents[chosen.dims[0]] * extents[chosen.dims[1]]) > _MOST_POINTS:
-        what = f"'{name}' has up to {count:,} instances; this figure shows at most {_MOST_POINTS:,}"
+    if (count := extents[chosen.dims[0]] * extents[chosen.dims[1]]) > TUNING.domain_instances:
+        what = f"'{name}' has up to {count:,} instances; this figure shows at most {TUNING.domain_instances:,}"
         raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
     return chosen
 
@@ -103,8 +101,8 @@ def _fronts(workload: Workload, number: int) -> tuple[int, ...]:
     """Return per instance of a statement, in program order, how many of its instances precede it on the longest chain
     of dependences. The program is walked in its order: a read follows the writes of its element, a write every access.
     """
-    if (count := instance_bound(workload)) > _MOST_WALKED:
-        what = f"'{workload.name}' has up to {count:,} instances; wavefronts are known of at most {_MOST_WALKED:,}"
+    if (count := instance_bound(workload)) > (most := TUNING.walked_instances):
+        what = f"'{workload.name}' has up to {count:,} instances; wavefronts are known of at most {most:,}"
         raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
     arrays = program_arrays(workload)
     before = [0] * arrays.count  # of the statement's instances, on the longest chain to each instance
@@ -134,10 +132,10 @@ def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
         yield instance, found[instance]
 
 
-def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(DomainFigure)
+def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the figure: the first loop downwards, the second to the right; the later a wavefront the darker; boxes are
     tiles."""
-    figure = expected_kind(figure, DomainFigure, "the figure")
     rows, columns = (1 + max(point[loop] for point in figure.points) for loop in (0, 1))
     steps = max(figure.wavefronts) + 1
     told = f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}, light to dark; "
@@ -145,10 +143,10 @@ def domain_svg(figure: DomainFigure, *, width_px: int = WIDTH_PX) -> Picture:
     layout, step = cell_chart(figure.title, told, width_px, (columns, rows), left=_LEFT, side=_STEP, key=20)
     raster = _Raster(layout.frame.left + step / 2, layout.frame.top + step / 2, step)
     shapes = [*_axes(figure.loops, (rows - 1, columns - 1), raster), *_boxes(figure, raster), *_arrows(figure, raster)]
-    names, colours = figure.loops, [tint(_LAST, 0.2 + 0.8 * (front + 1) / steps) for front in range(steps)]
+    names, colours = figure.loops, [svg.tint(_LAST, 0.2 + 0.8 * (front + 1) / steps) for front in range(steps)]
     for (i, j), front, tile in zip(figure.points, figure.wavefronts, figure.tiles, strict=True):
         words = f"{names[0]} = {i}, {names[1]} = {j}: wavefront {front}, tile ({tile[0]}, {tile[1]})"
-        shapes.append(hint([circle(*raster.at(i, j), raster.radius, fill=colours[front])], words))
+        shapes.append(svg.hint([svg.circle(*raster.at(i, j), raster.radius, fill=colours[front])], words))
     return layout.picture(figure.title, shapes, (), figure, below=16)
 
 
@@ -173,18 +171,23 @@ class _Raster:
 def _axes(loops: tuple[str, str], high: tuple[int, int], raster: _Raster) -> Iterator[str]:
     """Yield names and numbers of both loops."""
     left, top = raster.left - raster.step / 2 - 8, raster.top - raster.step / 2 - 8
-    yield text(12, raster.top + 4, fitted(f"{loops[0]} \u2193", left - 16 - text_width(str(high[0]), 11)), fill=GREY)
-    yield text(12, top, fitted(f"{loops[1]} \u2192", left - 12), fill=GREY)
+    yield svg.text(
+        12,
+        raster.top + 4,
+        svg.fitted(f"{loops[0]} \u2193", left - 16 - svg.text_width(str(high[0]), 11)),
+        fill=svg.GREY,
+    )
+    yield svg.text(12, top, svg.fitted(f"{loops[1]} \u2192", left - 12), fill=svg.GREY)
     for j in range(0, high[1] + 1, _every(high[1], raster.step)):
-        yield text(raster.at(0, j)[0], top, str(j), size=11, fill=GREY, anchor="middle")
+        yield svg.text(raster.at(0, j)[0], top, str(j), size=11, fill=svg.GREY, anchor="middle")
     for i in range(0, high[0] + 1, _every(high[0], raster.step)):
-        yield text(left, raster.at(i, 0)[1] + 4, str(i), size=11, fill=GREY, anchor="end")
+        yield svg.text(left, raster.at(i, 0)[1] + 4, str(i), size=11, fill=svg.GREY, anchor="end")
 
 
 def _every(last: int, step: float) -> int:
     """Return between which numbers of an axis there are how many steps: at most about twenty numbers, of which none
     touches another."""
-    least = max(last / 20, (text_width(str(last), 11) + 6) / step)
+    least = max(last / 20, (svg.text_width(str(last), 11) + 6) / step)
     return next(each for power in range(9) for each in (10**power, 2 * 10**power, 5 * 10**power) if each >= least)
 
 
@@ -197,7 +200,7 @@ def _boxes(figure: DomainFigure, raster: _Raster) -> Iterator[str]:
         x, y = raster.at(min(i for i, _ in inside), min(j for _, j in inside))
         right, bottom = raster.at(max(i for i, _ in inside), max(j for _, j in inside))
         size = right - x + 2 * around, bottom - y + 2 * around
-        yield rect(x - around, y - around, *size, fill="none", stroke=GREY, round_by=around * 2 / 7)
+        yield svg.rect(x - around, y - around, *size, fill="none", stroke=svg.GREY, round_by=around * 2 / 7)
 
 
 def _arrows(figure: DomainFigure, raster: _Raster) -> Iterator[str]:
@@ -217,9 +220,6 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], radius: float) 
     u, v = (right - x) / length * radius, (below - y) / length * radius
     tip = right - u * 7 / 6, below - v * 7 / 6
     neck = tip[0] - u, tip[1] - v
-    yield line(x + u, y + v, *neck, stroke=GREY)
+    yield svg.line(x + u, y + v, *neck, stroke=svg.GREY)
     corners = (tip, (neck[0] - v / 2, neck[1] + u / 2), (neck[0] + v / 2, neck[1] - u / 2))
-    yield f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="{GREY}"/>'
-
-
-show_as_picture(DomainFigure, domain_svg)
+    yield f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="{svg.GREY}"/>'

@@ -8,26 +8,14 @@ from typing import TYPE_CHECKING
 from polymap.formatting import exact, percent, table
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
-from polymap.report.figures import svg
-from polymap.report.figures.chart import (
-    BOUND,
-    FOUND,
-    WIDTH_PX,
-    KeyRow,
-    grid,
-    new_chart,
-    round_axis,
-    stairs,
-    unit_after,
-    unit_text,
-)
+from polymap.report.figures import chart, svg
 from polymap.search import among
 from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
     from polymap.search import SearchResult
 
-PROVEN, OPEN = FOUND, BOUND
+PROVEN, OPEN = chart.FOUND, chart.BOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +73,21 @@ def _unfinished(result: SearchResult) -> str:
     return f"The search did not end: {proven} of these points are proven, and there may be others."
 
 
-def front_svg(result: SearchResult, *, width_px: int = WIDTH_PX) -> svg.Picture:
+def front_svg(result: SearchResult, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return the front over its first two objectives, a staircase if it has two; unproven points in another colour."""
     figure = front_figure(result)
-    layout = new_chart(f"{figure.up.capitalize()} against {figure.across}", figure.title, width_px)
+    layout = chart.new_chart(f"{figure.up.capitalize()} against {figure.across}", figure.title, width_px)
     frame = layout.frame
-    x = round_axis([point[0] for point in figure.points], frame.left, frame.right)
-    y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)
+    x = frame.x_axis([point[0] for point in figure.points])
+    y = frame.y_axis([point[1] for point in figure.points])
     names = (figure.across, figure.up)
-    across, up = (unit_text(name) for name in names)
+    across, up = (chart.unit_text(name) for name in names)
     told = [f"{_label(names[0])} {across(a)}; {_label(names[1])} {up(b)}" for a, b, _ in figure.points]
     placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
     colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
     shapes = [
-        *grid(frame, x, y, across, up),
-        *(() if figure.others else (svg.polyline(stairs(placed), stroke=svg.FAINT, width=1.5),)),
+        *chart.grid(frame, x, y, across, up),
+        *(() if figure.others else (svg.polyline(chart.stairs(placed), stroke=svg.FAINT, width=1.5),)),
         *(
             svg.hint([svg.mark_of(*place, colour, hollow=colour == OPEN)], words)
             for place, colour, words in zip(placed, colours, told, strict=True)
@@ -107,11 +95,11 @@ def front_svg(result: SearchResult, *, width_px: int = WIDTH_PX) -> svg.Picture:
         frame.across(_label(figure.across)),
         frame.up(_label(figure.up)),
     ]
-    key = (KeyRow("dot", PROVEN, "proven"), KeyRow("dot", OPEN, "not proven (hollow)"))
+    key = (chart.KeyRow("dot", PROVEN, "proven"), chart.KeyRow("dot", OPEN, "not proven (hollow)"))
     return layout.picture(f"{figure.up} against {figure.across}: {figure.title}", shapes, key, figure)
 
 
 def _label(name: str) -> str:
     """Return a name with its unit, where the numbers of `unit_text` do not say it."""
-    spelled = unit_after(name)
+    spelled = chart.unit_after(name)
     return f"{name},{spelled}" if spelled else name

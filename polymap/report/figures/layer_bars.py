@@ -6,22 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.formatting import distinct_names, percent, plural, times
-from polymap.inputs import expected_kind
-from polymap.ir import Mistake, OptionError, Shown, show_as_picture
+from polymap.ir import Mistake, OptionError, Shown
 from polymap.networks import Comparison, LayerAnswer, NetworkAnswer
-from polymap.report.figures import svg
-from polymap.report.figures.chart import (
-    BOUND,
-    WIDTH_PX,
-    Frame,
-    KeyRow,
-    cell_chart,
-    new_chart,
-    round_axis,
-    ticks_of,
-    unit_after,
-    unit_text,
-)
+from polymap.report.figures import chart, svg
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT = 210.0
@@ -125,26 +112,28 @@ def _bar_of(each: LayerAnswer, objective: str) -> LayerBar:
     return LayerBar(each.layer.name, value, each.layer.multiplicity, each.result.stated, by_level)
 
 
-def layer_bars_svg(figure: LayerBarsFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
+@svg.draws(LayerBarsFigure)
+def layer_bars_svg(figure: LayerBarsFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return a bar per layer, all its occurrences together; pale where it is not proven, a word where no mapping is
     known."""
-    figure = expected_kind(figure, LayerBarsFigure, "the figure")
-    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
+    unit, spelled = chart.unit_text(figure.objective), chart.unit_after(figure.objective)
     count = sum(bar.multiplicity for bar in figure.bars)
     told = f"{plural(len(figure.bars), 'layer')}, {count:,} with repetition: {unit(figure.total)}{spelled} in all"
     open_ones = sum(bar.status != _PROVEN for bar in figure.bars)
     told += f", {open_ones or 'none'} not proven" if open_ones else ", all proven"
-    layout = new_chart(figure.title, told, width_px, left=_LEFT, right=120, high=(_ROW * len(figure.bars),), key=160)
+    layout = chart.new_chart(
+        figure.title, told, width_px, left=_LEFT, right=120, high=(_ROW * len(figure.bars),), key=160
+    )
     frame = layout.frame
-    x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
-    shapes = frame.uprights([(x.place(tick), unit(tick) if tick else "0") for tick in ticks_of(x)])
+    x = frame.x_axis([0.0, max(bar.total for bar in figure.bars) or 1.0])
+    shapes = frame.columns(x, chart.tick_text(figure.objective))
     names = _labels([bar.name for bar in figure.bars], frame.left - 26)
     for number, (bar, name) in enumerate(zip(figure.bars, names, strict=True)):
         label = svg.text(frame.left - 10, frame.top + _ROW * (number + 0.5) + 4, name, anchor="end")
         shapes.append(svg.hint([label, *_drawn(figure, number, frame, x.place(bar.total))], _told(figure, number)))
     shapes.append(frame.across(f"{figure.objective}{',' if spelled else ''}{spelled}, all occurrences"))
-    key = [KeyRow("box", colour, level) for level, colour in _colours(figure).items()]
-    key += [KeyRow("box", svg.FAINT, "pale: not proven")] if open_ones else []
+    key = [chart.KeyRow("box", colour, level) for level, colour in _colours(figure).items()]
+    key += [chart.KeyRow("box", svg.FAINT, "pale: not proven")] if open_ones else []
     return layout.picture(figure.title, shapes, key, figure)
 
 
@@ -160,13 +149,13 @@ def _colours(figure: LayerBarsFigure) -> dict[str, str]:
     return {level: _COLOURS[place % len(_COLOURS)] for place, level in enumerate(figure.levels)}
 
 
-def _drawn(figure: LayerBarsFigure, number: int, frame: Frame, end: float) -> list[str]:
+def _drawn(figure: LayerBarsFigure, number: int, frame: chart.Frame, end: float) -> list[str]:
     """Return bar and numbers of a layer."""
     bar, top, left = figure.bars[number], frame.top + _ROW * number, frame.left
     base = top + _ROW / 2 + 4
     shapes: list[str] = []
     if bar.value is None:
-        return [svg.text(left + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
+        return [svg.text(left + 6, base, f"no mapping: {bar.status}", size=11, fill=chart.BOUND)]
     colours, strength = _colours(figure), 1.0 if bar.status == _PROVEN else 0.45
     parts = [(colours[level], pj) for level, pj in bar.by_level_pj] or [(_COLOURS[0], 1.0)]
     whole = sum(amount for _, amount in parts) or 1.0
@@ -175,7 +164,7 @@ def _drawn(figure: LayerBarsFigure, number: int, frame: Frame, end: float) -> li
         shapes.append(svg.rect(left, top + 5, max(width, 0.2), _ROW - 10, fill=svg.tint(colour, strength)))
         left += width
     many = f"{bar.multiplicity} \u00d7 " if bar.multiplicity > 1 else ""
-    words = f"{many}{unit_text(figure.objective)(bar.value)}, {percent(figure.share(number))}"
+    words = f"{many}{chart.unit_text(figure.objective)(bar.value)}, {percent(figure.share(number))}"
     return [*shapes, svg.text(end + 6, base, words, size=11, fill=svg.GREY)]
 
 
@@ -183,19 +172,19 @@ def _told(figure: LayerBarsFigure, number: int) -> str:
     bar = figure.bars[number]
     if bar.value is None:
         return f"{bar.name}: no mapping is known ({bar.status})"
-    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
+    unit, spelled = chart.unit_text(figure.objective), chart.unit_after(figure.objective)
     one, total = f"{unit(bar.value)}{spelled}", f"{unit(bar.total)}{spelled}"
     parts = "".join(f"; {level} {unit(pj)}" for level, pj in bar.by_level_pj)
     share = percent(figure.share(number))
     return f"{bar.name}: {bar.multiplicity} of {one}, in all {total} ({share}), {bar.status}{parts}"
 
 
-def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Picture:
+@svg.draws(LayerMatrix)
+def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return a cell for each layer and machine (or dataflow): darker the more it costs over the best one for this
     layer; "?" where it is not proven."""
-    figure = expected_kind(figure, LayerMatrix, "the figure")
-    unit = unit_text(figure.objective)
-    layout, wide = cell_chart(
+    unit = chart.unit_text(figure.objective)
+    layout, wide = chart.cell_chart(
         f"Which {figure.what} suits which layer",
         figure.title,
         width_px,
@@ -233,16 +222,16 @@ def layer_matrix_svg(figure: LayerMatrix, *, width_px: int = WIDTH_PX) -> svg.Pi
 
 def _layer_list(figure: LayerMatrix, width_px: int) -> svg.Picture:
     """Return the cells of each layer below each other: a matrix whose columns would be too narrow."""
-    unit, rows = unit_text(figure.objective), list[KeyRow]()
+    unit, rows = chart.unit_text(figure.objective), list[chart.KeyRow]()
     for name, cells in zip(figure.layers, figure.cells, strict=True):
         least = min((bar.value for bar in cells if bar.value is not None), default=0.0)
-        rows.append(KeyRow("", svg.INK, name))
+        rows.append(chart.KeyRow("", svg.INK, name))
         for machine, bar in zip(figure.machines, cells, strict=True):
             words, colour = _words_of_cell(bar, least, unit)
-            rows.append(KeyRow("box", colour, machine, words, edge=svg.RULE))
-    rows.append(KeyRow("", svg.INK, "all nodes"))
-    rows += [KeyRow("box", svg.PAPER, *each) for each in zip(figure.machines, _totals(figure), strict=True)]
-    layout = new_chart(f"Which {figure.what} suits which layer", figure.title, width_px, high=())
+            rows.append(chart.KeyRow("box", colour, machine, words, edge=svg.RULE))
+    rows.append(chart.KeyRow("", svg.INK, "all nodes"))
+    rows += [chart.KeyRow("box", svg.PAPER, *each) for each in zip(figure.machines, _totals(figure), strict=True)]
+    layout = chart.new_chart(f"Which {figure.what} suits which layer", figure.title, width_px, high=())
     layout = replace(layout, beside=False)
     return layout.picture(figure.title, (), rows, figure, told=(_explained(figure),), below=-20)
 
@@ -253,7 +242,7 @@ def _explained(figure: LayerMatrix) -> str:
 
 def _totals(figure: LayerMatrix) -> list[str]:
     """Return what all layers cost with each machine or dataflow."""
-    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
+    unit, spelled = chart.unit_text(figure.objective), chart.unit_after(figure.objective)
     columns = list(zip(*figure.cells, strict=True))
     totals = [sum((bar.value or 0.0) * bar.multiplicity for bar in column) for column in columns]
     whole = [all(bar.value is not None for bar in column) for column in columns]
@@ -263,7 +252,7 @@ def _totals(figure: LayerMatrix) -> list[str]:
 def _value(bar: LayerBar, figure: LayerMatrix) -> str:
     if bar.value is None:
         return f"no mapping is known ({bar.status})"
-    return f"{unit_text(figure.objective)(bar.value)}{unit_after(figure.objective)}, {bar.status}"
+    return f"{chart.unit_text(figure.objective)(bar.value)}{chart.unit_after(figure.objective)}, {bar.status}"
 
 
 def _words_of_cell(bar: LayerBar, least: float, unit: Callable[[float], str]) -> tuple[str, str]:
@@ -274,7 +263,7 @@ def _words_of_cell(bar: LayerBar, least: float, unit: Callable[[float], str]) ->
     words = unit(bar.value) + ("" if bar.status == _PROVEN else " ?")
     if ratio < 1.005:
         return words, svg.tint(_COLOURS[0], 0.12)
-    return f"{words}, {times(ratio)}", svg.tint(BOUND, min(0.15 + 0.2 * (ratio - 1), 0.6))
+    return f"{words}, {times(ratio)}", svg.tint(chart.BOUND, min(0.15 + 0.2 * (ratio - 1), 0.6))
 
 
 def _cell(
@@ -284,7 +273,3 @@ def _cell(
     left, top = corner
     box = svg.rect(left, top, wide - 2, _ROW - 2, fill=colour, stroke=svg.RULE, round_by=2)
     return [box, svg.text(left + wide / 2 - 1, top + 15, svg.fitted(words, wide + 8, 11), size=11, anchor="middle")]
-
-
-show_as_picture(LayerBarsFigure, layer_bars_svg)
-show_as_picture(LayerMatrix, layer_matrix_svg)

@@ -19,7 +19,7 @@ from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.chart import checked_width
-from polymap.report.figures.tree_svg import has_branches, tree_svg
+from polymap.report.figures.tree_svg import guide, has_branches, loop_ink, moved_told, moved_words, tree_svg, used_text
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 
@@ -183,12 +183,7 @@ def _left_width(lines: list[_Line]) -> float:
 def _code(line: _Line) -> str:
     if line.first.kind is RowKind.STORE:
         return ", ".join(dict.fromkeys(row.name for row in line.rows))
-    return label(line.first) + _used(line.first)
-
-
-def _used(row: NestRow) -> str:
-    """Return " 12/14": siblings at work and siblings there are, by this loop and those above it on its fan-out."""
-    return "" if row.used is None or row.fanout_size is None else f" {row.used}/{row.fanout_size}"
+    return label(line.first) + used_text(line.first)
 
 
 def _guides(lines: list[_Line]) -> list[str]:
@@ -201,8 +196,7 @@ def _guides(lines: list[_Line]) -> list[str]:
         after = [n for n in range(number + 1, len(lines)) if lines[n].first.depth <= row.depth]
         end = after[0] if after else len(lines) - 1
         x, y = LAYOUT.margin_px + row.depth * LAYOUT.indent_px + 4, LAYOUT.top_px + (number + 1) * LAYOUT.row_px - 3
-        colour, width = (svg.tint(svg.PARALLEL, 0.55), 2) if row.kind is RowKind.SPATIAL else (svg.RULE, 1.2)
-        shapes.append(svg.line(x, y, x, LAYOUT.top_px + end * LAYOUT.row_px - 2, stroke=colour, width=width))
+        shapes.append(guide(row, x, y, LAYOUT.top_px + end * LAYOUT.row_px - 2))
     return shapes
 
 
@@ -220,7 +214,7 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
         case RowKind.TEMPORAL | RowKind.SPATIAL:
             pass
     parallel = row.kind is RowKind.SPATIAL
-    ink = svg.FAINT if row.trips == 1 else svg.PARALLEL if parallel else svg.INK
+    ink = loop_ink(row)
     right, tall = LAYOUT.margin_px + left, LAYOUT.row_px - 4
     shapes = [svg.rect(x - 3, y + 2, right - x + 3, tall, fill=svg.PARALLEL_PAPER, round_by=5)] * parallel
     keyword = svg.GREY if row.trips != 1 else svg.FAINT
@@ -228,7 +222,7 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
     shapes.append(svg.text(x + 4 * 13 * 0.602, base, row.name, size=13, fill=ink, bold=True, mono=True))
     if parallel:
         start = x + (5 + len(row.name)) * 13 * 0.602
-        shapes.append(svg.text(start, base, f"over {row.fanout}{_used(row)}", size=13, fill=svg.GREY, mono=True))
+        shapes.append(svg.text(start, base, f"over {row.fanout}{used_text(row)}", size=13, fill=svg.GREY, mono=True))
     if row.trips is not None:
         words = f"×{exact(row.trips)}"
         shapes.append(svg.text(right - 62, base, words, size=13, fill=ink, anchor="end", bold=True))
@@ -270,32 +264,24 @@ def _block(block: _Block, x: float, lane: float, colour: str, traffic: Traffic |
     name = block.row.name + (f" ×{exact(block.row.instances)}" if many and block.row.instances else "")
     held = "" if block.held.elements is None else short(block.held.elements)
     bits = "" if block.held.bits is None else size(block.held.bits)
+    moved = "" if traffic is None else "  ".join(moved_words(traffic))
     inside, right, base = left + 9, left + width - 9, y + 16.5
     shapes.append(svg.text(inside, base, name, size=12, fill=ink, bold=True))
     room = right - inside - svg.text_width(name) - 4
     visible = height if block.below is None else (block.below - block.start) * LAYOUT.row_px
     if visible >= 1.6 * LAYOUT.row_px:
         shapes.append(svg.text(right, base, svg.fitted(bits, room, 11), size=11, fill=soft, anchor="end"))
-        moved = _moved(traffic)
         if block.layer and svg.text_width(f"{held}  {moved}", 11) <= right - inside:
             shapes.append(svg.text(inside, base + 17, held, size=11, fill=soft))
         shapes.append(svg.text(right, base + 17, moved, size=11, fill=ink, anchor="end"))
     else:
-        note = svg.fitted(_moved(traffic) or bits, room, 11)
+        note = svg.fitted(moved or bits, room, 11)
         shapes.append(svg.text(right, base, note, size=11, fill=soft, anchor="end"))
     count = "" if block.held.elements is None else f"{exact(block.held.elements)} elements"
     told = [f"{block.held.tensor} in {name}", count, bits]
     if traffic is not None:
-        told.append(f"{exact(traffic.fills)} filled in, {exact(traffic.drains)} drained out")
+        told.append(moved_told(traffic))
     return [svg.hint(shapes, ", ".join(filter(None, told)))]
-
-
-def _moved(traffic: Traffic | None) -> str:
-    """Return "↓ fills ↑ drains" of a level's tensor, what is zero left out."""
-    if traffic is None:
-        return ""
-    parts = [f"↓ {short(traffic.fills)}"] * bool(traffic.fills) + [f"↑ {short(traffic.drains)}"] * bool(traffic.drains)
-    return "  ".join(parts)
 
 
 def _compute(lines: list[_Line], width: float) -> list[str]:

@@ -5,29 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import ascii_lowercase
 
-from polymap.formatting import listing
+from polymap.formatting import listing, vectors
 from polymap.inputs import expected_kind
 from polymap.ir import (
     Shown,
     Workload,
-    show_as_picture,
 )
+from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, new_chart
-from polymap.report.figures.svg import (
-    GREY,
-    INK,
-    PAPER,
-    RULE,
-    Picture,
-    fitted,
-    hint,
-    line,
-    picture,
-    rect,
-    text,
-    text_width,
-    wrapped,
-)
 from polymap.schedules import ScatteringMatrix, Schedule, scattering_matrices
 from polymap.workload import Kind, dependences, statement_text
 
@@ -78,29 +63,24 @@ def _order(distance: tuple[int | None, ...]) -> tuple[tuple[bool, int], ...]:
     return tuple((value is None, value or 0) for value in distance)
 
 
-def distance_text(edge: StatementEdge) -> str:
-    """Return the distances as (1, 0), * where one varies; "" without common loops."""
-    return " ".join(f"({', '.join('*' if value is None else str(value) for value in each)})" for each in edge.distances)
-
-
-def dependence_graph_svg(figure: DependenceGraph, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(DependenceGraph)
+def dependence_graph_svg(figure: DependenceGraph, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the graph: statements downwards in textual order, at their right a lane per edge from source (dot) to sink
     (arrow); colour and dashes tell the kind."""
-    figure = expected_kind(figure, DependenceGraph, "the figure")
     ends = {name: [each for each in _ends(figure) if each[1] == name] for name, _ in figure.statements}
     at: dict[tuple[int, str, bool], float] = {}
     layout = new_chart(f"Dependences of {figure.title}", "", width_px, high=())
     left, lanes = layout.left, len(figure.edges)
     lane_px = min(_LANE, 0.4 * layout.width / (lanes + 1))
     room = layout.width - left - (lanes + 1) * lane_px - 12
-    wide = min(room, left + max(_LEFT, *(72 + text_width(told, mono=True) for _, told in figure.statements)))
+    wide = min(room, left + max(_LEFT, *(72 + svg.text_width(told, mono=True) for _, told in figure.statements)))
     shapes, low = list[str](), layout.body.top - 20
     for name, told in figure.statements:
-        words = wrapped(told, wide - left - 60, mono=True)
+        words = svg.wrapped(told, wide - left - 60, mono=True)
         high = max(_HIGH + 16 * (len(words) - 1), (len(ends[name]) + 1) * _PORT)
-        shapes.append(rect(left, low, wide - left, high, fill=PAPER, stroke=RULE, round_by=6))
-        shapes.append(text(left + 12, low + 22, name, bold=True))
-        shapes += [text(left + 48, low + 22 + 16 * n, each, mono=True) for n, each in enumerate(words)]
+        shapes.append(svg.rect(left, low, wide - left, high, fill=svg.PAPER, stroke=svg.RULE, round_by=6))
+        shapes.append(svg.text(left + 12, low + 22, name, bold=True))
+        shapes += [svg.text(left + 48, low + 22 + 16 * n, each, mono=True) for n, each in enumerate(words)]
         at.update({each: low + (place + 1) * high / (len(ends[name]) + 1) for place, each in enumerate(ends[name])})
         low += high + _GAP
     for lane, edge in enumerate(figure.edges):
@@ -109,7 +89,7 @@ def dependence_graph_svg(figure: DependenceGraph, *, width_px: int = WIDTH_PX) -
     for lane, edge in enumerate(figure.edges):
         told, low = _told(edge, lane, (left, low + 14), layout.width - 16)
         shapes += told
-    return picture(layout.width, low + 20, f"Dependences of {figure.title}", (*layout.heading, *shapes), figure)
+    return svg.picture(layout.width, low + 20, f"Dependences of {figure.title}", (*layout.heading, *shapes), figure)
 
 
 def _ends(figure: DependenceGraph) -> list[tuple[int, str, bool]]:
@@ -121,34 +101,31 @@ def _ends(figure: DependenceGraph) -> list[tuple[int, str, bool]]:
 def _edge(edge: StatementEdge, ys: tuple[float, float], wide: float, x: float) -> str:
     kind = Kind(edge.kind)
     colour, dash = _COLOURS[kind], _DASHES[kind]
-    more = f'stroke-dasharray="{dash}"' if dash else ""
     start, end = ys
-    path = [line(wide, start, x, start, stroke=colour, width=1.5, more=more)]
-    path.append(line(x, start, x, end, stroke=colour, width=1.5, more=more))
-    path.append(line(x, end, wide + 6, end, stroke=colour, width=1.5, more=more))
+    path = [svg.line(wide, start, x, start, stroke=colour, width=1.5, dash=dash)]
+    path.append(svg.line(x, start, x, end, stroke=colour, width=1.5, dash=dash))
+    path.append(svg.line(x, end, wide + 6, end, stroke=colour, width=1.5, dash=dash))
     path.append(f'<path d="M{wide:.1f} {end:.1f} l8 -4 v8 z" fill="{colour}"/>')
     path.append(f'<circle cx="{wide:.1f}" cy="{start:.1f}" r="3" fill="{colour}"/>')
-    return hint(path, f"{edge.source} to {edge.sink}: {edge.kind} of {edge.tensor} {distance_text(edge)}".strip())
+    return svg.hint(
+        path, f"{edge.source} to {edge.sink}: {edge.kind} of {edge.tensor} {vectors(edge.distances)}".strip()
+    )
 
 
 def _told(edge: StatementEdge, lane: int, corner: tuple[float, float], right: float) -> tuple[list[str], float]:
     """Return what an edge stands for, its distances in lines that fit, and where the next one may begin."""
     (left, y), colour, dash = corner, _COLOURS[Kind(edge.kind)], _DASHES[Kind(edge.kind)]
-    more = f'stroke-dasharray="{dash}"' if dash else ""
     words = f"{edge.kind} of {edge.tensor}, {edge.source} to {edge.sink}"
-    parts = [text(left, y, str(lane + 1), fill=GREY)]
-    parts += [line(left + 22, y - 4, left + 48, y - 4, stroke=colour, width=1.5, more=more)]
-    parts.append(text(left + 56, y, fitted(words, right - left - 56), fill=INK))
-    start = left + 56 + max(220.0, text_width(words) + 16)
-    distances = distance_text(edge)
-    if start + text_width(distances, mono=True) > right:
+    parts = [svg.text(left, y, str(lane + 1), fill=svg.GREY)]
+    parts += [svg.line(left + 22, y - 4, left + 48, y - 4, stroke=colour, width=1.5, dash=dash)]
+    parts.append(svg.text(left + 56, y, svg.fitted(words, right - left - 56), fill=svg.INK))
+    start = left + 56 + max(220.0, svg.text_width(words) + 16)
+    distances = vectors(edge.distances)
+    if start + svg.text_width(distances, mono=True) > right:
         start, y = left + 56, y + 16
-    lines = wrapped(distances, right - start, mono=True)
-    parts += [text(start, y + 16 * n, each, fill=GREY, mono=True) for n, each in enumerate(lines)]
+    lines = svg.wrapped(distances, right - start, mono=True)
+    parts += [svg.text(start, y + 16 * n, each, fill=svg.GREY, mono=True) for n, each in enumerate(lines)]
     return parts, y + 16 * max(0, len(lines) - 1) + 6
-
-
-show_as_picture(DependenceGraph, dependence_graph_svg)
 
 
 _CELL, _ROW_PX, _APART_PX = 40.0, 24.0, 34.0
@@ -173,28 +150,28 @@ def scattering_text(matrix: ScatteringMatrix) -> str:
     return f"[{', '.join(matrix.dims)}] -> [{', '.join(matrix.times)}]"
 
 
-def schedule_svg(figure: ScheduleFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(ScheduleFigure)
+def schedule_svg(figure: ScheduleFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the matrices below each other: counters above the columns, the times t0, t1, ... before the rows. Times
     that are 0 in all statements order nothing and are left out."""
-    figure = expected_kind(figure, ScheduleFigure, "the figure")
     layout = new_chart(f"Schedule of {figure.title}", "", width_px, high=())
     left, y, shapes = layout.left, layout.body.top - 12, list[str]()
     longest = max((len(matrix.rows) for matrix in figure.matrices), default=0)
     kept = [t for t in range(longest) if any(any(m.rows[t]) for m in figure.matrices if t < len(m.rows))]
     for matrix in figure.matrices:
-        shapes.append(text(left, y, matrix.statement, bold=True))
-        lines = wrapped(scattering_text(matrix), layout.width - left - 52, mono=True)
-        shapes += [text(left + 36, y + 16 * n, each, mono=True) for n, each in enumerate(lines)]
+        shapes.append(svg.text(left, y, matrix.statement, bold=True))
+        lines = svg.wrapped(scattering_text(matrix), layout.width - left - 52, mono=True)
+        shapes += [svg.text(left + 36, y + 16 * n, each, mono=True) for n, each in enumerate(lines)]
         rows = [(time, matrix.rows[time]) for time in kept if time < len(matrix.rows)]
         drawn, bottom = _matrix(matrix, rows, (left, y + 16 * len(lines) + 18), layout.width - 16)
         shapes += drawn
         y = bottom + _APART_PX
     if len(kept) < longest:
         words = f"0 in all statements: {listing([f't{time}' for time in range(longest) if time not in kept])}"
-        for each in wrapped(words, layout.width - 2 * left, 11):
-            shapes.append(text(left, y, each, size=11, fill=GREY))
+        for each in svg.wrapped(words, layout.width - 2 * left, 11):
+            shapes.append(svg.text(left, y, each, size=11, fill=svg.GREY))
             y += 16
-    return picture(layout.width, y, f"Schedule of {figure.title}", (*layout.heading, *shapes), figure)
+    return svg.picture(layout.width, y, f"Schedule of {figure.title}", (*layout.heading, *shapes), figure)
 
 
 def _matrix(
@@ -204,37 +181,37 @@ def _matrix(
     them, letters stand for them, which are explained below."""
     left, top = corner[0] + 64, corner[1]
     names, told = matrix.columns, list[str]()
-    if sum(max(_CELL, text_width(name, 11, mono=True) + 12) for name in names) > right - left - 8:
+    if sum(max(_CELL, svg.text_width(name, 11, mono=True) + 12) for name in names) > right - left - 8:
         letters = tuple(ascii_lowercase[place % 26] * (1 + place // 26) for place in range(len(names)))
         words = ", ".join(f"{letter} = {name}" for letter, name in zip(letters, names, strict=True))
-        names, told = letters, wrapped(words, right - corner[0], 11, mono=True)
-    cells = [max(_CELL, text_width(name, 11, mono=True) + 12) for name in names]
+        names, told = letters, svg.wrapped(words, right - corner[0], 11, mono=True)
+    cells = [max(_CELL, svg.text_width(name, 11, mono=True) + 12) for name in names]
     part = min(1.0, (right - left - 8) / sum(cells))
     ends = [left + part * sum(cells[: place + 1]) for place in range(len(cells))]
     shapes = [
-        text(x - 5, top - 8, name, size=11, fill=GREY, anchor="end", mono=True)
+        svg.text(x - 5, top - 8, name, size=11, fill=svg.GREY, anchor="end", mono=True)
         for x, name in zip(ends, names, strict=True)
     ]
     for place, (time, row) in enumerate(rows):
         base = top + 16 + place * _ROW_PX
-        shapes.append(text(left - 12, base, f"t{time}", size=11, fill=GREY, anchor="end", mono=True))
+        shapes.append(svg.text(left - 12, base, f"t{time}", size=11, fill=svg.GREY, anchor="end", mono=True))
         for x, value in zip(ends, row, strict=True):
-            ink = INK if value else GREY
-            shapes.append(text(x - 5, base, str(value), size=11, fill=ink, anchor="end", bold=bool(value), mono=True))
+            ink = svg.INK if value else svg.GREY
+            shapes.append(
+                svg.text(x - 5, base, str(value), size=11, fill=ink, anchor="end", bold=bool(value), mono=True)
+            )
     bottom = top + len(rows) * _ROW_PX
     shapes += [*_bracket(left, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)]
     shapes += [
-        text(corner[0], bottom + 22 + 15 * n, each, size=11, fill=GREY, mono=True) for n, each in enumerate(told)
+        svg.text(corner[0], bottom + 22 + 15 * n, each, size=11, fill=svg.GREY, mono=True)
+        for n, each in enumerate(told)
     ]
     return shapes, bottom + (15 * len(told) + 10 if told else 0)
 
 
 def _bracket(x: float, top: float, bottom: float, inwards: float) -> list[str]:
     return [
-        line(x, top, x, bottom, stroke=GREY, width=1.5),
-        line(x, top, x + inwards, top, stroke=GREY, width=1.5),
-        line(x, bottom, x + inwards, bottom, stroke=GREY, width=1.5),
+        svg.line(x, top, x, bottom, stroke=svg.GREY, width=1.5),
+        svg.line(x, top, x + inwards, top, stroke=svg.GREY, width=1.5),
+        svg.line(x, bottom, x + inwards, bottom, stroke=svg.GREY, width=1.5),
     ]
-
-
-show_as_picture(ScheduleFigure, schedule_svg)

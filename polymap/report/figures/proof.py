@@ -11,9 +11,9 @@ from fractions import Fraction
 from polymap.checker import Reason, Verdict
 from polymap.formatting import exact, listing, percent, plural
 from polymap.inputs import expected_kind
-from polymap.ir import Mistake, OptionError, Shown, show_as_picture
-from polymap.report.figures.chart import WIDTH_PX, KeyRow, grid, new_chart, round_axis, unit_after, unit_text
-from polymap.report.figures.svg import INK, PAPER, RULE, Picture, hint, line, rect, text, text_width, tint
+from polymap.ir import Mistake, OptionError, Shown
+from polymap.report import TUNING
+from polymap.report.figures import chart, svg
 
 KINDS = {  # of a certificate's line: what refuted the structure, its colour
     "apart": ("bound of each tensor by itself", "#2f6fde"),
@@ -31,7 +31,6 @@ STEPS = (  # up to how many times the value: strength of the colour
     (None, 0.2),
 )
 _HIGH = 340.0  # of the map
-_MOST_COLUMNS, _MOST_CELLS = 540, 2500  # a column of the chart is a pixel wide; more cells cannot be told apart
 Box = tuple[float, float, float, float]  # left, top, width, height
 
 
@@ -70,38 +69,33 @@ def proof_figure(verdict: Verdict) -> ProofFigure:
     return ProofFigure(verdict.objective, verdict.value, tuple(by_bound))
 
 
-def proof_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(ProofFigure)
+def proof_svg(figure: ProofFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return a column per structure as high as its bound, and the line of what the best mapping costs, below which none
     but searched structures may end."""
-    figure = expected_kind(figure, ProofFigure, "the figure")
     known = [float(min(each.bound, 2 * figure.value)) for each in figure.reasons if each.bound is not None]
-    value, unit = float(figure.value), unit_text(figure.objective)
+    value, unit = float(figure.value), chart.unit_text(figure.objective)
     cut = ", at most twice the best is drawn" if max(known, default=0.0) >= 2 * value else ""
     title = f"The proof: no structure is below the best {figure.objective}"
-    layout = new_chart(title, figure.title, width_px, key=288)
+    layout = chart.new_chart(title, figure.title, width_px, key=288)
     frame = layout.frame
-    x = round_axis([0.0, len(figure.reasons)], frame.left, frame.right)
-    y = round_axis([0.0, value, *known], frame.bottom, frame.top)
-    shapes = grid(
-        frame,
-        x,
-        y,
-        lambda number: f"{number:,.0f}" if number == int(number) else "",
-        lambda number: unit(number) if number else "0",
-    )
-    for first, group in _groups(figure.reasons, _MOST_COLUMNS):
+    x = frame.x_axis([0.0, len(figure.reasons)])
+    y = frame.y_axis([0.0, value, *known])
+    shapes = frame.columns(x, lambda number: f"{number:,.0f}" if number == int(number) else "")
+    shapes += frame.rows(y, chart.tick_text(figure.objective))
+    for first, group in _groups(figure.reasons, TUNING.proof_columns):
         left, right = x.place(first), x.place(first + len(group))
         top = frame.top if group[0].bound is None else max(frame.top, y.place(float(group[0].bound)))
-        colour = tint(KINDS[group[0].kind][1], 0.35 if group[0].bound is None else 0.85)
-        column = rect(left, top, max(right - left + 0.4, 1.0), frame.bottom - top, fill=colour)
-        shapes.append(hint([column], _words(figure, group)))
-    shapes.append(line(frame.left, y.place(value), frame.right, y.place(value), stroke=INK, width=2))
-    spelled = unit_after(figure.objective).replace(" ", ", ")
+        colour = svg.tint(KINDS[group[0].kind][1], 0.35 if group[0].bound is None else 0.85)
+        column = svg.rect(left, top, max(right - left + 0.4, 1.0), frame.bottom - top, fill=colour)
+        shapes.append(svg.hint([column], _words(figure, group)))
+    shapes.append(svg.line(frame.left, y.place(value), frame.right, y.place(value), stroke=svg.INK, width=2))
+    spelled = chart.unit_after(figure.objective).replace(" ", ", ")
     shapes += [frame.across("structures, by rising bound"), frame.up(f"bound{spelled}{cut}")]
-    key = [KeyRow("line", INK, f"the best: {unit(value)}")]
+    key = [chart.KeyRow("line", svg.INK, f"the best: {unit(value)}")]
     for kind, count in figure.counts.items():
         words, colour = KINDS[kind]
-        key.append(KeyRow("box", tint(colour, 0.85), f"{words} ({count:,})"))
+        key.append(chart.KeyRow("box", svg.tint(colour, 0.85), f"{words} ({count:,})"))
     return layout.picture(f"Bounds of all structures: {figure.title}", shapes, key, figure)
 
 
@@ -118,11 +112,11 @@ def _words(figure: ProofFigure, group: Sequence[Reason]) -> str:
     told = f"parallel: {spread}; {KINDS[weakest.kind][0]}"
     if weakest.bound is not None:
         times = f" ({percent(weakest.bound / figure.value)} of the best)" if figure.value else ""
-        told += f", {unit_text(figure.objective)(float(weakest.bound))}{times}"
+        told += f", {chart.unit_text(figure.objective)(float(weakest.bound))}{times}"
     return told if len(group) == 1 else f"the weakest of {len(group):,} structures: {told}"
 
 
-def refuted_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
+def refuted_svg(figure: ProofFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return a map of all structures, a cell each (of many structures the weakest of several): grouped by which dims
     run in parallel, coloured by what refuted them, paler the farther their bound is above the best."""
     figure = expected_kind(figure, ProofFigure, "the figure")
@@ -132,10 +126,10 @@ def refuted_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
         groups.setdefault(" ".join(sorted(dims)) or "nothing", []).append(reason)
     sized = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     told = f"{figure.title}; grouped by the dims that run in parallel"
-    layout = new_chart("What refuted each structure", told, width_px, left=28, high=(_HIGH,), key=288)
+    layout = chart.new_chart("What refuted each structure", told, width_px, left=28, high=(_HIGH,), key=288)
     frame, shapes = layout.frame, list[str]()
     whole = frame.left, frame.top - 20, frame.right - frame.left, frame.bottom - frame.top + 40
-    step = -(-len(figure.reasons) // _MOST_CELLS)
+    step = -(-len(figure.reasons) // TUNING.proof_cells)
     for (name, own), box in zip(sized, _boxes([len(own) for _, own in sized], whole), strict=True):
         shapes += [*_cells(figure, own, box, step), *_label(name, len(own), box)]
     return layout.picture(f"What refuted the structures: {figure.title}", shapes, _map_key(figure), figure)
@@ -168,8 +162,8 @@ def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> l
     shapes: list[str] = []
     for number, (_, group) in enumerate(reversed(groups)):
         x, y = left + wide * (number % columns), top + high * (number // columns)
-        cell = rect(x, y, max(wide - gap, 0.5), max(high - gap, 0.5), fill=_colour(figure, group[0]))
-        shapes.append(hint([cell], _words(figure, group)))
+        cell = svg.rect(x, y, max(wide - gap, 0.5), max(high - gap, 0.5), fill=_colour(figure, group[0]))
+        shapes.append(svg.hint([cell], _words(figure, group)))
     return shapes
 
 
@@ -178,34 +172,35 @@ def _colour(figure: ProofFigure, reason: Reason) -> str:
     if reason.bound is None or reason.kind in ("search", "word") or not figure.value:
         return colour
     times = reason.bound / figure.value
-    return tint(colour, next(strength for most, strength in STEPS if most is None or times <= most))
+    return svg.tint(colour, next(strength for most, strength in STEPS if most is None or times <= most))
 
 
 def _label(name: str, count: int, box: Box) -> list[str]:
     """Return the name of a group in its corner, where there is room for it."""
     left, top, width, height = box
-    fits = [each for each in (f"{name} ({count:,})", name) if text_width(each, 11) <= width - 10]
+    fits = [each for each in (f"{name} ({count:,})", name) if svg.text_width(each, 11) <= width - 10]
     if height < 24 or not fits:
         return []
     shown = fits[0]
-    plate = rect(left + 3, top + 3, 7 + 6.0 * len(shown), 16, fill=PAPER, round_by=3, more='fill-opacity="0.8"')
-    return [plate, text(left + 6, top + 15, shown, size=11, bold=True)]
+    plate = svg.rect(left + 3, top + 3, 7 + 6.0 * len(shown), 16, fill=svg.PAPER, round_by=3, more='fill-opacity="0.8"')
+    return [plate, svg.text(left + 6, top + 15, shown, size=11, bold=True)]
 
 
-def _map_key(figure: ProofFigure) -> list[KeyRow]:
+def _map_key(figure: ProofFigure) -> list[chart.KeyRow]:
     """Return what the colours mean, with how many structures each has, and what their strength means."""
-    rows = [KeyRow("box", KINDS[kind][1], f"{KINDS[kind][0]} ({count:,})") for kind, count in figure.counts.items()]
-    rows.append(KeyRow("", INK, "bound, times the best:"))
+    rows = [
+        chart.KeyRow("box", KINDS[kind][1], f"{KINDS[kind][0]} ({count:,})") for kind, count in figure.counts.items()
+    ]
+    rows.append(chart.KeyRow("", svg.INK, "bound, times the best:"))
     for most, strength in STEPS:
         near = sum(each.bound is not None and _step(figure, each) == most for each in figure.reasons)
         words = "more than that" if most is None else f"up to {float(most):g}"
-        rows.append(KeyRow("box", tint(KINDS["apart"][1], strength), f"{words} ({exact(near)})", edge=RULE))
+        rows.append(
+            chart.KeyRow("box", svg.tint(KINDS["apart"][1], strength), f"{words} ({exact(near)})", edge=svg.RULE)
+        )
     return rows
 
 
 def _step(figure: ProofFigure, reason: Reason) -> Fraction | None:
     times = (reason.bound or 0) / figure.value if figure.value else Fraction(1)
     return next(most for most, _ in STEPS if most is None or times <= most)
-
-
-show_as_picture(ProofFigure, proof_svg)

@@ -26,40 +26,14 @@ from polymap.ir import (
     Temporal,
     Workload,
     is_box,
-    show_as_picture,
 )
 from polymap.networks import Fusion
 from polymap.poly import progressions
-from polymap.report.figures.chart import (
-    WIDTH_PX,
-    Axis,
-    Frame,
-    KeyRow,
-    new_chart,
-    round_axis,
-    ticks_of,
-)
-from polymap.report.figures.svg import (
-    GREY,
-    INK,
-    PAPER,
-    Picture,
-    fitted,
-    further_colours,
-    hint,
-    line,
-    rect,
-    tensor_colours,
-    text,
-    text_width,
-    tint,
-)
+from polymap.report import TUNING
+from polymap.report.figures import chart, svg
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
 from polymap.workload import statement_text
-
-_PERIODS = 5  # tiles of the tensor that changes most often, per level
-_MOST = 60  # tiles drawn of one tensor
 
 Loops = tuple[Temporal | Spatial, ...]
 
@@ -132,16 +106,16 @@ def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Ma
         if level.name not in held:
             continue
         tiles = {tensor: _tiles(times, place, accesses[tensor]) for tensor, place in held[level.name]}
-        first = {tensor: _taken(each, _PERIODS) for tensor, each in tiles.items()}
+        first = {tensor: _taken(each, TUNING.tiles_of_restless) for tensor, each in tiles.items()}
         until = min(stays[-1][1] for stays in first.values())
         tensors: list[tuple[str, tuple[Stay, ...]]] = []
         for tensor, place in held[level.name]:
             bits = workload.tensor(tensor).bits
-            found = _taken(_tiles(times, place, accesses[tensor]), _MOST, until)
+            found = _taken(_tiles(times, place, accesses[tensor]), TUNING.tiles_of_tensor, until)
             tensors.append((tensor, tuple(_stays(found, bits, until, level.buffering))))
         shown = LevelResidency(level.name, level.capacity_bits, level.buffering, until, times.steps, tuple(tensors))
         levels.append(shown)
-    colours = tuple(tensor_colours(workload).items())
+    colours = tuple(svg.tensor_colours(workload).items())
     return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours)
 
 
@@ -164,7 +138,7 @@ def _of_program(workload: Workload, arch: Architecture, mapping: Mapping) -> Res
     legs = tuple(
         (statement_text(workload.statement(leg.node.statement)), _own_steps(view, leg)) for leg in view.computes
     )
-    colours = tuple(tensor_colours(workload).items())
+    colours = tuple(svg.tensor_colours(workload).items())
     return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours, legs)
 
 
@@ -192,7 +166,7 @@ def fusion_residency(answer: Fusion) -> ResidencyFigure:
             told, steps = f"{level.name}, {word}", until - first
             levels.append(LevelResidency(told, level.capacity_bits, level.buffering, until, steps, held, first))
     colours = dict(fused.colours)
-    more = further_colours()
+    more = svg.further_colours()
     for part in parts:
         colours.update({name: next(more) for name, _ in part.colours if name not in colours})
     return ResidencyFigure(f"{answer.workload.name} on {arch.name}", tuple(levels), tuple(colours.items()), legs)
@@ -365,16 +339,16 @@ def _stays(periods: Sequence[Period], bits: int, until: int, buffering: int) -> 
 _TALL, _GAP = 110.0, 74.0
 
 
-def residency_svg(figure: ResidencyFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(ResidencyFigure)
+def residency_svg(figure: ResidencyFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return a panel per level: tiles stacked, arriving tiles as hatched wedges above them, the capacity as a line
     where it is near. Of a program: a column per statement, tiles that it does not touch pale. Raises OptionError for a
     width that is no integer of at least 320."""
-    figure = expected_kind(figure, ResidencyFigure, "the figure")
     told = f"{figure.title}: the first instance of each level"
     if figure.legs:
         told += ", in one iteration of the loops that statements share"
     title, high = "What each level holds over time", [_TALL] * len(figure.levels)
-    layout = new_chart(title, told, width_px, left=78, high=high, apart=_GAP)
+    layout = chart.new_chart(title, told, width_px, left=78, high=high, apart=_GAP)
     colours, shapes = dict(figure.colours), list[str]()
     for level, frame in zip(figure.levels, layout.frames, strict=True):
         shapes += _panel(level, frame, colours, figure.legs)
@@ -382,57 +356,59 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = WIDTH_PX) -> Pictu
     return layout.picture(f"{title}: {figure.title}", shapes, _key(figure), figure, told=legs)
 
 
-def _key(figure: ResidencyFigure) -> list[KeyRow]:
+def _key(figure: ResidencyFigure) -> list[chart.KeyRow]:
     """Return the rows of the key."""
     held = {tensor for level in figure.levels for tensor, _ in level.tensors} if figure.legs else None
-    rows = [KeyRow("box", colour, tensor) for tensor, colour in figure.colours if held is None or tensor in held]
+    rows = [chart.KeyRow("box", colour, tensor) for tensor, colour in figure.colours if held is None or tensor in held]
     if figure.legs:
-        rows.append(KeyRow("box", tint(GREY, 0.3), "pale: stands, not in use"))
+        rows.append(chart.KeyRow("box", svg.tint(svg.GREY, 0.3), "pale: stands, not in use"))
     elif any(level.buffering > 1 for level in figure.levels):
-        rows.append(KeyRow("box", PAPER, "pale: the next tile arrives", edge=GREY))
+        rows.append(chart.KeyRow("box", svg.PAPER, "pale: the next tile arrives", edge=svg.GREY))
     return rows
 
 
 def _panel(
-    level: LevelResidency, frame: Frame, colours: dict[str, str], legs: tuple[tuple[str, int], ...]
+    level: LevelResidency, frame: chart.Frame, colours: dict[str, str], legs: tuple[tuple[str, int], ...]
 ) -> list[str]:
     room = level.capacity_bits
     if legs:
         peak = max(level.bits_at(leg) for leg in range(level.first, level.until))
         room = None if room is None else room // level.buffering
-        x = Axis(level.first, level.until, frame.left, frame.right)
+        x = chart.Axis(level.first, level.until, frame.left, frame.right)
     else:
         peak = sum(max(stay.bits + stay.arriving_bits for stay in stays) for _, stays in level.tensors)
-        x = round_axis([0.0, level.until], frame.left, frame.right)
+        x = frame.x_axis([0.0, level.until])
     near = room is not None and (not peak or room <= 4 * peak)
     most = max(peak, room or 0) if near else peak
-    y = round_axis([0.0, most], frame.bottom, frame.top, is_size=True)
+    y = frame.y_axis([0.0, most], is_size=True)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
     words = f"{level.level}: {held}{limit}{buffers}"
-    words += " (dashed)" * (near and text_width(words) + text_width(" (dashed)") < frame.right)
-    words = fitted(words, frame.right + 4)
-    shapes = [text(frame.begin(words), frame.top - 12, words, bold=True)]
-    for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
+    words += " (dashed)" * (near and svg.text_width(words) + svg.text_width(" (dashed)") < frame.right)
+    words = svg.fitted(words, frame.right + 4)
+    shapes = [svg.text(frame.begin(words), frame.top - 12, words, bold=True)]
+    for tick in chart.ticks_of(y)[:: max(1, len(chart.ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), size(round(tick)) if tick else "0")
     if legs:
         shapes += _legs_drawn(level, x, y, colours)
         what = "statements, in the order in which they run"
     else:
-        for tick in ticks_of(x):
+        for tick in chart.ticks_of(x):
             if tick <= level.until:
                 shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
         shapes += _tiles_drawn(level, x, y, colours)
         what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
     if near and room is not None:
         base = y.place(room)
-        shapes.append(line(frame.left, base, frame.right, base, stroke=INK, width=1.5, more='stroke-dasharray="5 4"'))
-    shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))
+        shapes.append(svg.line(frame.left, base, frame.right, base, stroke=svg.INK, width=1.5, dash="5 4"))
+    shapes.append(
+        svg.text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=svg.GREY, anchor="middle")
+    )
     return shapes
 
 
-def _tiles_drawn(level: LevelResidency, x: Axis, y: Axis, colours: dict[str, str]) -> list[str]:
+def _tiles_drawn(level: LevelResidency, x: chart.Axis, y: chart.Axis, colours: dict[str, str]) -> list[str]:
     """Return the tiles of a level, each tensor's above those of the tensors before."""
     shapes, floor = list[str](), 0
     for tensor, stays in level.tensors:
@@ -441,41 +417,40 @@ def _tiles_drawn(level: LevelResidency, x: Axis, y: Axis, colours: dict[str, str
             end = min(stay.end, level.until)
             left, right = x.place(stay.start), x.place(end)
             low, high = y.place(floor), y.place(floor + stay.bits)
-            shown = [rect(left, high, max(right - left - 1, 0.5), low - high, fill=colours[tensor])]
+            shown = [svg.rect(left, high, max(right - left - 1, 0.5), low - high, fill=colours[tensor])]
             if stay.arriving_bits:
                 share = (end - stay.start) / (stay.end - stay.start)
                 tip = y.place(floor + stay.bits + stay.arriving_bits * share)
-                fill = tint(colours[tensor], 0.35)
+                fill = svg.tint(colours[tensor], 0.35)
                 where = f"{left:.1f},{high:.1f} {right:.1f},{high:.1f} {right:.1f},{tip:.1f}"
                 shown.append(f'<polygon points="{where}" fill="{fill}"/>')
             told = f"{tensor}: {size(stay.bits)} in steps {exact(stay.start)} to {exact(stay.end)}"
-            shapes.append(hint(shown, told))
+            shapes.append(svg.hint(shown, told))
         floor += most
     return shapes
 
 
-def _legs_drawn(level: LevelResidency, x: Axis, y: Axis, colours: dict[str, str]) -> list[str]:
+def _legs_drawn(level: LevelResidency, x: chart.Axis, y: chart.Axis, colours: dict[str, str]) -> list[str]:
     """Return the tiles of a level leg by leg, those of outer nodes below: a node that stands for several legs has one
     height."""
     floors = [0] * level.until
     shapes = [
-        text((x.place(leg) + x.place(leg + 1)) / 2, y.start + 17, str(leg + 1), size=11, fill=GREY, anchor="middle")
+        svg.text(
+            (x.place(leg) + x.place(leg + 1)) / 2, y.start + 17, str(leg + 1), size=11, fill=svg.GREY, anchor="middle"
+        )
         for leg in range(level.first, level.until)
     ]
     for tensor, stays in level.tensors:
         for stay in stays:
             left, right = x.place(stay.start), x.place(stay.end)
             low, high = y.place(floors[stay.start]), y.place(floors[stay.start] + stay.bits)
-            fill = colours[tensor] if stay.is_used else tint(colours[tensor], 0.3)
-            shown = [rect(left, high, right - left - 1, low - high, fill=fill)]
-            if low - high >= 14 and right - left >= text_width(tensor, 11) + 6:
-                ink = PAPER if stay.is_used else INK
+            fill = colours[tensor] if stay.is_used else svg.tint(colours[tensor], 0.3)
+            shown = [svg.rect(left, high, right - left - 1, low - high, fill=fill)]
+            if low - high >= 14 and right - left >= svg.text_width(tensor, 11) + 6:
+                ink = svg.PAPER if stay.is_used else svg.INK
                 middle = (left + right) / 2
-                shown.append(text(middle, (low + high) / 2 + 4, tensor, size=11, fill=ink, anchor="middle"))
+                shown.append(svg.text(middle, (low + high) / 2 + 4, tensor, size=11, fill=ink, anchor="middle"))
             use = "in use" if stay.is_used else "stands, not in use"
-            shapes.append(hint(shown, f"{tensor}: {size(stay.bits)} during statement {stay.end}, {use}"))
+            shapes.append(svg.hint(shown, f"{tensor}: {size(stay.bits)} during statement {stay.end}, {use}"))
             floors[stay.start] += stay.bits
     return shapes
-
-
-show_as_picture(ResidencyFigure, residency_svg)

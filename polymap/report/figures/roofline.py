@@ -185,9 +185,7 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
     shapes: list[str] = []
     if figure.compulsory is not None:
         place = x.place(figure.compulsory)
-        shapes.append(
-            svg.line(place, y.end, place, y.start, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
-        )
+        shapes.append(svg.line(place, y.end, place, y.start, stroke=svg.FAINT, width=1.2, dash="4 4"))
     at_peak = y.place(figure.peak_operations_per_cycle) - 8
     labels = [(x.end - back, at_peak) for back in range(0, 100, 10)]  # the name of the peak
     for point in figure.points:

@@ -17,13 +17,11 @@ from polymap.ir import (
     Mistake,
     OptionError,
     Shown,
-    show_as_picture,
 )
 from polymap.mapping_space import Sample, neighbours, score_mappings
-from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart, round_axis
-from polymap.report.figures.svg import INK, Picture, hint, line, polyline, rect, tint
-
-_BINS = 48
+from polymap.report import TUNING
+from polymap.report.figures import svg
+from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +51,36 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
         raise OptionError(Mistake("PM120", what, "Expected a list of positive numbers, and a positive one."))
     ratios = sorted(cost / optimum for cost in costs)
     high = log10(max(ratios[-1] * 1.0001, 10.0))
-    edges = [10 ** (high * step / _BINS) for step in range(_BINS + 1)]
+    edges = [10 ** (high * step / TUNING.bins) for step in range(TUNING.bins + 1)]
     counts = [bisect_left(ratios, after) - bisect_left(ratios, before) for before, after in pairwise(edges)]
     bins = tuple((a, b, n / len(ratios)) for a, b, n in zip(edges, edges[1:], counts, strict=False))
     steps = tuple((ratio, (number + 1) / len(ratios)) for number, ratio in enumerate(ratios))
     return RarityFigure(title, bins, steps, len(ratios))
 
 
-def rarity_svg(figure: RarityFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(RarityFigure)
+def rarity_svg(figure: RarityFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the cumulative share as a line, and below it the share of each bin, over one logarithmic axis."""
-    figure = expected_kind(figure, RarityFigure, "the figure")
     layout = new_chart("How rare is a good mapping?", figure.title, width_px, left=86, high=(164, 100))
     above, below = layout.frames
-    x = round_axis([1.0, figure.bins[-1][1]], above.left, above.right, logarithmic=True)
+    x = above.x_axis([1.0, figure.bins[-1][1]], logarithmic=True)
     top = max(share for _, _, share in figure.bins)
-    y = round_axis([0.0, 1.0], above.bottom, above.top)
-    tall = round_axis([0.0, top], below.bottom, below.top)
+    y = above.y_axis([0.0, 1.0])
+    tall = below.y_axis([0.0, top])
     shapes = grid(above, x, y, lambda _: "", percent) + grid(below, x, tall, lambda v: f"{v:g}x", percent)
     for low, end, share in figure.bins:
         left, high = x.place(low), tall.place(share)
         width = max(0.5, x.place(end) - left - 1)
-        bar = rect(left, high, width, below.bottom - high, fill=tint(FOUND, 0.45))
+        bar = svg.rect(left, high, width, below.bottom - high, fill=svg.tint(FOUND, 0.45))
         if share:
             words = f"{percent(share)} of the mappings cost {low:.3g} to {end:.3g} times the least"
-            shapes.append(hint([bar], words))
+            shapes.append(svg.hint([bar], words))
     every = max(1, len(figure.cumulative) // 600)
-    shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
+    shapes.append(
+        svg.polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2)
+    )
     for frame in layout.frames:
-        shapes.append(line(x.place(1), frame.top, x.place(1), frame.bottom, stroke=INK, width=1.5))
+        shapes.append(svg.line(x.place(1), frame.top, x.place(1), frame.bottom, stroke=svg.INK, width=1.5))
     shapes += [
         below.across(log_word("times the least", x)),
         above.up("share of the space that is at most so bad"),
@@ -92,11 +92,8 @@ def rarity_svg(figure: RarityFigure, *, width_px: int = WIDTH_PX) -> Picture:
         for times in (1.1, 1.5, 2, 5)
     ]
     rows += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
-    key = [KeyRow("", INK, what, number) for what, number in rows]
+    key = [KeyRow("", svg.INK, what, number) for what, number in rows]
     return layout.picture(f"How rare is a good mapping: {figure.title}", shapes, key, figure)
-
-
-show_as_picture(RarityFigure, rarity_svg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,25 +133,24 @@ def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
     return float(np.corrcoef([log10(value) for value in one], [log10(value) for value in other])[0, 1])
 
 
-def smooth_svg(figure: SmoothFigure, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(SmoothFigure)
+def smooth_svg(figure: SmoothFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return a point per pair, both axes logarithmic and alike; on the diagonal nothing changes."""
-    figure = expected_kind(figure, SmoothFigure, "the figure")
     values = [value for pair in figure.pairs for value in pair]
     layout = new_chart("Is the space smooth?", figure.title, width_px, high=(334,), key=320)
     frame = layout.frame
-    x = round_axis(values, frame.left, frame.right, logarithmic=True)
-    y = round_axis(values, frame.bottom, frame.top, logarithmic=True)
-    every = max(1, len(figure.pairs) // 4000)
+    x = frame.x_axis(values, logarithmic=True)
+    y = frame.y_axis(values, logarithmic=True)
+    every = max(1, len(figure.pairs) // TUNING.drawn_points)
     beside: dict[float, list[float]] = {}
     for own, near in figure.pairs[::every]:
         beside.setdefault(own, []).append(near)
     shapes = grid(frame, x, y, energy, energy)
     for own, near in beside.items():
-        dots = "".join(f"M{x.place(own):.1f},{y.place(each):.1f}h0" for each in near)
-        column = f'<path d="{dots}" stroke="{tint(FOUND, 0.5)}" stroke-width="2.6" stroke-linecap="round" fill="none"/>'
+        column = svg.dots([(x.place(own), y.place(each)) for each in near], stroke=svg.tint(FOUND, 0.5), width=2.6)
         words = f"energy {energy(own)}; neighbours shown: {energy(min(near))} to {energy(max(near))}"
-        shapes.append(hint([column], words))
-    shapes.append(line(frame.left, frame.bottom, frame.right, frame.top, stroke=INK, more='stroke-dasharray="4 4"'))
+        shapes.append(svg.hint([column], words))
+    shapes.append(svg.line(frame.left, frame.bottom, frame.right, frame.top, stroke=svg.INK, dash="4 4"))
     shapes += [frame.across(log_word("energy of a mapping", x)), frame.up(log_word("energy of its neighbour", y))]
     words = (
         ("mappings drawn", exact(figure.mappings)),
@@ -164,10 +160,7 @@ def smooth_svg(figure: SmoothFigure, *, width_px: int = WIDTH_PX) -> Picture:
         ("no neighbour is better", f"{exact(figure.minima)} of {exact(figure.mappings)}"),
     )
     key = [
-        *(KeyRow("", INK, what, number) for what, number in words),
-        KeyRow("dashes", INK, "the neighbour costs as much"),
+        *(KeyRow("", svg.INK, what, number) for what, number in words),
+        KeyRow("dashes", svg.INK, "the neighbour costs as much"),
     ]
     return layout.picture(f"Costs of neighbours: {figure.title}", shapes, key, figure)
-
-
-show_as_picture(SmoothFigure, smooth_svg)

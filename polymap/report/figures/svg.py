@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import wraps
 from importlib import import_module
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr, unescape
 
-from polymap.inputs import answers_in_words, shown, write_bytes, write_text
-from polymap.ir import MissingPackageError, Mistake, OptionError, Role, Workload
+from polymap.inputs import answers_in_words, expected_kind, shown, write_bytes, write_text
+from polymap.ir import MissingPackageError, Mistake, OptionError, Role, Workload, show_as_picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate, ParamSpec, TypeVar
+
+    Figure = TypeVar("Figure")
+    Given = ParamSpec("Given")
 
 SANS = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -98,6 +106,23 @@ class InteractivePicture(str):
         return "<Picture as HTML: a notebook shows it>"
 
 
+def draws(
+    kind: type[Figure], what: str = "the figure"
+) -> Callable[[Callable[Concatenate[Figure, Given], Picture]], Callable[Concatenate[Figure, Given], Picture]]:
+    """Let a function draw the values of a class: where notebooks show one, and for callers, who are told PM120 where
+    they give another value. what: such a value in words."""
+
+    def checked(draw: Callable[Concatenate[Figure, Given], Picture]) -> Callable[Concatenate[Figure, Given], Picture]:
+        @wraps(draw)
+        def drawn(figure: Figure, *args: Given.args, **words: Given.kwargs) -> Picture:
+            return draw(expected_kind(figure, kind, what), *args, **words)
+
+        show_as_picture(kind, drawn)
+        return drawn
+
+    return checked
+
+
 def picture_html(picture: Picture) -> str:
     """Return a picture as an element of HTML with its marks, which the script `pointer.js` reads."""
     places = [[words, [[round(x, 1), round(y, 1)] for x, y in corners]] for words, corners in picture.marks]
@@ -157,17 +182,28 @@ def rect(
     return f'<rect {where}{corner} fill="{fill}"{outline}{" " + more if more else ""}/>'
 
 
-def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str, width: float = 1, more: str = "") -> str:
-    """Return a straight line."""
+def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str, width: float = 1, dash: str = "") -> str:
+    """Return a straight line. dash: lengths of its strokes and gaps, such as "5 4"."""
     where = f'x1="{coordinate(x1)}" y1="{coordinate(y1)}" x2="{coordinate(x2)}" y2="{coordinate(y2)}"'
-    return f'<line {where} stroke="{stroke}" stroke-width="{coordinate(width)}"{" " + more if more else ""}/>'
+    return f'<line {where} stroke="{stroke}" stroke-width="{coordinate(width)}"{dashes(dash)}/>'
 
 
-def polyline(points: Sequence[tuple[float, float]], *, stroke: str, width: float = 1, more: str = "") -> str:
+def dashes(dash: str) -> str:
+    """Return the attribute of a dashed outline; "" where `dash` is."""
+    return f' stroke-dasharray="{dash}"' if dash else ""
+
+
+def polyline(points: Sequence[tuple[float, float]], *, stroke: str, width: float = 1, dash: str = "") -> str:
     """Return a line through points."""
     where = " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in points)
-    extra = " " + more if more else ""
-    return f'<polyline points="{where}" fill="none" stroke="{stroke}" stroke-width="{coordinate(width)}"{extra}/>'
+    drawn = f'stroke="{stroke}" stroke-width="{coordinate(width)}"{dashes(dash)}'
+    return f'<polyline points="{where}" fill="none" {drawn}/>'
+
+
+def dots(points: Iterable[tuple[float, float]], *, stroke: str, width: float) -> str:
+    """Return points without an outline, as one shape."""
+    where = "".join(f"M{x:.1f},{y:.1f}h0" for x, y in points)
+    return f'<path d="{where}" stroke="{stroke}" stroke-width="{width}" stroke-linecap="round" fill="none"/>'
 
 
 def circle(x: float, y: float, radius: float, *, fill: str, stroke: str = PAPER) -> str:

@@ -12,20 +12,7 @@ from polymap.formatting import energy, exact, percent, short, table
 from polymap.inputs import expected_kind
 from polymap.ir import Fanout, MemoryLevel
 from polymap.networks import Fusion
-from polymap.report.figures import svg
-from polymap.report.figures.chart import (
-    BESIDE_PX,
-    BOUND,
-    FOUND,
-    WIDTH_PX,
-    Frame,
-    KeyRow,
-    checked_width,
-    new_chart,
-    round_axis,
-    ticks_of,
-)
-from polymap.report.figures.svg import Picture
+from polymap.report.figures import chart, svg
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
@@ -135,14 +122,16 @@ def _wire_bar(fanout: Fanout, cost: Cost, words: Mapping[str, Fraction]) -> Bar:
     )
 
 
-def traffic_svg(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost, *, width_px: int = WIDTH_PX) -> svg.Picture:
+def traffic_svg(
+    workload: WorkloadLike, arch: ArchitectureLike, cost: Cost, *, width_px: int = chart.WIDTH_PX
+) -> svg.Picture:
     """Return the stacked bars of elements moved and of energy, level by level, side by side where there is room."""
     workload, arch = question_of(workload, arch)
     figure = traffic_figure(workload, arch, cost)
     high = _ROW * len(figure.bars)
-    panels = (high,) if checked_width(width_px) >= BESIDE_PX else (high, high)
+    panels = (high,) if chart.checked_width(width_px) >= chart.BESIDE_PX else (high, high)
     key = 64 + max(svg.text_width(name) for name, _ in figure.colours)
-    layout = new_chart(
+    layout = chart.new_chart(
         "What moves, and what it costs", figure.title, width_px, left=122, high=panels, key=key, apart=40
     )
     frame = layout.frame
@@ -157,11 +146,11 @@ def traffic_svg(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost, *, w
             name = svg.fitted(bar.level, at.left - 24, 14)
             shapes.append(svg.text(at.left - 14, at.top + _ROW * number + 18, name, size=13, bold=True, anchor="end"))
     shapes += [*_moved(figure, arch.compute.name, elements), *_spent(figure, cost.energy_pj, costs)]
-    rows = [KeyRow("box", colour, name) for name, colour in figure.colours]
+    rows = [chart.KeyRow("box", colour, name) for name, colour in figure.colours]
     return layout.picture(f"Traffic of {figure.title}", shapes, rows, figure, below=16)
 
 
-def _moved(figure: TrafficFigure, compute: str, frame: Frame) -> list[str]:
+def _moved(figure: TrafficFigure, compute: str, frame: chart.Frame) -> list[str]:
     """Return a bar per level of the elements that it reads and writes."""
     shapes, colours = list[str](), dict(figure.colours)
     most = max([sum(value for _, value in bar.elements) for bar in figure.bars] + [1])
@@ -179,7 +168,7 @@ def _moved(figure: TrafficFigure, compute: str, frame: Frame) -> list[str]:
     return shapes
 
 
-def _spent(figure: TrafficFigure, total_pj: float, frame: Frame) -> list[str]:
+def _spent(figure: TrafficFigure, total_pj: float, frame: chart.Frame) -> list[str]:
     """Return a bar per level of the energy that it takes; none for a level that holds nothing and takes none."""
     shapes, colours = list[str](), dict(figure.colours)
     dearest = max([_pj(bar) for bar in figure.bars] + [1e-30])
@@ -207,7 +196,7 @@ def _pj(bar: Bar) -> float:
     return sum(value for _, value in bar.pj) + bar.other_pj
 
 
-def _stack(frame: Frame, y: float, note_px: float, parts: list[tuple[str, float, str]], note: str) -> list[str]:
+def _stack(frame: chart.Frame, y: float, note_px: float, parts: list[tuple[str, float, str]], note: str) -> list[str]:
     """Return one bar of adjoining parts (colour, share of the room, words under the pointer), and a note behind it."""
     room = frame.right - frame.left - note_px
     shapes = [svg.rect(frame.left, y, room, 26, fill="#f5f6f8", round_by=4)]
@@ -221,22 +210,22 @@ def _stack(frame: Frame, y: float, note_px: float, parts: list[tuple[str, float,
     return shapes
 
 
-def fusion_svg(answer: Fusion, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(Fusion, "the answer")
+def fusion_svg(answer: Fusion, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return two bars per level and tensor that moves there: nest after nest above, the best tree below."""
-    answer = expected_kind(answer, Fusion, "the answer")
     rows = [row for row in answer.moved if row.unfused or row.fused]
     told, high = str(answer).splitlines()[0], _ROW * len(rows)
-    layout = new_chart("What fusing saves", told, width_px, left=190, right=70, high=(high,), key=150)
+    layout = chart.new_chart("What fusing saves", told, width_px, left=190, right=70, high=(high,), key=150)
     frame = layout.frame
-    x = round_axis([0.0, 1.0, *(float(max(row.unfused, row.fused)) for row in rows)], frame.left, frame.right)
-    shapes = frame.uprights([(x.place(tick), short(tick)) for tick in ticks_of(x)])
+    x = frame.x_axis([0.0, 1.0, *(float(max(row.unfused, row.fused)) for row in rows)])
+    shapes = frame.columns(x, short)
     for number, row in enumerate(rows):
         name = f"{row.tensor} at {row.level}"
         bars = [
             (x.place(float(count)) - frame.left, colour, exact(count), f"{name}, {way}: {exact(count)} elements")
-            for count, colour, way in ((row.unfused, BOUND, "nest after nest"), (row.fused, FOUND, "fused"))
+            for count, colour, way in ((row.unfused, chart.BOUND, "nest after nest"), (row.fused, chart.FOUND, "fused"))
         ]
         shapes += frame.pair(frame.top + 4 + _ROW * number, name, bars)
     shapes.append(frame.across("elements read and written"))
-    key = (KeyRow("box", BOUND, "nest after nest"), KeyRow("box", FOUND, "fused"))
+    key = (chart.KeyRow("box", chart.BOUND, "nest after nest"), chart.KeyRow("box", chart.FOUND, "fused"))
     return layout.picture(f"What fusing saves: {answer.workload.name}", shapes, key, answer)

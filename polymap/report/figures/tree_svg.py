@@ -131,6 +131,32 @@ def _with_passing(part: TreePart, pairs: Sequence[Pair]) -> TreePart:
     return replace(part, children=children, takes=tuple(takes), gives=tuple(gives))
 
 
+def moved_words(moved: Traffic) -> list[str]:
+    """Return "↓ fills" and "↑ drains" of a level's tensor, what is zero left out."""
+    return [f"{way} {short(count)}" for way, count in (("↓", moved.fills), ("↑", moved.drains)) if count]
+
+
+def moved_told(moved: Traffic) -> str:
+    """Return what `moved_words` abbreviates."""
+    return f"{exact(moved.fills)} filled in, {exact(moved.drains)} drained out"
+
+
+def used_text(row: NestRow) -> str:
+    """Return " 12/14": siblings at work and siblings there are, by this loop and those above it on its fan-out."""
+    return "" if row.used is None or row.fanout_size is None else f" {row.used}/{row.fanout_size}"
+
+
+def loop_ink(row: NestRow) -> str:
+    """Return the colour of a loop's words: pale where it runs once."""
+    return svg.FAINT if row.trips == 1 else svg.PARALLEL if row.kind is RowKind.SPATIAL else svg.INK
+
+
+def guide(row: NestRow, x: float, y: float, end: float) -> str:
+    """Return the line from a loop down to the end of its body."""
+    colour, width = (svg.tint(svg.PARALLEL, 0.55), 2) if row.kind is RowKind.SPATIAL else (svg.RULE, 1.2)
+    return svg.line(x, y, x, end, stroke=colour, width=width)
+
+
 @dataclass(frozen=True, slots=True)
 class _Chip:
     """A tensor in its colour: full where it passes between legs, hollow where nothing of it moves."""
@@ -191,8 +217,8 @@ class _Palette:
             words.append(f"↕ {short(moved.reads + moved.writes)}")
             told.append(f"{exact(moved.reads)} elements read, {exact(moved.writes)} written")
         elif moved is not None and self.nodes.get((row.name, name)) == 1:
-            words += [f"↓ {short(moved.fills)}"] * bool(moved.fills) + [f"↑ {short(moved.drains)}"] * bool(moved.drains)
-            told.append(f"{exact(moved.fills)} filled in, {exact(moved.drains)} drained out")
+            words += moved_words(moved)
+            told.append(moved_told(moved))
         still = is_outermost and moved is not None and not moved.reads + moved.writes
         return _Chip("  ".join(words), self.colours[name], ", ".join(told), name in self.passing, still)
 
@@ -284,8 +310,7 @@ def _needed(row: NestRow, depth: int, room: float) -> float:
 
 
 def _code(row: NestRow) -> str:
-    used = "" if row.used is None or row.fanout_size is None else f" {row.used}/{row.fanout_size}"
-    return label(row) + used
+    return label(row) + used_text(row)
 
 
 def _numbers(row: NestRow) -> tuple[str, str]:
@@ -367,9 +392,8 @@ def _loop_shapes(
     """Return a loop's code and numbers, and the line down to the end of its body."""
     (x, y), (code, trips, tile) = corner, words
     parallel = row.kind is RowKind.SPATIAL
-    ink = svg.FAINT if row.trips == 1 else svg.PARALLEL if parallel else svg.INK
-    colour, thick = (svg.tint(svg.PARALLEL, 0.55), 2) if parallel else (svg.RULE, 1.2)
-    shapes = [svg.line(x + 3, y + LAYOUT.row_px - 2, x + 3, end, stroke=colour, width=thick)] if end > y + 30 else []
+    ink = loop_ink(row)
+    shapes = [guide(row, x + 3, y + LAYOUT.row_px - 2, end)] if end > y + 30 else []
     if parallel:
         shapes.append(svg.rect(x - 3, y + 2, right - x + 3, LAYOUT.row_px - 4, fill=svg.PARALLEL_PAPER, round_by=4))
     shapes.append(svg.text(x, y + 15.5, code, size=_CODE, fill=ink, mono=True))
@@ -384,7 +408,7 @@ def _chip_shapes(chip: _Chip, x: float, y: float) -> list[str]:
     ink = svg.PAPER if chip.is_full else svg.shade(chip.colour, 0.4)
     if chip.is_hollow:
         fill, ink = svg.PAPER, svg.shade(chip.colour, 0.2)
-    more = 'stroke-dasharray="3 2"' if chip.is_hollow else ""
+    more = svg.dashes("3 2" if chip.is_hollow else "").strip()
     box = svg.rect(x, y + 2, chip.width, LAYOUT.chip_px, fill=fill, stroke=chip.colour, round_by=9, more=more)
     return [
         svg.hint(

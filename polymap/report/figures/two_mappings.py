@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from polymap.costmodel import dataflow, evaluate
 from polymap.formatting import energy, exact, table, times
-from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
+from polymap.report.figures import svg
 from polymap.report.figures.chart import BESIDE_PX, BOUND, FOUND, WIDTH_PX, Frame, checked_width, new_chart
-from polymap.report.figures.svg import GREY, Picture, fitted, mark, text, wrapped
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
@@ -102,22 +101,24 @@ def side_by_side_text(figure: SideBySide) -> str:
     return "\n".join((figure.title, "", nests, "", table(("", *figure.names, "ratio"), rows), "", flows))
 
 
-def side_by_side_svg(figure: SideBySide, *, width_px: int = WIDTH_PX) -> Picture:
+@svg.draws(SideBySide, "the comparison of two mappings")
+def side_by_side_svg(figure: SideBySide, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return both loop nests, side by side where there is room, and below them the energy of both by level."""
-    figure = expected_kind(figure, SideBySide, "the comparison of two mappings")
     told = f"{figure.title}: {figure.names[0]} ({figure.dataflows[0]}), {figure.names[1]} ({figure.dataflows[1]})"
     columns = 2 if checked_width(width_px) >= BESIDE_PX else 1
     room = (width_px - 44) / columns
-    nests = [[part for each in lines for part in wrapped(each, room - 20, 11.5, mono=True)] for lines in figure.loops]
+    nests = [
+        [part for each in lines for part in svg.wrapped(each, room - 20, 11.5, mono=True)] for lines in figure.loops
+    ]
     heights = [17.0 * len(lines) + 40 for lines in nests]
     high = (max(heights) if columns == 2 else sum(heights), 40.0 * len(figure.by_level))
     layout = new_chart("Two mappings side by side", told, width_px, left=122, right=70, high=high, key=20, apart=20)
     shapes, top = list[str](), layout.frame.top
     for column, (name, lines) in enumerate(zip(figure.names, nests, strict=True)):
         left = layout.left + (room * column if columns == 2 else 0)
-        shapes += mark("square", left + 6, top - 4, (FOUND, BOUND)[column], 5.5)
-        shapes.append(text(left + 20, top, fitted(name, room - 36, 13), size=13, bold=True))
-        shapes += [text(left, top + 22 + 17 * row, each, size=11.5, mono=True) for row, each in enumerate(lines)]
+        shapes += svg.mark("square", left + 6, top - 4, (FOUND, BOUND)[column], 5.5)
+        shapes.append(svg.text(left + 20, top, svg.fitted(name, room - 36, 13), size=13, bold=True))
+        shapes += [svg.text(left, top + 22 + 17 * row, each, size=11.5, mono=True) for row, each in enumerate(lines)]
         top += 0 if columns == 2 else heights[column]
     shapes += _energies(figure, layout.frames[1])
     return layout.picture(f"Side by side: {figure.title}", shapes, (), figure, below=16)
@@ -126,7 +127,7 @@ def side_by_side_svg(figure: SideBySide, *, width_px: int = WIDTH_PX) -> Picture
 def _energies(figure: SideBySide, frame: Frame) -> list[str]:
     """Return two bars per level, the first mapping's above."""
     told = "energy by level: first above, second below"
-    shapes = [text(frame.begin(told), frame.top - 12, told, size=12, fill=GREY)]
+    shapes = [svg.text(frame.begin(told), frame.top - 12, told, size=12, fill=svg.GREY)]
     most = max(max(a, b) for _, a, b in figure.by_level) or 1.0
     for row, (name, *both) in enumerate(figure.by_level):
         bars = [

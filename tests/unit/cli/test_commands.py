@@ -257,7 +257,7 @@ def test_progress_is_a_line_on_a_terminal_only(capsys: Captured, monkeypatch: py
 
 
 def test_progress_in_a_pipe_is_a_line_now_and_then(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_progress, "EVERY_S", 0.05)
+    monkeypatch.setattr(page_progress, "TUNING", page_progress.TUNING._replace(told_every_s=0.05))
     with ProgressLine("latency") as line:
         time.sleep(0.12)
         line(Progress(None, 12, 10, 0.1, 0.1))

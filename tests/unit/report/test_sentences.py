@@ -243,7 +243,7 @@ def test_a_network_of_which_layers_are_open_says_how_many_are_proven() -> None:
 def test_long_work_tells_where_it_is_also_in_pipes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "TUNING", progress.TUNING._replace(told_every_s=0.0))
     with progress.ProgressLine() as line:
         line("3 of 8 layers")
         line("4 of 8 layers")
