@@ -130,13 +130,13 @@ def provers() -> Table:
 
     sizes, searched = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT, Kind.ANY_SIZE | Kind.PART
     asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
-    one_value = searched | Kind.RELATED
+    one_value, refined = searched | Kind.RELATED, searched | Kind.RELATED | Kind.LARGE
     return (
         Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
+        Line(bound_structures, sizes | refined, first(TUNING.first_structures_share)),  # of all mappings
         *provers_of_programs(),
-        Line(bound_structures, sizes | one_value, first(TUNING.first_structures_share)),  # of all mappings
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate
         Line(begin_rounded_nests, one_value, rules=False),  # few tiles divide an extent with a large prime factor
         Line(enumerate_few_trees, sizes),  # all trees of a small space
@@ -144,12 +144,12 @@ def provers() -> Table:
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
         Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
         Line(climb_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
-        Line(refine_structures, one_value, further(TUNING.structures_share_under_rules), rules=True),  # one by one
+        Line(refine_structures, refined, further(TUNING.structures_share_under_rules), rules=True),  # one by one
         Line(climb_near_mappings, one_value, rules=True),
         Line(begin_padded_nests, one_value, rules=False),  # to multiples of what these bounds spread
-        Line(refine_structures, one_value, further(TUNING.structures_share), rules=False),
-        Line(bound_products, one_value, of_rest(TUNING.products_share), rules=False),  # geometric programs
-        Line(refine_structures, one_value, rules=False),
+        Line(refine_structures, refined, further(TUNING.structures_share), rules=False),
+        Line(bound_products, refined, of_rest(TUNING.products_share), rules=False),  # geometric programs
+        Line(refine_structures, refined, rules=False),
         Line(begin_as_written, one_value, rules=False, without_mapping=True),
     )
 

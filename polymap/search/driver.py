@@ -38,6 +38,7 @@ from polymap.search.problem import (
     Problem,
     Rules,
     analyse,
+    beyond_sums,
     is_about_loops,
     is_about_the_whole,
     objective_values,
@@ -61,6 +62,7 @@ class Kind(Flag):
     FRONT = auto()
     PART = auto()  # one value of an order or a front over tiles of any size, under limits of others
     RELATED = auto()  # one value of another question, for what it says of the one asked
+    LARGE = auto()  # one value of a program that is a nest, but for which tables are too large: beside PROGRAM
 
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
@@ -162,6 +164,13 @@ class Search:
     def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle: whom it tells of its progress belongs to this process."""
         return {**self.__dict__, "on_progress": None}
+
+    @property
+    def kinds(self) -> Kind:
+        """Return of which kinds the question is."""
+        is_nest = self.kind is Kind.PROGRAM and self.problem.is_too_large and len(self.objective.singles) == 1
+        is_large = is_nest and not beyond_sums(self.arch, self.rules, self.objective)
+        return self.kind | Kind.LARGE if is_large else self.kind
 
     @property
     def workload(self) -> Workload:
@@ -405,7 +414,7 @@ class Line:
     def applies(self, search: Search, evidence: Evidence) -> bool:
         """Return whether the prover has something to say about a question."""
         is_for = self.rules is None or self.rules == bool(search.rules)
-        return search.kind in self.kinds and is_for and not (self.without_mapping and evidence.incumbents)
+        return bool(search.kinds & self.kinds) and is_for and not (self.without_mapping and evidence.incumbents)
 
 
 Table = tuple[Line, ...]

@@ -261,6 +261,8 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     """Raise the floors structure by structure, best first, and look for mappings there in turn, until they meet."""
     from polymap.search.any_size import climb_structures  # searches over dividing tiles do without
 
+    if search.divides:
+        return evidence
     structures, best = _siblings(search)[0], evidence.best
     best = climb_structures(structures, climber_of(search, divide=False), best, stop, search.limits.work, search.report)
     evidence = _offered(search, evidence.with_floor(0, structures.value), best)
@@ -330,7 +332,7 @@ def climb_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evide
 def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor by geometric programs, where no tensor is a window and cost is linear, and look for mappings near
     their optima, until they meet."""
-    if search.limits():
+    if search.limits() or search.divides:
         return evidence
     from polymap.search.any_size import ProductEngine  # searches over dividing tiles do without
 

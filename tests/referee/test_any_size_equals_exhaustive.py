@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from polymap.arch.presets import load_arch
 from polymap.explore import explore
 from polymap.search.any_size.joint import JointBound
 from polymap.search.any_size.sibling_search import SiblingSearch
+from polymap.search.problem import problem
+from polymap.search.problem.problem import analyse
+from polymap.workload.einsums import einsum
 from tests import any_size_tally
-from tests.any_size_tally import check, check_wired, fault_of, question_of
+from tests.any_size_tally import answer_of, check, check_wired, fault_of, question_of
 from tests.search_tally import Tally
 
 SAMPLE = 2  # problems per batch
@@ -44,6 +49,27 @@ def test_with_wires_no_answer_and_no_bound_is_wrong(batch: int) -> None:
         check_wired(seed, tally)
     assert tally.wrong == []
     assert tally.features["wires"] == SAMPLE
+
+
+@pytest.mark.parametrize("seed", [3, 5, *(pytest.param(n, marks=pytest.mark.soak) for n in range(10, 200))])
+def test_nests_of_too_many_tiles_for_tables_are_answered_like_others(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question, truth = question_of(seed)
+    monkeypatch.setattr(problem, "TUNING", replace(problem.TUNING, most_axes=-1))
+    assert analyse(question.problem.workload, question.problem.arch).is_too_large
+    assert fault_of(question, truth, answer_of(question)) == ""
+
+
+def test_siblings_bound_a_window_too_long_for_tables() -> None:
+    """The arithmetic alone costs 4.6e18 pJ; words move for it, too."""
+    size = 2**31 - 1
+    workload, arch = einsum("O[p] += I[3*p+r] * W[r]", p=size, r=size), load_arch("simple3")
+    for tiles in ("any", "divide"):
+        found = explore(workload, arch, tiles=tiles, work_limit=20)
+        assert found.bound is not None
+        assert found.value is not None
+        assert 1.6 * size**2 < found.bound <= found.value
 
 
 @pytest.mark.parametrize("batch", batches(1, 20))

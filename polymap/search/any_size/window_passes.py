@@ -66,34 +66,32 @@ def ordered_passes(
     remain. Where they do not cut it, the result is that of `pass_tables`.
     """
     passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
-    found = np.full_like(passes.once[-1, -1], np.inf)
-    for left in range(above + 1, min(most, extents[1 - axis]) + 1):
-        np.minimum(found, caches.memo(_passes_by, TUNING.kept_windows)(passes, axis, left), out=found)
+    found = caches.memo(_in_order, TUNING.kept_windows)(passes, axis, above, min(most, extents[1 - axis]))
     whole = passes.tiles[axis] == extents[axis]
     return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
 
 
-def _passes_by(passes: _Passes, axis: int, left: int) -> FloatArray:
-    """Return the loads per tile if the other dim is cut down to `left` indices before `axis` is cut (inf for larger
-    tiles)."""
-    extents = passes.extents
-    known: list[FloatArray] = [np.zeros_like(passes.once[-1, -1])]
-    n, other = extents[axis], 1 - axis
-    for length in range(1, extents[other] + 1):
-        box = (n, length) if axis == 0 else (length, n)
-        if length <= left:
-            known.append(passes.first[axis][box])
-            continue
-        y = np.arange(left, length)
-        below = np.stack(known)
-        counts, short = (length // y)[:, None, None], (length % y)[:, None, None]
-        sizes = y[:, None, None]
-        block, after = ((n, sizes), (n, short)) if axis == 0 else ((sizes, n), (short, n))
-        total = counts * below[y] - (counts - 1) * passes.shared(block, block, other, sizes)
-        rest = below[length % y] - passes.shared(block, after, other, sizes)
-        total = total + np.where(short > 0, rest, 0.0)
-        known.append(total.min(axis=0))
-    return np.where(passes.tiles[other] <= left, known[-1], np.inf)
+def _in_order(passes: _Passes, axis: int, above: int, most: int) -> FloatArray:
+    """Return the loads per tile if more than `above` and at most `most` indices of the other dim are left when `axis`
+    is cut (inf for larger tiles): of boxes that loops over the other dim leave, one length after the other. A short
+    last block of at most `most` may be cut along `axis`, whatever it is."""
+    n, other = passes.extents[axis], 1 - axis
+    full = [np.full_like(passes.once[-1, -1], np.inf)]
+    short = [np.zeros_like(passes.once[-1, -1])]
+    for length in range(1, passes.extents[other] + 1):
+        first = passes.first[axis][(n, length) if axis == 0 else (length, n)]
+        least = np.where(passes.tiles[other] <= length, first, np.inf) if above < length <= most else full[0]
+        y = np.arange(above + 1, length)
+        if len(y):
+            counts, rests = (length // y)[:, None, None], (length % y)[:, None, None]
+            sizes = y[:, None, None]
+            block, after = ((n, sizes), (n, rests)) if axis == 0 else ((sizes, n), (rests, n))
+            total = counts * np.stack(full[above + 1 :]) - (counts - 1) * passes.shared(block, block, other, sizes)
+            rest = np.stack([short[each] for each in length % y]) - passes.shared(block, after, other, sizes)
+            least = np.minimum(least, (total + np.where(rests > 0, rest, 0.0)).min(axis=0))
+        full.append(least)
+        short.append(np.minimum(first, least) if length <= most else least)
+    return full[-1]
 
 
 def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:

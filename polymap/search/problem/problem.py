@@ -113,7 +113,8 @@ class FanoutClass:
 class Problem:
     """A workload on a machine, analysed.
 
-    reason: why the lattice search does not apply (None: it does). rules: further demands on every mapping.
+    reason: why the lattice search does not apply (None: it does). is_too_large: it would, but for the size of its
+    tables. rules: further demands on every mapping.
     """
 
     workload: Workload
@@ -124,6 +125,7 @@ class Problem:
     classes: tuple[FanoutClass, ...]
     reason: str | None
     rules: Rules = ()
+    is_too_large: bool = False
 
     @property
     def level_count(self) -> int:
@@ -155,6 +157,7 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
     extents = tuple(dim.extent for dim in workload.dims)
     reason = _unsupported(workload)
     terms: tuple[TensorTerm, ...] = ()
+    too_large: str | None = None
     if reason is None:
         terms = tuple(_term(workload, arch, index) for index in range(len(workload.tensors)))
         if any(term.is_output and term.is_window for term in terms):
@@ -166,7 +169,7 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
         elif any(not _has_few_orders(workload, arch, dim) for term in terms for dim in term.window_dims):
             reason = "many fan-outs between two levels share loads of a window unlike"
         else:
-            reason = _too_large(workload, arch, terms)
+            reason = too_large = _too_large(workload, arch, terms)
     return Problem(
         workload,
         arch,
@@ -176,6 +179,7 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
         _classes(arch, has_window=any(term.is_window for term in terms)),
         reason,
         rules,
+        too_large is not None,
     )
 
 
