@@ -86,6 +86,8 @@ class Tuning(NamedTuple):
     """Iterations of short loops, together, that compilers write out (ordinary_kernels.py)."""
     written_out_terms: int = 16
     """Iterations of one such loop: gcc's limit."""
+    most_interleaved: int = 4
+    """Largest step between elements that compilers write by whole vectors (derived: gcc has groups of 2, 3 and 4)."""
     innermost_sum: float = 1.0
     """Added where a sum of floats waits for its last addition,"""
     sum_elements: int = 128
