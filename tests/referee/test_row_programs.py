@@ -192,10 +192,14 @@ def test_infinite_scores_and_divisors_without_reciprocals_are_those_of_numpy() -
     assert np.array_equal(divide(y), exact, equal_nan=True), "quotients are divided where reciprocals are no floats"
 
 
-@pytest.mark.parametrize(("queries", "by_rows"), [(1, True), (3, True), (5, False), (40, False)])
-def test_matrices_larger_than_the_second_cache_are_read_once_for_few_rows(queries: int, by_rows: bool) -> None:
-    """The matrix of scores lies along its terms: more rows than read it so would have it packed."""
-    facts = HostFacts("a", 2, (32 * 1024, 2**19, 2**25), 512, 32, fused_multiply_add=True, assumed=())
+@pytest.mark.parametrize(("queries", "by_rows"), [(1, True), (3, True), (40, False)])
+@pytest.mark.parametrize("cache", [2**15, 2**18])
+def test_large_matrices_are_read_once_for_few_rows_or_fit_some_second_caches(
+    queries: int, by_rows: bool, cache: int
+) -> None:
+    """Few rows read the matrix of scores along its terms; more would have it packed, and read it again."""
+    by_rows = by_rows or cache == 2**18
+    facts = HostFacts("a", 2, (2**15, cache, 2**25), 512, 32, fused_multiply_add=True, assumed=())
     keys, dim = 1203, 144
     attention = pm.attention(heads=2, queries=queries, keys=keys, dim=dim, types="float32")
     compiled = pm.compile(attention, host_architecture(facts))

@@ -48,6 +48,8 @@ class Tuning(NamedTuple):
     # Blocks of rows. Measured by benchmarks/attention.py.
     block_bytes: int = 2**15
     """Of the temporaries of a block of rows, where more than one register tile of rows fit."""
+    matrix_caches: int = 4
+    """Second caches that a matrix fills which is read again for each block, at most (attention.py): a part of the third."""
     most_lane_vectors: int = 8
     """Vectors per row of a register tile of few rows."""
     packed_step_bytes: int = 1024
