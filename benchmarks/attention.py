@@ -115,9 +115,8 @@ def main() -> None:
     rounds, torch = parser.parse_args().rounds, _torch()
     rows = [*(_attention(name, torch) for name in ATTENTIONS), *_of_rows(torch)]
     for name, own, others in rows:
-        mine, *rest = _least(
-            [own, *others], rounds if "1024x1024" not in name and "2048x2048" not in name else min(rounds, 10)
-        )
+        is_long = "1024x1024" in name or "2048x2048" in name
+        mine, *rest = _least([own, *others], min(rounds, 10) if is_long else rounds)
         told = " ".join(f"{each:8.3f}" for each in rest)
         print(f"{name:28} polymap {mine:8.3f}  numpy, torch {told}  ratio {min(rest) / mine:.2f}", flush=True)
 

@@ -49,7 +49,7 @@ class Tuning(NamedTuple):
     block_bytes: int = 2**15
     """Of the temporaries of a block of rows, where more than one register tile of rows fit."""
     matrix_caches: int = 4
-    """Second caches that a matrix fills which is read again for each block, at most (attention.py): a part of the third."""
+    """Second caches that a matrix fills at most which is read again for each block (attention.py)."""
     most_lane_vectors: int = 8
     """Vectors per row of a register tile of few rows."""
     packed_step_bytes: int = 1024
