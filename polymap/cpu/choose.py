@@ -19,7 +19,16 @@ from polymap.codegen.lower import LINE_BYTES
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
-from polymap.cpu.tiles import MemorySteps, RegisterTile, far_reduction, is_scattered, is_streamed, register_tiles
+from polymap.cpu.tiles import (
+    MemorySteps,
+    RegisterTile,
+    far_reduction,
+    is_scattered,
+    is_streamed,
+    lone_reduction,
+    register_tiles,
+    rows_together,
+)
 from polymap.cpu.tuning import TUNING
 from polymap.explore import search
 from polymap.ir import (
@@ -255,7 +264,7 @@ def _choice(
         result = _loops_around_tile(rounded, dealt, {**rules, **windows}, left, clock)
         if result.best is not None and _is_one_row(result.best, {facts.lane, *names.values()}):
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
-            mapping = _with_rows_together(mapping, rounded, tile.vector)
+            mapping = _with_rows_together(mapping, rounded, tile.vector, rows_together(workload, facts, tile.vector))
             mapping = _with_cores_outside(mapping, rounded, facts.core)
             cost = evaluate(rounded, machine, mapping)
             transfers = transfer_cycles(rounded, arch, machine, mapping, threads)
@@ -367,25 +376,23 @@ def _with_registers(
     return Mapping((*nodes, *inner, compute))
 
 
-def _with_rows_together(mapping: Mapping, workload: Workload, vector: str) -> Mapping:
+def _with_rows_together(mapping: Mapping, workload: Workload, vector: str, rows: int | None) -> Mapping:
     """Return the tree with few rows of a matrix at a time, each read to its end, where every row is read once and by
     one reduction alone: the memory delivers rows faster than pieces of them, and the sums stay in the first cache.
+    rows: of a large matrix.
 
     Rewrite:
         for n { REG: y; for k { S } }   ->   for k in steps of 4 { for n { REG: y; for k { S } } }
     """
-    (statement,) = workload.statements
-    extents = workload.extents()
-    own = {dim for index in statement.target.index for dim in index.dims}
-    long = [dim for dim in extents if extents[dim] > 1 and dim != vector]
+    reduction = lone_reduction(workload, vector)
     loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, Temporal)]
-    if len(long) != 1 or long[0] in own or extents[long[0]] <= TUNING.rows_together or not loops:
+    if reduction is None or not loops:
         return mapping
     first = mapping.nodes[loops[0]]
     if not isinstance(first, Temporal) or first.dim != vector:
         return mapping
     at = loops[0]
-    return Mapping((*mapping.nodes[:at], Temporal(long[0], TUNING.rows_together), *mapping.nodes[at:]))
+    return Mapping((*mapping.nodes[:at], Temporal(reduction, rows or TUNING.rows_together), *mapping.nodes[at:]))
 
 
 def _with_cores_outside(mapping: Mapping, workload: Workload, core: str | None) -> Mapping:

@@ -52,7 +52,8 @@ def register_tiles(
     found: list[RegisterTile] = []
     copied = _copy_cycles(workload, vector, steps or {})
     streamed = is_streamed(workload, vector)
-    widest = TUNING.most_slots if others else (facts.registers - 1) // 2
+    is_far = rows_together(workload, facts, vector) is not None
+    widest = TUNING.most_slots if others or is_far else (facts.registers - 1) // 2
     for slots in range(1, min(widest, ceil(extents[vector] / lanes)) + 1):
         most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):
@@ -180,6 +181,25 @@ def is_streamed(workload: Workload, vector: str) -> bool:
     """Return whether every operand has the vector dim: none is broadcast, and little is used twice."""
     (statement,) = workload.statements
     return all(any(vector in index.dims for index in access.index) for access in statement.reads)
+
+
+def lone_reduction(workload: Workload, vector: str) -> str | None:
+    """Return the one dim besides the vector's where that is a reduction: each row of a matrix is read once."""
+    extents = workload.extents()
+    own = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    long = [dim for dim, size in extents.items() if size > 1 and dim != vector]
+    is_lone = len(long) == 1 and long[0] not in own and extents[long[0]] > TUNING.rows_together
+    return long[0] if is_lone else None
+
+
+def rows_together(workload: Workload, facts: CpuFacts, vector: str) -> int | None:
+    """Return how many rows, as long as pages or longer, are read side by side of a matrix that is larger than the
+    second cache and of which each row is read once: as many as leave the sums a way of the first cache; None for none.
+    """
+    if lone_reduction(workload, vector) is None:
+        return None
+    largest = max(prod(each.shape) * each.bits for each in workload.tensors)
+    return min(2 * TUNING.rows_together, facts.ways - 1) if largest > 8 * facts.second_cache_bytes else None
 
 
 def far_reduction(

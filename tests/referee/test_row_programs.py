@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import polymap as pm
+from polymap.arch.host import HostFacts, host_architecture
 from tests.times import few
 
 Values = NDArray[Any]
@@ -189,6 +190,25 @@ def test_infinite_scores_and_divisors_without_reciprocals_are_those_of_numpy() -
     with np.errstate(all="ignore"):
         exact = (y / y.sum(-1, keepdims=True)).astype(np.float32)
     assert np.array_equal(divide(y), exact, equal_nan=True), "quotients are divided where reciprocals are no floats"
+
+
+@pytest.mark.parametrize(("queries", "by_rows"), [(1, True), (3, True), (40, False)])
+@pytest.mark.parametrize("cache", [2**15, 2**18])
+def test_large_matrices_are_read_once_for_few_rows_or_fit_some_second_caches(
+    queries: int, by_rows: bool, cache: int
+) -> None:
+    """Few rows read the matrix of scores along its terms; more would have it packed, and read it again."""
+    by_rows = by_rows or cache == 2**18
+    facts = HostFacts("a", 2, (2**15, cache, 2**25), 512, 32, fused_multiply_add=True, assumed=())
+    keys, dim = 1203, 144
+    attention = pm.attention(heads=2, queries=queries, keys=keys, dim=dim, types="float32")
+    compiled = pm.compile(attention, host_architecture(facts))
+    assert ("Blocks of rows" in compiled.source) == by_rows, f"{queries} rows"
+    rng = np.random.default_rng(queries)
+    q, k, v = (rng.standard_normal((2, each, dim)).astype(np.float32) / 4 for each in (queries, keys, keys))
+    wide = [each.astype(np.float64) for each in (q, k, v)]
+    expected = _softmax(wide[0] @ wide[1].transpose(0, 2, 1)) @ wide[2]
+    assert np.allclose(compiled(q, k, v), expected, rtol=1e-4, atol=1e-5), f"{queries} rows"
 
 
 def _random_rows(rng: random.Random) -> tuple[list[str], list[Callable[[dict[str, Values]], Values]]]:

@@ -43,6 +43,7 @@ from polymap.codegen.source import (
     loops_of,
     strip_loops,
     with_tiles,
+    writes_interleaved,
 )
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
@@ -54,12 +55,15 @@ _HEAD = """#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+"""
+_APART = """\
 #if defined(__clang__) && !defined(NO_LOAD_PRE) /* it may hand loads on to the next iteration: slow in vectors */
 #define restrict
 #elif defined(__cplusplus)
 #define restrict __restrict__
 #endif
 """
+_MAYBE_ALIKE = "#define restrict /* gcc would load again what a register holds, across lines of the cache */\n"
 _FLOOR = """static inline long floor_div(const long a, const long b)
 {
     return a >= 0 ? a / b : -((b - 1 - a) / b);
@@ -115,7 +119,7 @@ def program_function(
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
-    head += _HEAD + several + _helpers(whole) + tiles
+    head += _HEAD + (_MAYBE_ALIKE if writes_interleaved(schedule) else _APART) + several + _helpers(whole) + tiles
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
 

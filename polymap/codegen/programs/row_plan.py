@@ -67,7 +67,8 @@ def row_stride(extent: int, lanes: int) -> int:
 
 
 def row_plan(form: RowForm, facts: Core) -> RowPlan | None:
-    """Return the plan of a form; None where a matrix is too large for the second cache, or there are no vectors."""
+    """Return the plan of a form; None where a matrix that is read again is far larger than the second cache, or there
+    are no vectors."""
     width = ELEMENT_BYTES[_C_TYPES[form.kind]]
     lanes, room = facts.vector_bits // (8 * width), (facts.cache_bytes or 2**18) // width
     if lanes < 2 or facts.registers < 8:
@@ -78,7 +79,8 @@ def row_plan(form: RowForm, facts: Core) -> RowPlan | None:
     for number, step in enumerate(form.steps):
         if isinstance(step, Product):
             tile, length = _tile(form, step, number, count, lanes, facts.registers)
-            if form.extent((step.lane, step.term)) > room // 2:
+            is_read_once = not length and count <= tile.rows
+            if form.extent((step.lane, step.term)) > room * TUNING.matrix_caches and not is_read_once:
                 return None
             tiles[number] = Tile(step, number, tile.rows, tile.vectors, end if length else -1, tile.is_dot)
             end += length

@@ -185,6 +185,26 @@ def _wait(workload: Workload, statement: Statement, times: Sequence[Affine]) -> 
     return 0.0
 
 
+def dim_of(schedule: Schedule, statement: Statement, loop: Loop) -> str:
+    """Return the dim that a loop runs over one by one, "" where it does not."""
+    time = schedule.times[statement.name][loop.position]
+    return next((dim for dim in time.dims if time == Affine(((1, dim),))), "")
+
+
+def writes_interleaved(schedule: Schedule) -> bool:
+    """Return whether every statement sets every second, third or fourth element in its innermost loop that compilers do
+    not write out, as in `y[2 * i] = x[i]`, and adds to none."""
+    workload, extents = schedule.workload, schedule.workload.extents()
+    for each in workload.statements:
+        loops = [one for one in schedule.loops() if each.name in one.statements]
+        dims = [dim_of(schedule, each, one) for one in loops]
+        long = [dim for dim in dims if not dim or extents[dim] > TUNING.written_out_terms]
+        step = step_of(workload, each.target, long[-1]) if long and long[-1] else None
+        if each.operator is not Operator.ASSIGN or step is None or not 1 < abs(step) <= TUNING.most_interleaved:
+            return False
+    return True
+
+
 def step_of(workload: Workload, access: Access, dim: str) -> int | None:
     """Return how many elements an access moves on when a dim grows by 1, None where that differs."""
     tensor = workload.tensor(access.tensor)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.codegen.source.contiguous import is_legal, step_of
+from polymap.codegen.source.contiguous import dim_of, is_legal, step_of
 from polymap.codegen.source.contraction import tile_number
 from polymap.codegen.source.order_tuning import TUNING
-from polymap.ir import Affine, Statement
+from polymap.ir import Statement
 from polymap.schedules import Loop, Schedule, TimeDim
 
 
@@ -29,23 +29,17 @@ def in_line_tiles(
             size = _size(schedule, statement, outer, loops[-1])
             made = _tiled(schedule, statement, outer, loops[-1], size) if size else None
             if made is not None and clock() < until and is_legal(made, until - clock()):
-                sides = " x ".join(f"{size} {_dim(schedule, statement, each)}" for each in (outer, loops[-1]))
+                sides = " x ".join(f"{size} {dim_of(schedule, statement, each)}" for each in (outer, loops[-1]))
                 words.append(f"{statement.name} in tiles of {sides}, which use lines of caches whole")
                 schedule = made
                 break
     return schedule, tuple(words)
 
 
-def _dim(schedule: Schedule, statement: Statement, loop: Loop) -> str:
-    """Return the dim that a loop runs over one by one, "" where it does not."""
-    time = schedule.times[statement.name][loop.position]
-    return next((dim for dim in time.dims if time == Affine(((1, dim),))), "")
-
-
 def _size(schedule: Schedule, statement: Statement, outer: Loop, inner: Loop) -> int:
     """Return the size of the tiles of two loops, 0 where they need none."""
     workload, extents = schedule.workload, schedule.workload.extents()
-    dims = [_dim(schedule, statement, each) for each in (outer, inner)]
+    dims = [dim_of(schedule, statement, each) for each in (outer, inner)]
     if len(outer.statements) > 1 or not all(dims) or any(not step_of(workload, statement.target, dim) for dim in dims):
         return 0
     if min(extents[dim] for dim in dims) < TUNING.line_tile_extent:

@@ -48,6 +48,8 @@ class Tuning(NamedTuple):
     # Blocks of rows. Measured by benchmarks/attention.py.
     block_bytes: int = 2**15
     """Of the temporaries of a block of rows, where more than one register tile of rows fit."""
+    matrix_caches: int = 4
+    """Second caches that a matrix fills at most which is read again for each block (attention.py)."""
     most_lane_vectors: int = 8
     """Vectors per row of a register tile of few rows."""
     packed_step_bytes: int = 1024
@@ -86,6 +88,8 @@ class Tuning(NamedTuple):
     """Iterations of short loops, together, that compilers write out (ordinary_kernels.py)."""
     written_out_terms: int = 16
     """Iterations of one such loop: gcc's limit."""
+    most_interleaved: int = 4
+    """Largest step between elements that compilers write by whole vectors (derived: gcc has groups of 2, 3 and 4)."""
     innermost_sum: float = 1.0
     """Added where a sum of floats waits for its last addition,"""
     sum_elements: int = 128

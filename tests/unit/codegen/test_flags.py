@@ -52,3 +52,33 @@ def test_clang_is_told_to_keep_loads_in_their_iterations(monkeypatch: pytest.Mon
         assert shutil.which(name), "both compilers are installed"
         monkeypatch.setenv("CC", name)
         assert ("-DNO_LOAD_PRE" in host_compiler(("-ffp-contract=off",)).flags) == (name == "clang"), name
+
+
+PAIRS = """void f(const float x[101], float y[200]) {
+    for (int i = 0; i < 100; i++) { y[2 * i] = x[i]; y[2 * i + 1] = 0.5f * (x[i] + x[i + 1]); } }"""
+PLANES = """void f(const float p[3][100], float q[100][3]) {
+    for (int i = 0; i < 100; i++) for (int c = 0; c < 3; c++) q[i][c] = p[c][i]; }"""
+HALVES = """void f(const float x[200], float low[100], float high[100]) {
+    for (int i = 0; i < 100; i++) { low[i] = x[2 * i] + x[2 * i + 1]; high[i] = x[2 * i] - x[2 * i + 1]; } }"""
+TRANSPOSED = """void f(const float a[100][100], float b[100][100]) {
+    for (int i = 0; i < 100; i++) for (int j = 0; j < 100; j++) b[j][i] = a[i][j]; }"""
+SUMS_OF_PAIRS = """void f(const float x[100], float y[200]) {
+    for (int i = 0; i < 100; i++) { y[2 * i] += x[i]; y[2 * i + 1] = x[i]; } }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [(PAIRS, False), (PLANES, False), (HALVES, True), (TRANSPOSED, True), (SUMS_OF_PAIRS, True), (SMALL, True)],
+)
+def test_arrays_are_told_to_be_apart_but_where_elements_are_set_in_turns(text: str, kept: bool) -> None:
+    """Of HALVES and SMALL gcc's code is 1.3 and 6 times as fast where arrays are apart, of PAIRS 0.9 times."""
+    workload = pm.from_c(text, {"n": 100} if text == SMALL else {})
+    fn = pm.compile(workload)
+    assert ("#define restrict /* gcc" not in fn.source) == kept, text
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(form.shape).astype(np.float32) for form in fn.function.arrays]
+    found = fn(*given)
+    if text == PAIRS:
+        assert np.array_equal(found[0][::2], given[0][:-1]), "every other element is copied"
+    if text == PLANES:
+        assert np.array_equal(found[0], given[0].T), "planes become pixels"

@@ -97,7 +97,7 @@ def test_register_tiles_are_those_that_hand_written_code_has() -> None:
 
 
 def test_a_row_of_a_product_is_many_vectors_wide() -> None:
-    slots, sizes = _best(einsum("C[n] += A[k] * B[k,n]", n=1024, k=1024, bits=32), AVX512, "n")
+    slots, sizes = _best(einsum("C[n] += A[k] * B[k,n]", n=512, k=512, bits=32), AVX512, "n")
     assert slots >= 8
     assert not sizes
 
@@ -133,7 +133,7 @@ def test_sums_stay_in_registers_over_all_reductions_right_around_them() -> None:
 
 
 def test_a_matrix_read_once_is_read_some_rows_at_a_time() -> None:
-    product = einsum("C[n] += A[k] * B[k,n]", n=1024, k=1024, bits=32)
+    product = einsum("C[n] += A[k] * B[k,n]", n=512, k=512, bits=32)
     choice = choose_cpu_mapping(product, AVX512, ("n",))
     assert choice is not None
     loops = [(node.dim, node.tile) for node in choice.mapping.nodes if isinstance(node, Temporal)]
@@ -237,6 +237,21 @@ def _work_of_cores(mapping: Mapping) -> list[list[tuple[int, int, int]]]:
 
     walk(0, {"m": 0, "n": 0, "k": 0}, {"m": 24, "n": 32, "k": 4}, 0)
     return work
+
+
+@pytest.mark.parametrize(("size", "together", "vectors"), [(4096, 7, 4), (256, 4, 8)])
+def test_one_row_reads_a_large_matrix_by_as_many_rows_as_leave_its_sums_a_way_of_the_cache(
+    size: int, together: int, vectors: int
+) -> None:
+    """A small matrix, which the caches keep, is read in wide pieces of few rows."""
+    work = einsum("C[m,n] += A[m,k] * B[k,n]", m=1, n=size, k=size, types="float32")
+    steps = {"C": {"m": 4 * size, "n": 4}, "A": {"m": 4 * size, "k": 4}, "B": {"k": 4 * size, "n": 4}}
+    choice = choose_cpu_mapping(work, AVX512, ("n",), steps=steps)
+    assert choice is not None, "a product has a mapping"
+    loops = [node for node in choice.mapping.nodes if isinstance(node, Temporal)]
+    assert loops[0] == Temporal("k", together), "so many rows at a time"
+    assert choice.tile.slots == vectors, "few vectors wide where the matrix is large"
+    assert evaluate(choice.rounded, choice.arch, choice.mapping).legal, "the tree is one of the machine"
 
 
 @pytest.mark.parametrize(("rows", "lanes", "together"), [(4, 2048, 4), (8, 4096, 8), (24, 4096, 16), (60, 4096, 0)])
