@@ -26,15 +26,16 @@ from polymap.resources import Stop
 from polymap.search.around import (
     Around,
     levels_above_fanouts,
+    loops_above,
     read_off,
     runs_over_fanouts,
     with_one_more,
     without_nodes,
 )
 from polymap.search.driver import Search
-from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
+from polymap.search.legs import Leg, Nodes, as_written, legs_of, shared_tile, takes_long_to_climb
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, divisors, objective_values
+from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +60,21 @@ class Interface:
 
     @staticmethod
     def of(program: Workload) -> Interface | None:
-        """Return what the statements of a program pass on; None where they do not touch it alike, or it is nothing."""
-        accesses, statements = simple_accesses(program), program.statements
+        """Return what the statements of a program pass on; None where they may not touch the same of it (on each axis
+        by one index, or all of it), or it is nothing."""
+        statements, extents = program.statements, program.extents()
         written = {each.target.tensor for each in statements}
         users = {each.name: sum(bool(accesses_of(one, each.name)) for one in statements) for each in program.tensors}
         kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
-        if not kept or any(name not in accesses for name in kept):
+        if not kept or any(shared_tile(program, name, extents) is None for name in kept):
             return None
-        common = [name for name in program.extents() if all(name in each.dims for each in statements)]
-        return Interface(kept, tuple(name for name in common if all(name in accesses[one].dims for one in kept)))
+        touched = [access for each in statements for name in kept for access in accesses_of(each, name)]
+        common = [name for name in extents if all(name in each.dims for each in statements)]
+        shared = [name for name in common if all(name in access.dims for access in touched)]
+        cut = {name: extents | {name: 1} for name in shared}
+        return Interface(
+            kept, tuple(name for name in shared if all(shared_tile(program, one, cut[name]) for one in kept))
+        )
 
 
 class FusedTrees:
@@ -90,13 +97,32 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best: Part | None = None
-        for nodes in dict.fromkeys(self._around(program, program.statements, interface, (), is_over)):
-            found = None if is_over() else self.below(program, nodes)
+        best, seen = None, set[Nodes | None]({None})
+        for nodes in self._around(program, program.statements, interface, (), is_over):
+            nodes = self._with_room(program, interface, nodes)
+            found = None if nodes is None or nodes in seen or is_over() else self.below(program, nodes)
+            seen.add(nodes)
             if found is not None:
                 found = self.with_more_held(program, found, is_over)
                 best = found if best is None or found.value < best.value else best
         return best
+
+    def _with_room(self, program: Workload, interface: Interface, nodes: Nodes) -> Nodes | None:
+        """Return what stands above a branch, where there is no room for it with smaller tiles of the innermost loop, or
+        with one more; None where that leaves none, either."""
+        *above, kept = nodes
+        loops = [at for at, node in enumerate(above) if isinstance(node, Temporal)]
+        ways = [nodes]
+        for at in loops[-1:]:
+            last, extents = above[at], program.extents()
+            assert isinstance(last, Temporal)
+            tiles = [tile for tile in reversed(divisors(extents[last.dim])) if tile < last.tile]
+            ways += [(*above[:at], Temporal(last.dim, tile), *above[at + 1 :], kept) for tile in tiles]
+        within = {node.dim for node in above if isinstance(node, Temporal)}
+        for name in (each for each in interface.shared if each not in within):
+            tiles = reversed(divisors(program.extents()[name])[:-1])
+            ways += [(*above, Temporal(name, tile), kept) for tile in tiles]
+        return next((way for way in ways if Around.of(program, self._search.arch, way) is not None), None)
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
@@ -292,21 +318,30 @@ class FusedTrees:
         self, program: Workload, statements: tuple[Statement, ...], interface: Interface, above: Nodes, is_over: Stop
     ) -> Iterator[Nodes]:
         """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
-        the level in which it stands first."""
+        the level in which it stands first, the innermost one before others."""
         arch = self._search.arch
         around = Around.of(program, arch, above)
         if around is None:
             return
-        for number, level in enumerate(arch.levels):
-            if not number or not all(level.may_hold(program.tensor(name)) for name in interface.kept):
+        for number, level in reversed([*enumerate(arch.levels)][1:]):
+            if not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
             for statement in statements:
                 own = tuple(name for name in interface.kept if accesses_of(statement, name))
                 leg = around.leg(program, arch, statement)
-                found = None if is_over() else self._leg(replace(leg, first=tuple((name, number) for name in own)))
+                leg = replace(leg, first=tuple((name, number) for name in own))
+                found = None if is_over() else self._leg(leg)
+                if found is None:
+                    continue
+                yield read_off(found, program, level.name, interface.kept, interface.shared)
+                inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
+                inside = [dim for dim in inside if dim not in interface.shared]
+                if is_over() or not loops_above(found, level.name, own).intersection(inside):
+                    continue
+                whole = (Span(level.name, name, level.name, dim, n, n) for name in own for dim, n in leg.extents if dim in inside)
+                found = self._leg(replace(leg, spans=tuple(whole)))
                 if found is not None:
-                    nodes = read_off(found, program, level.name, own, interface.shared)
-                    yield (*nodes[:-1], Storage(level.name, interface.kept))
+                    yield read_off(found, program, level.name, interface.kept, interface.shared)
 
     def _children(self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...]) -> tuple[Nodes, ...] | None:
         """Return the best legs of statements below some nodes; None where one has no mapping."""

@@ -173,7 +173,9 @@ class Tuning:
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
     segments_in_turn: int = 4
-    """Segments that share what is left of the time for all of them (not swept)."""
+    """Segments that share what is left of the time for all of them (not swept),"""
+    segments_in_turn_of_few: int = 2
+    """and where one may be the whole program."""
     promising: float = 1.1
     """Times what a segment costs in parts: neighbours in dearer ones get no branches of their own."""
     kinds_in_vain: int = 6
