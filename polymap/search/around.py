@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product
-from math import prod
 
 from polymap.ir import (
     Architecture,
@@ -49,8 +48,8 @@ class Around:
 
     @staticmethod
     def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
-        """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, statements may
-        touch unlike parts of a tensor that some node holds, or there is no room."""
+        """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, statements
+        may touch unlike parts of a tensor that some node holds, or there is no room."""
         tiles = program.extents()
         spread, held = list[tuple[str, str, int]](), list[HeldTile]()
         last = max((at for at, node in enumerate(nodes) if isinstance(node, Temporal)), default=-1)

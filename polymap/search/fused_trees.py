@@ -338,7 +338,12 @@ class FusedTrees:
                 inside = [dim for dim in inside if dim not in interface.shared]
                 if is_over() or not loops_above(found, level.name, own).intersection(inside):
                     continue
-                whole = (Span(level.name, name, level.name, dim, n, n) for name in own for dim, n in leg.extents if dim in inside)
+                whole = (
+                    Span(level.name, name, level.name, dim, n, n)
+                    for name in own
+                    for dim, n in leg.extents
+                    if dim in inside
+                )
                 found = self._leg(replace(leg, spans=tuple(whole)))
                 if found is not None:
                     yield read_off(found, program, level.name, interface.kept, interface.shared)

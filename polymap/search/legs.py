@@ -304,8 +304,9 @@ def common_accesses(program: Workload) -> dict[str, Access]:
     """Return the tensors that all statements touch by one access, whose axes have no dim in common."""
     found: dict[str, Access] = {}
     for tensor in program.tensors:
-        every = {access for each in program.statements for access in accesses_of(each, tensor.name)}
-        found |= {tensor.name: access for access in every if len(every) == 1 and access.is_box}  # any order: it is one
+        every = [access for each in program.statements for access in accesses_of(each, tensor.name)]
+        if len({*every}) == 1 and every[0].is_box:
+            found[tensor.name] = every[0]
     return found
 
 

@@ -82,9 +82,11 @@ def whole_access(workload: Workload, statement: Statement, tensor: Tensor) -> Ac
     return None
 
 
-def common_access(workload: Workload, users: Sequence[Statement], tensor: Tensor, cut: Collection[str]) -> Access | None:
-    """Return the access of the first of some statements over boxes where, whatever tiles some dims are cut into, all
-    that touch a tensor are known to touch the same of it: by one index of each axis, or all by dims that are not cut."""
+def common_access(
+    workload: Workload, users: Sequence[Statement], tensor: Tensor, cut: Collection[str]
+) -> Access | None:
+    """Return the access of the first of some statements over boxes where all that touch a tensor are known to touch
+    the same of it, whatever tiles some dims are cut into: each axis by one index, or all of it by dims not cut."""
     extents = workload.extents()
     every = [access for each in users for access in accesses_of(each, tensor.name)]
     if len({each.index for each in every}) == 1:
@@ -92,8 +94,7 @@ def common_access(workload: Workload, users: Sequence[Statement], tensor: Tensor
     for axis, length in enumerate(tensor.shape):
         forms = dict.fromkeys(each.index[axis] for each in every)
         if len(forms) > 1 and (
-            tensor.origin[axis]
-            or any(set(form.dims) & set(cut) or form.reach(extents) != length for form in forms)
+            tensor.origin[axis] or any(set(form.dims) & set(cut) or form.reach(extents) != length for form in forms)
         ):
             return None
     return every[0] if all(each.is_box for each in every) else None

@@ -570,7 +570,7 @@ def _shared_access(
     counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any]
 ) -> Access:
     """Return the access of the statements that use a tensor with nodes above a branch, of one where each touches
-    all of it in the only run, only reads all of it in each iteration, or touches the same in each. Refuse unlike ones."""
+    all of it in the only run, reads all of it in each iteration, or touches the same in each. Refuse unlike ones."""
     arch, workload = counter.arch, counter.workload
     loops = [node.dim for node in chain if isinstance(node, Temporal)]
     main = max(users, key=lambda each: len(set(loops) & set(each.dims)))

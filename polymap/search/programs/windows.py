@@ -13,7 +13,6 @@ from typing import TypeVar
 from polymap.ir import Access, Affine, Dim, Statement, Workload, accesses_of, affine, bounds, dim
 from polymap.search.programs.rewriting import with_values
 
-
 Item = TypeVar("Item")
 
 
@@ -133,7 +132,9 @@ def _in_rows(statement: Statement, common: str, rows: Rows, axes: dict[str, tupl
     """Return a statement with one loop cut, the common one outermost."""
     value = rows.value(common)
     cut = with_values(statement, {name: value if name == rows.old else dim(name) for name in statement.dims})
-    inner = tuple(rows.name if name == rows.old else name for name in statement.dims if name != rows.old or rows.many > 1)
+    inner = tuple(
+        rows.name if name == rows.old else name for name in statement.dims if name != rows.old or rows.many > 1
+    )
 
     def split(access: Access) -> Access:
         if access.tensor not in axes:

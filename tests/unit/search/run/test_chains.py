@@ -152,7 +152,9 @@ def test_tiles_of_large_and_prime_extents_are_few() -> None:
 
 
 def test_what_statements_touch_unalike_is_not_kept() -> None:
-    assert Segment.of(pm.program(["T[p] += A[p+r] * W[r]", "E[q] += T[q+s] * V[s]"], p=6, r=3, q=4, s=3)) is None
+    texts = ["T[p] += A[p+r] * W[r]", "E[q] += T[q+s] * V[s]"]
+    assert Segment.of(pm.program(texts, p=7, r=3, q=4, s=3)) is None
+    assert Segment.of(pm.program(texts, p=6, r=3, q=4, s=3)) is not None  # both touch all of T
     assert Segment.of(pm.program(["T[m] += A[m]", "E[n] += B[n]"], m=4, n=4)) is None
 
 
