@@ -28,7 +28,7 @@ from polymap.search.problem import divisors
 class HeldTile:
     """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level. life: the
     numbers of the statements beside which it stands there: all, or, right above the branch, from its first user to its
-    last, which may write in the place of a single element."""
+    last, which may write in the place of a single element; what slides on from iteration to iteration stays."""
 
     tensor: str
     level: int
@@ -74,7 +74,12 @@ class Around:
                 for name, elements in sizes.items():
                     users = [n for n, each in enumerate(program.statements) if accesses_of(each, name)]
                     life = range(len(program.statements))
-                    life = range(users[0], users[-1] + (elements != 1)) if at > last and users else life
+                    is_new = at > last and all(  # in each iteration
+                        access.is_plain or len(users) > 1
+                        for each in program.statements
+                        for access in accesses_of(each, name)
+                    )
+                    life = range(users[0], users[-1] + (elements != 1)) if is_new and users else life
                     held.append(HeldTile(name, level, elements or 0, life))
         limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
         for at in range(len(program.statements)):

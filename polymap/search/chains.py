@@ -118,7 +118,7 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
     for name in (name for name in end.dims if name in end.dims_alone):
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
-            return (cuts[0],)
+            return cuts[0], workload
         for room in rooms:
             with_room = [cut for cut in cuts if room is None or _tile_bits(workload, cut) <= room]
             found |= dict.fromkeys(with_room[-1:])
