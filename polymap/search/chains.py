@@ -27,6 +27,7 @@ from polymap.ir import (
     Statement,
     Storage,
     Temporal,
+    Tensor,
     Workload,
     is_box,
     part_of,
@@ -110,19 +111,26 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
 
 
 def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
-    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of the most
-    indices for which some level above fan-outs has room; of one index alone where nothing is made again."""
+    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one index
+    where nothing is made again, else, unless there is room for all, of the most indices for which a level above fan-outs
+    has room. First the one that is likely to have room."""
     end, extents = workload.statements[-1].target, workload.extents()
-    rooms = [arch.levels[number].usable_bits for number in levels_above_fanouts(arch, workload, ())]
+    passed = [each for each in workload.tensors if each.temporary]
+    levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
+    rooms, most = [arch.levels[number].usable_bits for number in levels], max(map(_bits, passed), default=0)
+    has_room = all(room is None or most <= room for room in rooms)
     found = dict[Workload, None]()
     for name in (name for name in end.dims if name in end.dims_alone):
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
-            return cuts[0], workload
-        for room in rooms:
-            with_room = [cut for cut in cuts if room is None or _tile_bits(workload, cut) <= room]
-            found |= dict.fromkeys(with_room[-1:])
+            return (workload, cuts[0]) if has_room else (cuts[0], workload)
+        for room in (room for room in rooms if room is not None and not has_room):
+            found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
     return (*found, workload)
+
+
+def _bits(tensor: Tensor) -> int:
+    return tensor.bits * prod(tensor.shape)
 
 
 def _tile_bits(workload: Workload, cut: Workload) -> int:

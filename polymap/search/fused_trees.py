@@ -97,15 +97,32 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best, seen = None, set[Nodes | None]({None})
+        best, seen = None, set[Nodes]()
         for nodes in self._around(program, program.statements, interface, (), is_over):
-            nodes = self._with_room(program, interface, nodes)
-            found = None if nodes is None or nodes in seen or is_over() else self.below(program, nodes)
-            seen.add(nodes)
-            if found is not None:
+            with_room = self._with_room(program, interface, nodes)
+            if with_room is None:
+                trees = self._with_neighbours_inside(program, interface, nodes, is_over)
+                parts = [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
+            else:
+                parts = [] if with_room in seen or is_over() else [self.below(program, with_room)]
+                seen.add(with_room)
+            for found in (part for part in parts if part is not None):
                 found = self.with_more_held(program, found, is_over)
                 best = found if best is None or found.value < best.value else best
         return best
+
+    def _with_neighbours_inside(
+        self, program: Workload, interface: Interface, nodes: Nodes, is_over: Stop
+    ) -> Iterator[Nodes]:
+        """Yield the trees in which what only some of the statements pass on stands above a branch of their own, not
+        above all of them."""
+        users = {name: [bool(accesses_of(each, name)) for each in program.statements] for name in interface.kept}
+        inner = [name for name, own in users.items() if not (own[0] and own[-1])]
+        for name in (each for each in inner if len(inner) < len(users) or each != inner[-1]):
+            above = self._with_room(program, interface, without_nodes(nodes, (name,)))
+            legs = None if above is None else self._children(program, above, program.statements)
+            if above is not None and legs is not None:
+                yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
 
     def _with_room(self, program: Workload, interface: Interface, nodes: Nodes) -> Nodes | None:
         """Return what stands above a branch, where there is no room for it with smaller tiles of the innermost loop, or
@@ -251,13 +268,15 @@ class FusedTrees:
             part = best
         return part
 
-    def _with_one_branch_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
-        """Yield the trees in which the neighbours from the first to the last user of a tensor, if not all, have a
-        branch of their own."""
+    def _with_one_branch_inside(
+        self, program: Workload, nodes: Nodes, is_over: Stop, tensors: Collection[str] = ()
+    ) -> Iterator[Nodes]:
+        """Yield the trees in which the neighbours from the first to the last user of a tensor (of these, if any are
+        told), if not all, have a branch of their own."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
         below = [statements_below(child) for child in branch.children]
-        passed = dict.fromkeys(each.target.tensor for each in program.statements)
+        passed = dict.fromkeys(tensors or (each.target.tensor for each in program.statements))
         users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
         spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
         for begin, end in spans:
