@@ -111,9 +111,9 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
 
 
 def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
-    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one index
-    where nothing is made again, else, unless there is room for all, of the most indices for which a level above fan-outs
-    has room. First the one that is likely to have room."""
+    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
+    index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
+    fan-outs has room. First the one that is likely to have room."""
     end, extents = workload.statements[-1].target, workload.extents()
     passed = [each for each in workload.tensors if each.temporary]
     levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
