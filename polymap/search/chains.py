@@ -119,6 +119,8 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
     levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
     rooms, most = [arch.levels[number].usable_bits for number in levels], max(map(_bits, passed), default=0)
     has_room = all(room is None or most <= room for room in rooms)
+    if workload.original is not None:
+        return (workload,)  # its arrays are those of a text
     found = dict[Workload, None]()
     for name in (name for name in end.dims if name in end.dims_alone):
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
