@@ -47,9 +47,10 @@ class Around:
     held: tuple[HeldTile, ...]
 
     @staticmethod
-    def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
-        """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, statements
-        may touch unlike parts of a tensor that some node holds, or there is no room."""
+    def of(program: Workload, arch: Architecture, nodes: Nodes, outer: int = 0) -> Around | None:
+        """Return what nodes, so many of them above an outer branch, leave to the legs; None where siblings cut a dim
+        before a temporal loop does, statements may touch unlike parts of a tensor that some node holds, or there is no
+        room."""
         tiles = program.extents()
         spread, held = list[tuple[str, str, int]](), list[HeldTile]()
         last = max((at for at, node in enumerate(nodes) if isinstance(node, Temporal)), default=-1)
@@ -74,10 +75,14 @@ class Around:
                 for name, elements in sizes.items():
                     users = [n for n, each in enumerate(program.statements) if accesses_of(each, name)]
                     life = range(len(program.statements))
-                    is_new = at > last and all(  # in each iteration
-                        access.is_plain or len(users) > 1
-                        for each in program.statements
-                        for access in accesses_of(each, name)
+                    is_new = (
+                        at > last
+                        and at >= outer
+                        and all(  # in each iteration
+                            access.is_plain or len(users) > 1
+                            for each in program.statements
+                            for access in accesses_of(each, name)
+                        )
                     )
                     life = range(users[0], users[-1] + (elements != 1)) if is_new and users else life
                     held.append(HeldTile(name, level, elements or 0, life))

@@ -128,6 +128,8 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
             return (workload, cuts[0]) if has_room else (cuts[0], workload)
         for room in (room for room in rooms if room is not None and not has_room):
             found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
+        if found:
+            break  # columns are like rows
     return (*found, workload)
 
 
