@@ -333,7 +333,8 @@ class Chains:
         if not parts:
             return []
         most = parts[0].value * TUNING.promising
-        return [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
+        most_held = [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
+        return list(dict.fromkeys((*most_held, *parts[:1])))  # what more is held may leave no room for larger tiles
 
     def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> list[Part]:
         """Return a part, and the best of the states by the level that keeps what passes, kind by kind; some kinds in a
