@@ -103,6 +103,11 @@ class Access:
         """Whether each axis is indexed by a dim of its own."""
         return len(self.dims_alone) == len(self.index) == len(self.dims)
 
+    @property
+    def is_box(self) -> bool:
+        """Return whether no dim occurs on two axes: tiles of the dims touch products of what they touch on each."""
+        return len(self.dims) == sum(len(form.dims) for form in self.index)
+
 
 @dataclass(frozen=True, slots=True)
 class Read:

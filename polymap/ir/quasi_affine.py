@@ -71,6 +71,14 @@ class Affine:
         assert self.is_linear  # who asks has looked
         return {atom: coefficient for coefficient, atom in self.terms if isinstance(atom, str)}
 
+    def reach(self, extents: Mapping[str, int]) -> int:
+        """Return how many values from 0 on it is known to take, each: where each dim steps no further than those before
+        it reach; else 0."""
+        found = 1 if self.is_linear and not self.constant else 0
+        for name, step in sorted(self.coefficients().items(), key=lambda step: step[1]) if self.is_linear else ():
+            found = found + step * (extents[name] - 1) if 0 < step <= found else 0
+        return found
+
     def __str__(self) -> str:
         text = ""
         for coefficient, atom in self.terms:

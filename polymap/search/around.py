@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product
-from math import prod
 
 from polymap.ir import (
     Architecture,
@@ -21,7 +20,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.legs import Leg, Nodes, elements_of, simple_accesses
+from polymap.search.legs import Leg, Nodes, common_accesses, elements_of, shared_tile, simple_accesses
 from polymap.search.problem import divisors
 
 
@@ -29,7 +28,7 @@ from polymap.search.problem import divisors
 class HeldTile:
     """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level. life: the
     numbers of the statements beside which it stands there: all, or, right above the branch, from its first user to its
-    last, which may write in the place of a single element."""
+    last, which may write in the place of a single element; what slides on from iteration to iteration stays."""
 
     tensor: str
     level: int
@@ -48,10 +47,11 @@ class Around:
     held: tuple[HeldTile, ...]
 
     @staticmethod
-    def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
-        """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, some node
-        holds a part of a tensor that statements touch by more than one access, or there is no room."""
-        accesses, tiles = simple_accesses(program), program.extents()
+    def of(program: Workload, arch: Architecture, nodes: Nodes, outer: int = 0) -> Around | None:
+        """Return what nodes, so many of them above an outer branch, leave to the legs; None where siblings cut a dim
+        before a temporal loop does, statements may touch unlike parts of a tensor that some node holds, or there is no
+        room."""
+        tiles = program.extents()
         spread, held = list[tuple[str, str, int]](), list[HeldTile]()
         last = max((at for at, node in enumerate(nodes) if isinstance(node, Temporal)), default=-1)
         for at, node in enumerate(nodes):
@@ -67,16 +67,25 @@ class Around:
                 above = {fanout.name for fanout in arch.fanouts_above(node.level)}
                 own = cut(tiles, [each for each in spread if each[0] in above])
                 level = arch.level_index(node.level)
-                if not all(name in accesses or _is_whole(program, name, own) for name in node.tensors):
+                sizes = {name: shared_tile(program, name, own) for name in node.tensors}
+                if None in sizes.values():
                     return None
                 if not level:
                     continue  # it holds everything
-                for name in node.tensors:
+                for name, elements in sizes.items():
                     users = [n for n, each in enumerate(program.statements) if accesses_of(each, name)]
-                    elements, life = prod(program.tensor(name).shape), range(len(program.statements))
-                    elements = elements_of(accesses[name], own) if name in accesses else elements
-                    life = range(users[0], users[-1] + (elements > 1)) if at > last and users else life
-                    held.append(HeldTile(name, level, elements, life))
+                    life = range(len(program.statements))
+                    is_new = (
+                        at > last
+                        and at >= outer
+                        and all(  # in each iteration
+                            access.is_plain or len(users) > 1
+                            for each in program.statements
+                            for access in accesses_of(each, name)
+                        )
+                    )
+                    life = range(users[0], users[-1] + (elements != 1)) if is_new and users else life
+                    held.append(HeldTile(name, level, elements or 0, life))
         limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
         for at in range(len(program.statements)):
             taken = _bits_taken(program, (each for each in held if at in each.life))
@@ -112,14 +121,6 @@ class Around:
         )
 
 
-def _is_whole(program: Workload, tensor: str, left: Mapping[str, int]) -> bool:
-    """Return whether each statement that touches a tensor touches all of it with so many indices left, each axis by a
-    dim of its own."""
-    shape = program.tensor(tensor).shape
-    every = [access for each in program.statements for access in accesses_of(each, tensor)]
-    return all(each.is_plain and tuple(left[name] for name in each.dims) == shape for each in every)
-
-
 def _bits_taken(program: Workload, held: Iterable[HeldTile]) -> Counter[int]:
     """Return the bits of tiles, by level."""
     taken = Counter[int]()
@@ -136,20 +137,29 @@ def cut(extents: dict[str, int], spread: Iterable[tuple[str, str, int]]) -> dict
     return found
 
 
+def loops_above(leg: Nodes, level: str, tensors: tuple[str, ...]) -> set[str]:
+    """Return the dims of the loops above the nodes of some tensors in a level."""
+    return {_dim(node) for node in leg[: _place(leg, level, tensors)]}
+
+
 def read_off(leg: Nodes, program: Workload, level: str, kept: tuple[str, ...], shared: tuple[str, ...]) -> Nodes:
     """Return what would stand around the legs of a program as it stands, in the nodes of one of its statements, above
-    the nodes of some tensors in a level: loops over dims that all statements share, and the nodes of other tensors
-    above them."""
-    last = max((at for at, node in enumerate(leg) if _holds(node, level, kept)), default=0)
-    above = leg[:last]
+    the nodes of what passes between them in a level: loops over dims that all statements share, and the nodes of other
+    tensors above them."""
+    above = leg[: _place(leg, level, kept)]
     end = max((at + 1 for at, node in enumerate(above) if _dim(node) in shared), default=0)
-    simple, nodes = simple_accesses(program), list[MappingNode]()
+    common, nodes = common_accesses(program), list[MappingNode]()
     for node in above[:end]:
         if isinstance(node, Storage):
-            nodes += node.of(lambda name: name in simple and name not in kept)
+            nodes += node.of(lambda name: name in common and name not in kept)
         elif _dim(node) in shared:
             nodes.append(node)
     return (*nodes, Storage(level, kept))
+
+
+def _place(leg: Nodes, level: str, tensors: tuple[str, ...]) -> int:
+    """Return the number of the innermost node of some tensors in a level."""
+    return max((at for at, node in enumerate(leg) if _holds(node, level, tensors)), default=0)
 
 
 def _dim(node: MappingNode) -> str:

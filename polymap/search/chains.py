@@ -27,6 +27,7 @@ from polymap.ir import (
     Statement,
     Storage,
     Temporal,
+    Tensor,
     Workload,
     is_box,
     part_of,
@@ -36,11 +37,18 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
-from polymap.search.legs import Nodes, elements_of, simple_accesses, takes_long_to_climb, width_of
+from polymap.search.legs import (
+    Nodes,
+    common_accesses,
+    elements_of,
+    shared_tile,
+    takes_long_to_climb,
+    width_of,
+)
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import with_loops_joined
+from polymap.search.programs import in_tiles, made_again, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -99,15 +107,50 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     end = spent + share * max(0.0, 1 - spent)
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
-    for number, goal in enumerate(goals):
+    programs = list(product(goals, _in_tiles(search.arch, workload)))
+    for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
-        own_end = _next_share(search.limits.share(), end, len(goals) - number)
+        own_end = _next_share(search.limits.share(), end, len(programs) - number)
         asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence), search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
     return evidence
+
+
+def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
+    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
+    index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
+    fan-outs has room. First the one that is likely to have room."""
+    end, extents = workload.statements[-1].target, workload.extents()
+    passed = [each for each in workload.tensors if each.temporary]
+    levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
+    rooms, most = [arch.levels[number].usable_bits for number in levels], max(map(_bits, passed), default=0)
+    has_room = all(room is None or most <= room for room in rooms)
+    if workload.original is not None:
+        return (workload,)  # its arrays are those of a text
+    found = dict[Workload, None]()
+    for name in (name for name in end.dims if name in end.dims_alone):
+        cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
+        if cuts and made_again(workload, cuts[0]) == 0:
+            return (workload, cuts[0]) if has_room else (cuts[0], workload)
+        for room in (room for room in rooms if room is not None and not has_room):
+            found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
+        if found:
+            break  # columns are like rows
+    return (*found, workload)
+
+
+def _bits(tensor: Tensor) -> int:
+    return tensor.bits * prod(tensor.shape)
+
+
+def _tile_bits(workload: Workload, cut: Workload) -> int:
+    """Return the bits of the largest tile of what a program in tiles passes on."""
+    left = cut.extents() | {cut.statements[-1].dims[0]: 1}
+    passed = [each for each in cut.tensors if each.shape != workload.tensor(each.name).shape]
+    return max(each.bits * (shared_tile(cut, each.name, left) or 0) for each in passed)
 
 
 def _next_share(spent: float, end: float, left: int) -> float:
@@ -215,7 +258,7 @@ class Chains:
                 least[ends] = max(least[ends], self._at_least(ends))
                 bounded.add(ends)
                 continue
-            in_turn = min(len(least), TUNING.segments_in_turn)
+            in_turn = min(len(least), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
             del least[ends]
             searched.append(ends)
             part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
@@ -313,7 +356,8 @@ class Chains:
         if not parts:
             return []
         most = parts[0].value * TUNING.promising
-        return [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
+        most_held = [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
+        return list(dict.fromkeys((*most_held, *parts[:1])))  # what more is held may leave no room for larger tiles
 
     def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> list[Part]:
         """Return a part, and the best of the states by the level that keeps what passes, kind by kind; some kinds in a
@@ -375,12 +419,11 @@ class Chains:
 class Segment:
     """Neighbouring statements as a program of their own, and what states are made of.
 
-    kept: what passes between them. others: of the other tensors, those that all touch alike.
+    others: of the tensors that do not pass between them, those that all touch by one access.
     """
 
     program: Workload
     interface: Interface
-    kept: dict[str, Access]
     others: dict[str, Access]
     written: frozenset[str]
     bits: dict[str, int]
@@ -388,14 +431,13 @@ class Segment:
 
     @staticmethod
     def of(program: Workload) -> Segment | None:
-        """Return the segment; None where statements pass on what they do not touch alike."""
-        accesses, interface = simple_accesses(program), Interface.of(program)
+        """Return the segment; None where statements pass on what they may not touch the same of."""
+        accesses, interface = common_accesses(program), Interface.of(program)
         if interface is None:
             return None
         return Segment(
             program,
             interface,
-            {name: accesses[name] for name in interface.kept},
             {name: access for name, access in accesses.items() if name not in interface.kept},
             frozenset(each.target.tensor for each in program.statements),
             {each.name: each.bits for each in program.tensors},
@@ -404,7 +446,7 @@ class Segment:
 
     def states(self, arch: Architecture, tiles: dict[str, list[int]]) -> Iterator[State]:
         """Yield the states of which the tiles fit, those of few loops first."""
-        for level in levels_above_fanouts(arch, self.program, tuple(self.kept)):
+        for level in levels_above_fanouts(arch, self.program, self.interface.kept):
             for many in range(min(len(self.interface.shared), TUNING.most_loops_around) + 1):
                 for order in permutations(self.interface.shared, many):
                     for chosen in product(*(tiles[name] for name in order)):
@@ -417,15 +459,16 @@ class Segment:
         level = arch.levels[number]
         room = level.usable_bits
         inside = self.whole | dict(loops)
-        base = sum(self.bits[name] * elements_of(access, inside) for name, access in self.kept.items())
-        if room is not None and base > room:
+        sizes = {name: shared_tile(self.program, name, inside) for name in self.interface.kept}
+        base = sum(self.bits[name] * (size or 0) for name, size in sizes.items())
+        if None in sizes.values() or (room is not None and base > room):
             return
         for chosen in product(*(self._choices(name, loops, level) for name in self.others)):
             taken = base + sum(each.taken for each in chosen)
             if room is None or taken <= room:
                 held = tuple((each.tensor, each.place) for each in chosen if each.place is not None)
                 read, written = sum(each.read for each in chosen), sum(each.written for each in chosen)
-                state = State(loops, number, tuple(self.kept), held, taken, read, written)
+                state = State(loops, number, self.interface.kept, held, taken, read, written)
                 yield self._backed(state, chosen, arch)
 
     def _backed(self, state: State, chosen: tuple[Choice, ...], arch: Architecture) -> State:

@@ -27,15 +27,24 @@ from polymap.resources import Stop
 from polymap.search.around import (
     Around,
     levels_above_fanouts,
+    loops_above,
     read_off,
     runs_over_fanouts,
     with_one_more,
     without_nodes,
 )
 from polymap.search.driver import Search
-from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb, width_of
+from polymap.search.legs import (
+    Leg,
+    Nodes,
+    as_written,
+    legs_of,
+    shared_tile,
+    takes_long_to_climb,
+    width_of,
+)
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, divisors, objective_values
+from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +69,21 @@ class Interface:
 
     @staticmethod
     def of(program: Workload) -> Interface | None:
-        """Return what the statements of a program pass on; None where they do not touch it alike, or it is nothing."""
-        accesses, statements = simple_accesses(program), program.statements
+        """Return what the statements of a program pass on; None where they may not touch the same of it (on each axis
+        by one index, or all of it), or it is nothing."""
+        statements, extents = program.statements, program.extents()
         written = {each.target.tensor for each in statements}
         users = {each.name: sum(bool(accesses_of(one, each.name)) for one in statements) for each in program.tensors}
         kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
-        if not kept or any(name not in accesses for name in kept):
+        if not kept or any(shared_tile(program, name, extents) is None for name in kept):
             return None
-        common = [name for name in program.extents() if all(name in each.dims for each in statements)]
-        return Interface(kept, tuple(name for name in common if all(name in accesses[one].dims for one in kept)))
+        touched = [access for each in statements for name in kept for access in accesses_of(each, name)]
+        common = [name for name in extents if all(name in each.dims for each in statements)]
+        shared = [name for name in common if all(name in access.dims for access in touched)]
+        cut = {name: extents | {name: 1} for name in shared}
+        return Interface(
+            kept, tuple(name for name in shared if all(shared_tile(program, one, cut[name]) for one in kept))
+        )
 
 
 class FusedTrees:
@@ -91,13 +106,49 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best: Part | None = None
-        for nodes in dict.fromkeys(self._around(program, program.statements, interface, (), is_over)):
-            found = None if is_over() else self.below(program, nodes)
-            if found is not None:
+        best, seen = None, set[Nodes]()
+        for nodes in self._around(program, program.statements, interface, (), is_over):
+            with_room = self._with_room(program, interface, nodes)
+            if with_room is None:
+                trees = self._with_neighbours_inside(program, interface, nodes, is_over)
+                parts = [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
+            else:
+                parts = [] if with_room in seen or is_over() else [self.below(program, with_room)]
+                seen.add(with_room)
+            for found in (part for part in parts if part is not None):
                 found = self.with_more_held(program, found, is_over)
                 best = found if best is None or found.value < best.value else best
         return best
+
+    def _with_neighbours_inside(
+        self, program: Workload, interface: Interface, nodes: Nodes, is_over: Stop
+    ) -> Iterator[Nodes]:
+        """Yield the trees in which what only some of the statements pass on stands above a branch of their own, not
+        above all of them."""
+        users = {name: [bool(accesses_of(each, name)) for each in program.statements] for name in interface.kept}
+        inner = [name for name, own in users.items() if not (own[0] and own[-1])]
+        for name in (each for each in inner if len(inner) < len(users) or each != inner[-1]):
+            above = self._with_room(program, interface, without_nodes(nodes, (name,)))
+            legs = None if above is None else self._children(program, above, program.statements)
+            if above is not None and legs is not None:
+                yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
+
+    def _with_room(self, program: Workload, interface: Interface, nodes: Nodes) -> Nodes | None:
+        """Return what stands above a branch, where there is no room for it with smaller tiles of the innermost loop, or
+        with one more; None where that leaves none, either."""
+        *above, kept = nodes
+        loops = [at for at, node in enumerate(above) if isinstance(node, Temporal)]
+        ways = [nodes]
+        for at in loops[-1:]:
+            last, extents = above[at], program.extents()
+            assert isinstance(last, Temporal)
+            tiles = [tile for tile in reversed(divisors(extents[last.dim])) if tile < last.tile]
+            ways += [(*above[:at], Temporal(last.dim, tile), *above[at + 1 :], kept) for tile in tiles]
+        within = {node.dim for node in above if isinstance(node, Temporal)}
+        for name in (each for each in interface.shared if each not in within):
+            tiles = reversed(divisors(program.extents()[name])[:-1])
+            ways += [(*above, Temporal(name, tile), kept) for tile in tiles]
+        return next((way for way in ways if Around.of(program, self._search.arch, way) is not None), None)
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
@@ -226,13 +277,15 @@ class FusedTrees:
             part = best
         return part
 
-    def _with_one_branch_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
-        """Yield the trees in which the neighbours from the first to the last user of a tensor, if not all, have a
-        branch of their own."""
+    def _with_one_branch_inside(
+        self, program: Workload, nodes: Nodes, is_over: Stop, tensors: Collection[str] = ()
+    ) -> Iterator[Nodes]:
+        """Yield the trees in which the neighbours from the first to the last user of a tensor (of these, if any are
+        told), if not all, have a branch of their own."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
         below = [statements_below(child) for child in branch.children]
-        passed = dict.fromkeys(each.target.tensor for each in program.statements)
+        passed = dict.fromkeys(tensors or (each.target.tensor for each in program.statements))
         users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
         spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
         for begin, end in spans:
@@ -244,7 +297,7 @@ class FusedTrees:
                 continue
             above = without_nodes(tuple(around), own)
             for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
-                legs = self._children(program, (*above, *inner), statements)
+                legs = self._children(program, (*above, *inner), statements, len(above))
                 if legs is not None:
                     joined = (*inner, Branch(legs))
                     yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
@@ -276,13 +329,13 @@ class FusedTrees:
         """Return nodes with the best legs below their branches; None where one has no mapping."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
-        above, children = (*above, *around), list[Nodes]()
+        outer, above, children = len(above), (*above, *around), list[Nodes]()
         for child in branch.children:
             if isinstance(child[-1], Branch):
                 found = self._with_best_legs(program, above, child)
             else:
                 (name,) = statements_below(child)
-                legs = self._children(program, above, (program.statement(name),))
+                legs = self._children(program, above, (program.statement(name),), outer)
                 found = None if legs is None else legs[0]
             if found is None:
                 return None
@@ -293,25 +346,42 @@ class FusedTrees:
         self, program: Workload, statements: tuple[Statement, ...], interface: Interface, above: Nodes, is_over: Stop
     ) -> Iterator[Nodes]:
         """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
-        the level in which it stands first."""
+        the level in which it stands first, the innermost one before others."""
         arch = self._search.arch
-        around = Around.of(program, arch, above)
+        around = Around.of(program, arch, above, len(above))
         if around is None:
             return
-        for number, level in enumerate(arch.levels):
-            if not number or not all(level.may_hold(program.tensor(name)) for name in interface.kept):
+        for number, level in reversed([*enumerate(arch.levels)][1:]):
+            if not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
             for statement in statements:
                 own = tuple(name for name in interface.kept if accesses_of(statement, name))
                 leg = around.leg(program, arch, statement)
-                found = None if is_over() else self._leg(replace(leg, first=tuple((name, number) for name in own)))
+                leg = replace(leg, first=tuple((name, number) for name in own))
+                found = None if is_over() else self._leg(leg)
+                if found is None:
+                    continue
+                yield read_off(found, program, level.name, interface.kept, interface.shared)
+                inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
+                inside = [dim for dim in inside if dim not in interface.shared]
+                if is_over() or not loops_above(found, level.name, own).intersection(inside):
+                    continue
+                whole = (
+                    Span(level.name, name, level.name, dim, n, n)
+                    for name in own
+                    for dim, n in leg.extents
+                    if dim in inside
+                )
+                found = self._leg(replace(leg, spans=tuple(whole)))
                 if found is not None:
-                    nodes = read_off(found, program, level.name, own, interface.shared)
-                    yield (*nodes[:-1], Storage(level.name, interface.kept))
+                    yield read_off(found, program, level.name, interface.kept, interface.shared)
 
-    def _children(self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...]) -> tuple[Nodes, ...] | None:
-        """Return the best legs of statements below some nodes; None where one has no mapping."""
-        around = Around.of(program, self._search.arch, nodes)
+    def _children(
+        self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...], outer: int = 0
+    ) -> tuple[Nodes, ...] | None:
+        """Return the best legs of statements below some nodes, so many of them above an outer branch; None where one
+        has no mapping."""
+        around = Around.of(program, self._search.arch, nodes, outer)
         if around is None:
             return None
         legs: list[Nodes] = []
@@ -324,7 +394,9 @@ class FusedTrees:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
-        share = TUNING.leg_share_of_large if takes_long_to_climb(self._search) else TUNING.leg_share
+        is_long = len(self._workload.statements) > TUNING.most_in_a_segment
+        is_large = is_long and takes_long_to_climb(self._search)
+        share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:

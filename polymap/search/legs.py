@@ -353,6 +353,29 @@ def simple_accesses(program: Workload) -> Mapping[str, Access]:
     return MappingProxyType(found)
 
 
+def common_accesses(program: Workload) -> dict[str, Access]:
+    """Return the tensors that all statements touch by one access, whose axes have no dim in common."""
+    found: dict[str, Access] = {}
+    for tensor in program.tensors:
+        every = [access for each in program.statements for access in accesses_of(each, tensor.name)]
+        if len({*every}) == 1 and every[0].is_box:
+            found[tensor.name] = every[0]
+    return found
+
+
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
-    """Return how many elements an access touches of which each axis is a dim of its own."""
-    return prod(extents[name] for name in access.dims)
+    """Return how many elements an access of which no dim occurs on two axes touches, at most where an index leaves
+    gaps."""
+    return prod(each.reach(extents) or prod(extents[name] for name in each.dims) for each in access.index)
+
+
+def shared_tile(program: Workload, tensor: str, left: Mapping[str, int]) -> int | None:
+    """Return how many elements of a tensor the statements touch with so many indices left; None where it is not known
+    that all touch the same: on each axis by one index, or all of it."""
+    own = program.tensor(tensor)
+    every = [access for each in program.statements for access in accesses_of(each, tensor)]
+    for axis, length in enumerate(own.shape):
+        forms = dict.fromkeys(each.index[axis] for each in every)
+        if len(forms) > 1 and (own.origin[axis] or any(form.reach(left) != length for form in forms)):
+            return None
+    return elements_of(every[0], left) if all(each.is_box for each in every) else None

@@ -166,7 +166,7 @@ class Tuning:
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""
     leg_share_of_large: float = 0.02
-    """The same for programs that are too large to be climbed."""
+    """The same for programs of more nests than a segment that are too large to be climbed."""
     count_share: float = 0.02
     """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6
@@ -183,7 +183,9 @@ class Tuning:
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
     segments_in_turn: int = 4
-    """Segments that share what is left of the time for all of them (not swept)."""
+    """Segments that share what is left of the time for all of them (not swept),"""
+    segments_in_turn_of_few: int = 2
+    """and where one may be the whole program."""
     promising: float = 1.1
     """Times what a segment costs in parts: neighbours in dearer ones get no branches of their own."""
     kinds_in_vain: int = 6

@@ -55,6 +55,11 @@ OF_ITSELF = (  # statements touch one tensor through dims of their own
     ("Q[m,e] += X[m,d] * W[d,e]", "S[m,n] += Q[m,e] * Q[n,e]", "E[n] += Q[n,e] * S[m,n]"),
     ("T[m,n] = A[m] * B[n]", "E[p] += T[p,n]", "F[m,p] = T[m,p] + E[m]"),
 )
+IN_TILES = (  # T is read through windows along other axes than t
+    ("T[t,p] += A[2*t+p+r] * W[r]", "E[t,q] += T[t,q+s] * V[s]"),
+    ("T[t,p,c] += A[t,p] * W[c]", "U[t,p,c] = max(T[t,p,c], 0)", "E[t,q] += U[t,2*q+s,c] * V[c]"),
+    ("T[t,p] += A[t,p] * W[p]", "E[t] += T[t,q+s] * V[s]", "F[t] = T[t,p] * E[t]"),
+)
 HEADS = ("Q[h,m] += X[m,d] * W[h,d]", "K[h,n] += X[n,d] * V[h,d]", "S[h,m,n] = Q[h,m] * K[h,n]")
 
 
@@ -190,6 +195,26 @@ def test_what_is_read_whole_in_each_iteration_of_a_loop_is_counted_as_it_stays()
         wrong += found is not None and found != count_by_simulation(work, arch, mapping)
     assert wrong == 0
     assert counted > 2
+
+
+OF_WINDOWS = (290, 305, 412, 469, 605, 743, 907, 987, 1027, 1181, 1282, 1626, 1777, 1917, 2072, 2217, 2236, 2322, 2388)
+
+
+def test_what_is_read_through_windows_along_axes_that_no_loop_around_cuts_is_counted_as_it_stays() -> None:
+    """Seeds of trees in which T or U stands above a branch, below loops; 877 reads parts of a window."""
+    for seed in (*OF_WINDOWS, 877):
+        case = fused_case(random.Random(f"windows {seed}"), IN_TILES)
+        assert count_closed_form(*case) == (count_by_simulation(*case) if seed != 877 else None)
+
+
+@pytest.mark.soak
+def test_thousands_of_trees_with_windows_are_counted_as_they_run() -> None:
+    for seed in range(12_000):
+        try:
+            case = fused_case(random.Random(f"windows {seed}"), IN_TILES)
+        except WorkloadError:  # more of a tensor is read than is written
+            continue
+        assert count_closed_form(*case) in (None, count_by_simulation(*case))
 
 
 SAME = ("U[h,m] = X[m] * W[h]", "V[h,n] = X[n] * Y[h]")
@@ -456,6 +481,15 @@ def test_a_mistake_in_what_several_accesses_touch_is_caught(name: str, monkeypat
     truth, true = count_by_simulation(*case), count_closed_form(*case)
     assert true in (None, truth)
     with_mistake(right, wrong, monkeypatch)
+    assert count_closed_form(*case) not in (None, truth)
+
+
+def test_a_loop_over_a_part_of_what_is_read_through_a_window_is_not_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = fused_case(random.Random("windows 877"), IN_TILES)
+    truth = count_by_simulation(*case)
+    assert count_closed_form(*case) in (None, truth)
+    right = "cut = {node.dim for node in (*run.spread, *chain) if isinstance(node, Temporal | Spatial)}"
+    with_mistake(right, "cut = set()", monkeypatch)
     assert count_closed_form(*case) not in (None, truth)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
 from polymap.ir import (
     Access,
     Branch,
     Mapping,
+    MappingNode,
     Operator,
     Spatial,
     Statement,
@@ -26,9 +27,10 @@ class OutOfReach(Exception):
     """The formulas do not apply."""
 
 
-def check_program(workload: Workload, order: tuple[str, ...], apart: tuple[frozenset[str], ...]) -> None:
+def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) -> None:
     """Refuse programs beyond one statement that writes each tensor, over a box, before others read it, and all of it
-    where it is temporary. order: of the statements in the tree. apart: those that run one after the other, once."""
+    where it is temporary. order: of the statements in the tree."""
+    apart, cut = _apart_at_the_root(mapping), set(_cut_above_branches(mapping.nodes))
     written = [each.target.tensor for each in workload.statements]
     for each in workload.statements:
         injective = each.operator is not Operator.ASSIGN or sets_each_once(each)
@@ -38,10 +40,10 @@ def check_program(workload: Workload, order: tuple[str, ...], apart: tuple[froze
             raise OutOfReach(each.name)
     for tensor in workload.tensors:
         users = [each for each in workload.statements if accesses_of(each, tensor.name)]
-        indices = {access.index for each in users for access in accesses_of(each, tensor.name)}
         readers = [each for each in users if each.target.tensor != tensor.name]
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
-        is_read = len(indices) == 1 or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
+        is_read = common_access(workload, users, tensor, cut) is not None
+        is_read = is_read or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
             tensor.initial and len(users) > 1 and tensor.name not in set_before(workload)
@@ -52,7 +54,15 @@ def check_program(workload: Workload, order: tuple[str, ...], apart: tuple[froze
             raise OutOfReach(tensor.name)
 
 
-def apart_at_the_root(mapping: Mapping) -> tuple[frozenset[str], ...]:
+def _cut_above_branches(nodes: Sequence[MappingNode]) -> Iterator[str]:
+    """Yield the dims of the loops above branches."""
+    if nodes and isinstance(nodes[-1], Branch):
+        yield from (node.dim for node in nodes if isinstance(node, Temporal | Spatial))
+        for child in nodes[-1].children:
+            yield from _cut_above_branches(child)
+
+
+def _apart_at_the_root(mapping: Mapping) -> tuple[frozenset[str], ...]:
     """Return the statements of each child of a branch that no loop is around; () where there is none."""
     around = list(takewhile(lambda node: not isinstance(node, Branch), mapping.nodes))
     branch = mapping.nodes[len(around)] if len(around) < len(mapping.nodes) else None
@@ -66,20 +76,28 @@ def whole_access(workload: Workload, statement: Statement, tensor: Tensor) -> Ac
     its own, of which each steps no further than those before it reach."""
     extents = workload.extents()
     for access in accesses_of(statement, tensor.name):
-        reaches = list[int]()
-        for form in access.index:
-            steps = sorted(form.coefficients().items(), key=lambda step: step[1]) if form.is_linear else []
-            reach = 1 if form.is_linear and not form.constant else 0
-            for name, step in steps:
-                reach = reach + step * (extents[name] - 1) if 0 < step <= reach else 0
-            reaches.append(reach)
-        if (
-            tuple(reaches) == tensor.shape
-            and not any(tensor.origin)
-            and len(access.dims) == sum(len(form.dims) for form in access.index)
-        ):
+        reaches = tuple(form.reach(extents) for form in access.index)
+        if reaches == tensor.shape and not any(tensor.origin) and access.is_box:
             return access
     return None
+
+
+def common_access(
+    workload: Workload, users: Sequence[Statement], tensor: Tensor, cut: Collection[str]
+) -> Access | None:
+    """Return the access of the first of some statements over boxes where all that touch a tensor are known to touch
+    the same of it, whatever tiles some dims are cut into: each axis by one index, or all of it by dims not cut."""
+    extents = workload.extents()
+    every = [access for each in users for access in accesses_of(each, tensor.name)]
+    if len({each.index for each in every}) == 1:
+        return every[0]
+    for axis, length in enumerate(tensor.shape):
+        forms = dict.fromkeys(each.index[axis] for each in every)
+        if len(forms) > 1 and (
+            tensor.origin[axis] or any(set(form.dims) & set(cut) or form.reach(extents) != length for form in forms)
+        ):
+            return None
+    return every[0] if all(each.is_box for each in every) else None
 
 
 def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:

@@ -18,8 +18,8 @@ from typing import Any, Generic, NamedTuple, Protocol
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Row, Wire
 from polymap.costmodel.closed_form.branch_programs import (
     OutOfReach,
-    apart_at_the_root,
     check_program,
+    common_access,
     moves_unlike,
     set_before,
     whole_access,
@@ -224,7 +224,7 @@ class BranchCounter(Generic[Amount]):
         """Return the counts of a tree with branches that `check_mapping` accepts. Raises OutOfReach where the formulas
         do not apply."""
         self.order = statements_below(mapping.nodes)
-        check_program(self.workload, self.order, apart_at_the_root(mapping))
+        check_program(self.workload, self.order, mapping)
         written = {each.target.tensor for each in self.workload.statements}
         overwritten = {each.target.tensor for each in self.workload.statements if each.operator is Operator.ASSIGN}
         fresh = frozenset(each.name for each in self.workload.tensors if not each.initial or each.name in overwritten)
@@ -570,12 +570,11 @@ def _shared_access(
     counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any]
 ) -> Access:
     """Return the access of the statements that use a tensor with nodes above a branch, of one where each touches
-    all of it in the only run, or only reads all of it in each iteration. Refuse unlike ones."""
+    all of it in the only run, reads all of it in each iteration, or touches the same in each. Refuse unlike ones."""
     arch, workload = counter.arch, counter.workload
     loops = [node.dim for node in chain if isinstance(node, Temporal)]
     main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
     writers = [each for each in users if each.target.tensor == name]
-    indices = {access.index for each in users for access in accesses_of(each, name)}
     covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
     alike = len({frozenset(loops) & frozenset(each.dims) for each in writers}) < 2
     axes = {dim for each in users for access in accesses_of(each, name) for dim in access.dims}
@@ -586,11 +585,13 @@ def _shared_access(
     whole, *others = [whole_access(workload, each, workload.tensor(name)) for each in (main, *users)]
     if is_same and whole is not None and None not in others:
         return whole
-    if len(indices) > 1 or not covered or not alike:
+    cut = {node.dim for node in (*run.spread, *chain) if isinstance(node, Temporal | Spatial)}
+    cut |= {dim for dim, extent in extents if run.extents[dim] is not extent}
+    access = common_access(workload, (main, *users), workload.tensor(name), cut)
+    if access is None or not covered or not alike:
         raise OutOfReach(name)
     if writers and not set(_loops_above(chain, name)) <= set(main.dims):
         raise OutOfReach(name)  # nothing is held in iterations in which nobody works
-    access = Access(name, *indices)  # any order: it is one
     stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
     above = {fanout.name for level in stored for fanout in arch.fanouts_above(level)}
     spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial) and node.fanout in above}

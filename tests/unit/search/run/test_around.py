@@ -45,7 +45,11 @@ def test_what_leaves_nothing_to_legs_is_refused() -> None:
     large = pm.program(PAIR, m=1 << 20, n=32, k=8, p=4, temporary=["T"], bits=8)
     assert Around.of(large, ARCH, (Storage("GLB", ("T",)),)) is None
     windows = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = max(T[p], 0)"], p=6, r=3)
-    assert Around.of(windows, ARCH, (Storage("GLB", ("A",)),)) is None
+    around = Around.of(windows, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
+    assert around is not None
+    assert [(each.elements, each.life) for each in around.held] == [(4, range(2))]  # it slides on, so it stays
+    parts = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p]"], p=6, r=3)
+    assert Around.of(parts, ARCH, (Storage("GLB", ("A",)),)) is None  # the second one touches a part
 
 
 def test_loops_that_all_share_are_read_off_one_statement() -> None:

@@ -153,7 +153,9 @@ def test_tiles_of_large_and_prime_extents_are_few() -> None:
 
 
 def test_what_statements_touch_unalike_is_not_kept() -> None:
-    assert Segment.of(pm.program(["T[p] += A[p+r] * W[r]", "E[q] += T[q+s] * V[s]"], p=6, r=3, q=4, s=3)) is None
+    texts = ["T[p] += A[p+r] * W[r]", "E[q] += T[q+s] * V[s]"]
+    assert Segment.of(pm.program(texts, p=7, r=3, q=4, s=3)) is None
+    assert Segment.of(pm.program(texts, p=6, r=3, q=4, s=3)) is not None  # both touch all of T
     assert Segment.of(pm.program(["T[m] += A[m]", "E[n] += B[n]"], m=4, n=4)) is None
 
 
@@ -310,3 +312,31 @@ def test_heads_share_a_loop_below_their_input() -> None:
     work = pm.program(texts, sizes=sizes, temporary=list("QKSMPL"), bits=8)
     found = begun(work, buffer(4_096), "traffic:DRAM").incumbents[0]
     assert found.values == (8 * (32 * 64 + 2 * 8 * 64 * 8 + 8 * 32),), "input, weights and results, each once"
+
+
+@pytest.mark.parametrize(
+    ("texts", "sizes", "words", "bits"),
+    [
+        (  # windows that do not overlap: all moves once
+            ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[k,v] max= G[k,2*v+a]"],
+            {"k": 4, "c": 4, "r": 3, "y": 32, "v": 16, "a": 2},
+            90,
+            8 * (4 * 34 + 48 + 64),
+        ),
+        (  # two rows of T are made twice
+            ["T[k,y] += I[c,y+r] * W[k,c,r]", "O[z,v] += T[k,v+a] * V[z,k,a]"],
+            {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3},
+            130,
+            3840,
+        ),
+    ],
+)
+def test_what_is_read_through_windows_is_passed_in_tiles(
+    texts: list[str], sizes: dict[str, int], words: int, bits: int
+) -> None:
+    work = pm.program(texts, sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=8)
+    apart, best = (each(work, buffer(words), "traffic:DRAM").incumbents[0] for each in (begun_apart, begun))
+    assert best.values[0] <= bits < apart.values[0]
+    run = pm.run_c(best.workload, buffer(words), best.mapping)
+    assert run.matches_reference
+    assert run.counts_match

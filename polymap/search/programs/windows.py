@@ -1,0 +1,162 @@
+"""Programs that are made in tiles of what they end in, where statements read what others made through windows.
+
+`O[q] += T[s*q+a] * V[a]` reads rows of T that no loop of the statement before it, `T[y] = ...`, has in common with it.
+Cut into tiles of q, q = b*t + q', both have the loop over t: an iteration makes the rows of T that it needs,
+y = s*b*t + y', and T is indexed [t,y']. Rows that several tiles need are made again in each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from polymap.ir import Access, Affine, Dim, Statement, Workload, accesses_of, affine, bounds, dim
+from polymap.search.programs.rewriting import with_values
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a loop becomes: name, of so many iterations, after so many steps of the common loop."""
+
+    old: str
+    name: str
+    step: int
+    many: int
+
+    def value(self, common: str) -> Affine:
+        """Return the old counter."""
+        rest = ((1, self.name),) if self.many > 1 else ()
+        return affine(((self.step, common), *rest))
+
+
+def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
+    """Return a program of which each iteration of one loop makes a tile of the result of the last statement, over a dim
+    of it, and what that needs of temporary tensors; None where that is the same tile of each, some of one is not
+    needed, or other statements need it, too."""
+    trips = workload.extents()[last] // tile
+    common = last if tile == 1 else _unused(workload, f"{last}_by_{tile}")
+    cuts: dict[str, Rows] = {}  # by statement
+    axes: dict[str, tuple[int, Rows]] = {}  # by tensor: the axis over the rows
+    end = workload.statements[-1]
+    cuts[end.name] = Rows(last, last, tile, tile)
+    for each in reversed(workload.statements[:-1]):
+        readers = [one for one in workload.statements if one is not each and accesses_of(one, each.target.tensor)]
+        found = _rows(workload, each, readers, cuts, trips)
+        if found is not None:
+            axes[each.target.tensor] = found
+            cuts[each.name] = found[1]
+        elif any(one.name in cuts and _reads_rows(one, each.target.tensor, cuts[one.name]) for one in readers):
+            return None
+    is_through_windows = any(rows.many > tile for _, rows in axes.values())
+    return _cut(workload, common, trips, _named(workload, cuts), axes) if is_through_windows else None
+
+
+def made_again(workload: Workload, cut: Workload) -> int:
+    """Return how many statement instances a program in tiles has more."""
+    return cut.instances_of_boxes() - workload.instances_of_boxes()
+
+
+def _reads_rows(statement: Statement, tensor: str, rows: Rows) -> bool:
+    return any(rows.old in form.dims for access in accesses_of(statement, tensor) for form in access.index)
+
+
+def _rows(
+    workload: Workload, writer: Statement, readers: list[Statement], cuts: dict[str, Rows], trips: int
+) -> tuple[int, Rows] | None:
+    """Return the axis of a tensor that its readers, all in tiles, need in rows, and what the loop over it of the
+    statement that writes it becomes; None where there is none, or some rows are not needed."""
+    tensor, target, extents = workload.tensor(writer.target.tensor), writer.target, workload.extents()
+    writers = [each for each in workload.statements if each.target.tensor == tensor.name]
+    is_alone = tensor.temporary and not tensor.initial and target.is_plain and len(writers) == 1
+    if not (is_alone and readers) or any(tensor.origin) or not all(each.name in cuts for each in readers):
+        return None
+    needs = set[tuple[int, int, int]]()  # axis, step, rows
+    for each in readers:
+        rows, inside = cuts[each.name], extents | {cuts[each.name].old: cuts[each.name].many}
+        for access in accesses_of(each, tensor.name):
+            over = [axis for axis, form in enumerate(access.index) if rows.old in form.dims]
+            if len(over) != 1 or not access.index[over[0]].is_linear or not access.is_box:
+                return None
+            form = access.index[over[0]]
+            low, high = bounds(form, inside)
+            needs.add((over[0], form.coefficients()[rows.old] * rows.step, high + 1 if low == 0 else 0))
+    if len(needs) != 1:
+        return None
+    axis, step, many = next(iter(needs))  # any order: it is one
+    own = target.index[axis].dims[0]
+    is_all = many >= step > 0 and step * (trips - 1) + many == tensor.shape[axis] == extents[own]
+    return (axis, Rows(own, own, step, many)) if is_all else None
+
+
+def _named(workload: Workload, cuts: dict[str, Rows]) -> dict[str, Rows]:
+    """Return cuts of which loops that are not equally long have other names, also than loops that are not cut."""
+    left = {name for each in workload.statements if each.name not in cuts for name in each.dims}
+    lengths = {rows.old: {one.many for one in cuts.values() if one.old == rows.old} for rows in cuts.values()}
+    return {
+        each: replace(rows, name=_unused(workload, f"{rows.old}_{rows.many}"))
+        if rows.old in left or len(lengths[rows.old]) > 1
+        else rows
+        for each, rows in cuts.items()
+    }
+
+
+def _cut(
+    workload: Workload, common: str, trips: int, cuts: dict[str, Rows], axes: dict[str, tuple[int, Rows]]
+) -> Workload:
+    """Return the program with the loops of some statements cut."""
+    dims = {each.name: each for each in workload.dims}
+    dims |= {rows.name: Dim(rows.name, rows.many) for rows in cuts.values()}
+    dims[common] = Dim(common, trips)
+    statements = tuple(
+        _in_rows(each, common, cuts[each.name], axes) if each.name in cuts else each for each in workload.statements
+    )
+    used = {name for each in statements for name in each.dims}
+    tensors = tuple(
+        replace(each, shape=_split(each.shape, axes[each.name][0], (trips, axes[each.name][1].many)))
+        if each.name in axes
+        else each
+        for each in workload.tensors
+    )
+    tensors = tuple(replace(each, origin=(0,) * len(each.shape)) if each.name in axes else each for each in tensors)
+    return replace(
+        workload,
+        dims=tuple(each for name, each in dims.items() if name in used),
+        tensors=tensors,
+        statements=statements,
+    )
+
+
+def _in_rows(statement: Statement, common: str, rows: Rows, axes: dict[str, tuple[int, Rows]]) -> Statement:
+    """Return a statement with one loop cut, the common one outermost."""
+    value = rows.value(common)
+    cut = with_values(statement, {name: value if name == rows.old else dim(name) for name in statement.dims})
+    inner = tuple(
+        rows.name if name == rows.old else name for name in statement.dims if name != rows.old or rows.many > 1
+    )
+
+    def split(access: Access) -> Access:
+        if access.tensor not in axes:
+            return access
+        axis, own = axes[access.tensor]
+        rest = access.index[axis] - dim(common) * own.step
+        return replace(access, index=_split(access.index, axis, (dim(common), rest)))
+
+    return replace(
+        cut,
+        dims=(common, *inner),
+        position=(statement.position[0], *((0,) * (len(inner) + 1))),
+        target=split(cut.target),
+        reads=tuple(split(each) for each in cut.reads),
+    )
+
+
+def _split(items: tuple[Item, ...], at: int, parts: tuple[Item, ...]) -> tuple[Item, ...]:
+    return (*items[:at], *parts, *items[at + 1 :])
+
+
+def _unused(workload: Workload, name: str) -> str:
+    while name in workload.extents():
+        name += "_"
+    return name

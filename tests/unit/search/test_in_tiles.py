@@ -1,0 +1,102 @@
+"""A program made in tiles of what it ends in computes what the program computes, and makes again what tiles share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
+
+import pytest
+
+import polymap as pm
+from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
+from polymap.search.programs import in_tiles, made_again
+
+POOL = ("T[k,y,x] += I[c,y+r,x] * W[k,c,r]", "G[k,y,x] = T[k,y,x] * A[k]", "O[k,v,w] max= G[k,2*v+a,2*w+b]")
+PAIR = ("T[y] += I[y+r] * W[r]", "G[y] = T[y] * A[y]", "O[z,v] += G[2*v+a] * V[z,a]")
+THREE = ("T[y] += I[y+r] * W[r]", "U[v] += T[2*v+a] * V[a]", "O[u] += U[u+b] * X[b]")
+OF_POOL = {"k": 2, "c": 2, "r": 2, "y": 6, "x": 4, "v": 3, "w": 2, "a": 2, "b": 2}
+OF_PAIR = {"y": 13, "r": 2, "z": 2, "v": 6, "a": 3}
+OF_THREE = {"y": 13, "r": 2, "v": 6, "a": 3, "u": 4, "b": 3}
+
+Element = tuple[str, tuple[int, ...]]
+
+
+def touched(access: Access, point: Mapping[str, int]) -> Element:
+    return access.tensor, tuple(form.evaluate(point) for form in access.index)
+
+
+def value_of(expression: Expression, values: list[int]) -> int:
+    match expression:
+        case Read(number):
+            return values[number]
+        case Apply("*", arguments):
+            return prod(value_of(each, values) for each in arguments)
+        case Convert(_, value):
+            return value_of(value, values)
+        case _:
+            raise AssertionError(expression)
+
+
+def points(statement: Statement, extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    for point in product(*(range(extents[name]) for name in statement.dims)):
+        yield dict(zip(statement.dims, point, strict=True))
+
+
+def results(work: Workload) -> dict[Element, int]:
+    """Return what the last statement of a program computes, from inputs that depend on their place alone."""
+    rng, known = random.Random("inputs"), dict[Element, int]()
+    for name in sorted({each.tensor for one in work.statements for each in one.reads}):
+        tensor = work.tensor(name)
+        if not tensor.temporary:
+            known |= {(name, place): rng.randrange(-9, 10) for place in product(*map(range, tensor.shape))}
+    for each in work.statements:
+        for point in points(each, work.extents()):
+            value = value_of(each.expression, [known[touched(access, point)] for access in each.reads])
+            at = touched(each.target, point)
+            if each.operator is Operator.ADD:
+                value += known.get(at, 0)
+            elif each.operator is Operator.MAX:
+                value = max(value, known.get(at, value))
+            known[at] = value
+    return {at: value for at, value in known.items() if at[0] == work.statements[-1].target.tensor}
+
+
+@pytest.mark.parametrize(
+    ("texts", "sizes", "last", "tile", "more"),
+    [
+        (POOL, OF_POOL, "v", 1, 0),
+        (POOL, OF_POOL, "w", 1, 0),
+        (PAIR, OF_PAIR, "v", 1, 5 * (2 + 1)),  # of T two instances a row
+        (PAIR, OF_PAIR, "v", 3, 1 * (2 + 1)),
+        (THREE, OF_THREE, "u", 2, 5 * 2 + 2 * 3),  # five rows of T, two rows of U
+    ],
+)
+def test_tiles_compute_what_the_program_computes(
+    texts: tuple[str, ...], sizes: dict[str, int], last: str, tile: int, more: int
+) -> None:
+    work = pm.program(list(texts), sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=8)
+    cut = in_tiles(work, last, tile)
+    assert cut is not None
+    assert results(cut) == results(work)
+    assert made_again(work, cut) == more
+    assert {each.dims[0] for each in cut.statements} == {last if tile == 1 else f"{last}_by_{tile}"}
+
+
+def test_what_is_kept_or_not_needed_is_not_made_in_tiles() -> None:
+    assert in_tiles(pm.program(list(PAIR), sizes=OF_PAIR, temporary=["T"], bits=8), "v", 2) is None  # G is kept
+    longer = pm.program(list(PAIR), sizes=OF_PAIR | {"y": 14}, temporary=["T", "G"], bits=8)
+    assert in_tiles(longer, "v", 2) is None  # nobody reads the last row
+    asked = pm.program(list(PAIR), sizes=OF_PAIR, temporary=["T", "G"], bits=8)
+    assert in_tiles(asked, "v", 2) is not None
+    assert in_tiles(asked, "z", 1) is None  # all of G for each
+
+
+def test_loops_that_others_have_too_keep_their_names() -> None:
+    texts = ["T[y] += I[y+r] * W[r]", "A[y] = B[y]", "O[v] += T[2*v+a] * V[a]"]
+    work = pm.program(texts, sizes={"y": 13, "r": 2, "v": 6, "a": 3}, temporary=["T"], bits=8)
+    cut = in_tiles(work, "v", 2)
+    assert cut is not None
+    assert [each.dims for each in cut.statements] == [("v_by_2", "y_5", "r"), ("y",), ("v_by_2", "v", "a")]
+    assert results(cut) == results(work)
