@@ -104,7 +104,7 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     """Return mappings that are good on the machine that bounds what steps take, and where fan-outs that unite loads of
     a window cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no
     less where they do."""
-    arch, sums = bounding_question(search.workload, search.arch, objective)
+    arch, sums = bounding_question(search.workload, search.arch, objective, divides=search.divides)
     if analyse(search.workload, arch, search.rules).reason is not None:
         free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
         arch = replace(arch, nodes=tuple(replace(n, **free) if isinstance(n, Fanout) else n for n in arch.nodes))
@@ -158,7 +158,8 @@ class _Cells:
     def __init__(self, search: Search, objective: Objective, best: Fraction | None) -> None:
         self._search, self._objective, self._best = search, objective, best
         workload, arch = search.workload, search.arch
-        self._relative = Relative(workload, bounding_machine(workload, arch, by_steps=True), _in_sums(search))
+        machine = bounding_machine(workload, arch, by_steps=True, divides=search.divides)
+        self._relative = Relative(workload, machine, _in_sums(search))
         self._waits = {} if best is None else waits_per_bit(workload, arch, divides=search.divides)
         self.found: list[tuple[Mapping, Fraction]] = []
 

@@ -619,9 +619,10 @@ def bounded(seeds: range) -> tuple[int, int]:
             continue
         if not cost.legal:
             continue
-        least = evaluate(case.workload, bounding_machine(case.workload, case.arch), case.mapping)
+        least = evaluate(case.workload, bounding_machine(case.workload, case.arch, divides=divides(case)), case.mapping)
         assert least.latency_cycles <= cost.latency_cycles, seed
-        begun = evaluate(case.workload, bounding_machine(case.workload, case.arch, by_steps=True), case.mapping)
+        machine = bounding_machine(case.workload, case.arch, by_steps=True, divides=divides(case))
+        begun = evaluate(case.workload, machine, case.mapping)
         assert begun.latency_cycles + floor(case.arch.start_cycles) <= cost.latency_cycles, seed
         assert after_waits(case, cost) <= cost.latency_cycles, seed
         assert least.traffic == cost.traffic
@@ -632,17 +633,22 @@ def bounded(seeds: range) -> tuple[int, int]:
     return met, better
 
 
+def divides(case: Case) -> bool:
+    """Return whether every tile of a tree divides what it is a tile of."""
+    sizes, found = case.workload.extents(), True
+    for loop in view_of(case.workload.extents(), case.mapping).loops:
+        found = found and sizes[loop.node.dim] % loop.tile == 0
+        sizes[loop.node.dim] = loop.tile
+    return found
+
+
 def after_waits(case: Case, cost: Cost) -> int:
     """Return what work takes after what waits for what levels hold."""
-    sizes, divides = case.workload.extents(), True
-    for loop in view_of(case.workload.extents(), case.mapping).loops:
-        divides = divides and sizes[loop.node.dim] % loop.tile == 0
-        sizes[loop.node.dim] = loop.tile
     machine = bounding_machine(case.workload, case.arch, by_steps=True)
     outer, *inner = machine.nodes
     assert isinstance(outer, MemoryLevel), "the outermost node"
     machine = replace(machine, nodes=(replace(outer, grains=()), *inner))
-    rates, held = waits_per_bit(case.workload, case.arch, divides=divides), dict(cost.occupancy_bits)
+    rates, held = waits_per_bit(case.workload, case.arch, divides=divides(case)), dict(cost.occupancy_bits)
     waits = sum((rate * held[name] for name, rate in rates.items()), case.arch.start_cycles)
     return evaluate(case.workload, machine, case.mapping).latency_cycles + floor(waits)
 
