@@ -155,6 +155,8 @@ def _holding_less(
         answer, is_better = first, level.capacity_bits is not None and not search.arch.fanouts_above(level.name)
         while is_better and answer is not None and answer.best is not None and not stop():
             held = dict(evaluate(search.workload, relative.arch, answer.best).occupancy_bits)[level.name]
+            if held < 2:
+                break
             less = _with_room_for(relative, level.name, held // 2)
             answer = answer_of(search, less, objective, TUNING.one_less_share)
             scored = _scored(search, answer.best) if answer is not None and answer.best is not None else []

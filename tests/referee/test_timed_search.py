@@ -10,7 +10,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel import evaluate
+from polymap.costmodel import evaluate, step_bounds
+from polymap.costmodel.contiguous import Commands, Ints
 from polymap.explore import explore
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Workload
 from polymap.search import provers
@@ -89,7 +90,7 @@ def with_commands(rng: random.Random, arch: Architecture) -> Architecture:
     return replace(arch, nodes=(bus, *held))
 
 
-def bounded_by_cells(seeds: Iterable[int], *, commands: bool = False) -> Counter[str]:
+def bounded_by_waits(seeds: Iterable[int], *, commands: bool = False) -> Counter[str]:
     """Hold the bounds of searches that may not walk the trees to the least latency of all trees that divide; return how
     many there were, and how many bounds are that latency. commands: on machines that load and store by these."""
     met: Counter[str] = Counter()
@@ -165,22 +166,41 @@ def no_tree_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_bound_by_what_levels_hold_is_above_the_best_of_all_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     no_tree_is_walked(monkeypatch)
-    met = bounded_by_cells(range(8))
+    met = bounded_by_waits(range(8))
     assert met["bounded"] > 2
     assert met["exactly"]
 
 
 def test_no_bound_by_commands_is_above_the_best_of_all_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     no_tree_is_walked(monkeypatch)
-    met = bounded_by_cells(range(6), commands=True)
-    assert met["bounded"] > 2
-    assert met["exactly"]
+    assert bounded_by_waits([0, 2, 7, 10], commands=True)["bounded"] == 4
+
+
+def test_bounds_by_commands_of_small_tiles_alone_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seeded mistake: an element takes its share of the commands of the smallest tiles, which is not the least."""
+    no_tree_is_walked(monkeypatch)
+    true = step_bounds.least_commanded
+
+    def of_small_tiles(
+        rows: list[tuple[Ints, Ints]], others: list[list[Ints]], commands: Commands, base: int
+    ) -> tuple[Fraction, Fraction]:
+        return true(rows[:1], others, commands, base)
+
+    monkeypatch.setattr(step_bounds, "least_commanded", of_small_tiles)
+    with pytest.raises(AssertionError):
+        bounded_by_waits([0], commands=True)
+
+
+@pytest.mark.soak
+def test_no_bound_by_commands_is_above_the_best_of_more_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_tree_is_walked(monkeypatch)
+    assert bounded_by_waits(range(11, 200), commands=True)["bounded"] > 40
 
 
 @pytest.mark.soak
 def test_no_bound_by_what_levels_hold_is_above_the_best_of_more_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     no_tree_is_walked(monkeypatch)
-    assert bounded_by_cells(range(8, 300))["bounded"] > 60
+    assert bounded_by_waits(range(8, 300))["bounded"] > 60
 
 
 def test_orders_whose_first_part_takes_no_steps_are_answered_beyond_the_lattice() -> None:
