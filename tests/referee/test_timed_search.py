@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel import evaluate, step_bounds
+from polymap.costmodel import bounding_machine, evaluate, step_bounds
 from polymap.costmodel.contiguous import Commands, Ints
 from polymap.explore import explore
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Workload
@@ -201,6 +201,22 @@ def test_no_bound_by_commands_is_above_the_best_of_more_problems(monkeypatch: py
 def test_no_bound_by_what_levels_hold_is_above_the_best_of_more_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     no_tree_is_walked(monkeypatch)
     assert bounded_by_waits(range(8, 300))["bounded"] > 60
+
+
+@pytest.mark.parametrize(("tiles", "seeds"), [("divide", (0, 7, 16, 17)), ("any", (0, 2, 7))])
+def test_the_best_mapping_where_work_waits_for_what_is_held_is_that_of_all_trees(
+    tiles: str, seeds: tuple[int, ...]
+) -> None:
+    for seed in seeds:
+        rng = random.Random(seed)
+        workload = small_layer(rng)
+        timed = with_sums_apart(rng, small_machine(rng, workload), workload)
+        arch = bounding_machine(workload, timed, by_steps=True, divides=tiles == "divide")
+        assert any(level.held_cycles_per_bit for level in arch.levels), seed
+        trees = all_trees(workload, arch, tiles, legal=True)
+        costs = [cost for tree in sorted(trees, key=repr) if (cost := evaluate(workload, arch, tree)).legal]
+        found = explore(workload, arch, "latency", tiles=tiles, time_limit_s=60)
+        assert (found.status, found.value) == ("OPTIMAL", min(cost.latency_cycles for cost in costs)), seed
 
 
 def test_orders_whose_first_part_takes_no_steps_are_answered_beyond_the_lattice() -> None:
