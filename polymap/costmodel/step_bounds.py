@@ -4,7 +4,7 @@ Of a run in steps (docs/latency.md) every resource takes its total at least:
 
 - a bus moves whole beats: an element of a tensor takes the beat's share of the longest contiguous run that there is;
   where tiles divide and rows move by commands, its mean share of them with the best tiles;
-- before any work the first tiles come, and after all of it the last ones are stored (`_waits_per_bit`);
+- before any work the first tiles come, and after all of it the last ones are stored (`waits_per_bit`);
 - work is what statement instances take, and `preload_cycles` and `fill_cycles` for every step that brings other tiles
   beside the compute units: one step fills such a level once at most.
 """
@@ -52,7 +52,7 @@ def bounding_machine(
         nodes = [replace(node, **none) if isinstance(node, MemoryLevel) else node for node in nodes]
     if arch.overlap:
         levels = arch.levels[1:]
-        rates = _waits_per_bit(workload, arch, divides=divides) if by_steps else {}
+        rates = waits_per_bit(workload, arch, divides=divides) if by_steps else {}
         nodes[0] = replace(nodes[0], grains=_grains(workload, arch, even_plain=by_steps, divides=divides))
         for level in levels:
             place = arch.nodes.index(level)
@@ -66,7 +66,7 @@ def bounding_machine(
     return replace(arch, nodes=tuple(nodes), start_cycles=Fraction(0))
 
 
-def _waits_per_bit(workload: Workload, arch: Architecture, *, divides: bool) -> dict[str, Fraction]:
+def waits_per_bit(workload: Workload, arch: Architecture, *, divides: bool) -> dict[str, Fraction]:
     """Return of some levels the cycles, at least, in which no work is done for each bit that a mapping holds there: the
     first tiles come before any work, and the last ones are stored after all of it.
 

@@ -649,11 +649,11 @@ def test_the_bounding_machine_never_takes_longer() -> None:
 
 def test_waits_that_are_told_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seeded mistake: each bit that a level holds is waited for twice as long as it takes."""
-    true = step_bounds._waits_per_bit  # pyright: ignore[reportPrivateUsage]
+    true = step_bounds.waits_per_bit
 
     def twice(workload: Workload, arch: Architecture, *, divides: bool) -> dict[str, Fraction]:
         return {name: 2 * rate for name, rate in true(workload, arch, divides=divides).items()}
 
-    monkeypatch.setattr(step_bounds, "_waits_per_bit", twice)
+    monkeypatch.setattr(step_bounds, "waits_per_bit", twice)
     with pytest.raises(AssertionError):
         bounded(range(10))
