@@ -41,7 +41,7 @@ from polymap.ir import (
 KINDS = ("level", "fanout", "compute")
 UNREADABLE = "?"  # the name of a node whose own cannot be read
 _ARCH_FIELDS = ("name", "source", "overlap", "start_cycles", "nodes")
-_OF_BOUNDS = ("grains", "in_turn")  # fields of levels that no document has
+_OF_BOUNDS = ("grains", "in_turn", "held_cycles_per_bit")  # fields of levels that no document has
 _BANDWIDTHS = tuple(f"{which}bandwidth_bits_per_cycle" for which in ("", "read_", "write_"))
 
 

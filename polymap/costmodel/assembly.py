@@ -155,10 +155,14 @@ def bottleneck(arch: Architecture, counts: Counts) -> str:
 
 def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
     """Return (name, cycles): the compute unit first, then every level that has a bandwidth, outermost first."""
-    shares = [(arch.compute.name, Fraction(compute_cycles(arch, counts)))]
+    in_turn = Fraction(compute_cycles(arch, counts))
+    for level, use in zip(arch.levels, counts.uses, strict=True):
+        if level.held_cycles_per_bit:
+            in_turn += level.held_cycles_per_bit * use.occupancy_bits
+    shares = [(arch.compute.name, in_turn)]
     for level, use in zip(arch.levels, counts.uses, strict=True):
         assert level.name == use.level  # counters list the levels of the machine in its order
-        waits = compute_cycles(arch, counts) if level.in_turn else 0
+        waits = in_turn if level.in_turn else 0
         shares.append((level.name, waits + transfer_cycles(level, use)))
         shares += ((level.name, _grain_cycles(grain, counts, level.name)) for grain in level.grains)
     return shares

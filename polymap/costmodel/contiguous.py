@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
+from itertools import product
 from math import lcm, prod
 
 import numpy as np
@@ -99,21 +101,57 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
 
 def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
     """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
-    period = lcm(commands.beat, commands.request or 1)
-    each, size = commands.units, commands.size
-    places = reduce(_added, (_histogram(at * each, period) for at in starts), _histogram(np.array([base]), period))
+    period, taken = _commanded_at(row, commands)
+    each = (_histogram(at * commands.units, period) for at in starts)
+    places = reduce(_added, each, _histogram(np.array([base]), period))
+    return int(places @ taken[0]), int(places @ taken[1])
+
+
+def least_commanded(
+    rows: Sequence[tuple[Ints, Ints]], others: Sequence[Sequence[Ints]], commands: Commands, base: int = 0
+) -> tuple[Fraction, Fraction]:
+    """Return the beats and requests that an element takes at least, in the mean over all tiles of one cut of a tensor.
+
+    rows: per cut of the last axis the offsets of a tile and where tiles begin; others: per further axis and cut of it
+    the addresses of the rows of all tiles.
+    """
+    period = _period(commands)
+    cuts: list[list[Ints]] = []
+    for axis in others:
+        told = (_histogram(at * commands.units, period) for at in axis)
+        cuts.append(list({tuple(each): each for each in (own // np.gcd.reduce(own) for own in told)}.values()))
+    begins = [reduce(_added, each, _histogram(np.array([base]), period)) for each in product(*cuts)]
+    found: list[tuple[Fraction, Fraction]] = []
+    for row, starts in rows:
+        taken = _commanded_at(row, commands)[1]
+        own = _histogram(starts * commands.units, period)
+        for places in (_added(own, each) for each in begins):
+            many = int(places.sum()) * len(row)
+            found.append((Fraction(int(places @ taken[0]), many), Fraction(int(places @ taken[1]), many)))
+    return min(beats for beats, _ in found), min(requests for _, requests in found)
+
+
+def _period(commands: Commands) -> int:
+    """Return after how many units what commands take is the same."""
+    return lcm(commands.beat, commands.request or 1)
+
+
+def _commanded_at(row: Ints, commands: Commands) -> tuple[int, tuple[Ints, Ints]]:
+    """Return a period of addresses, and the beats and requests that the runs of a row take, by where in it offset 0
+    lies."""
+    period, each, size = _period(commands), commands.units, commands.size
     cut: dict[int, list[Ints]] = {}
     for run in np.split(row, np.flatnonzero(np.diff(row) > 1) + 1):
         first, length = int(run[0]) * each, len(run) * each
         cut.setdefault(size, []).append(first + size * np.arange(length // size))
         cut.setdefault(length % size, []).append(np.array([first + length - length % size]))
-    beats = requests = 0
+    beats = requests = np.zeros(period, np.int64)
     for length, firsts in cut.items():
         if length:
-            often = _added(_histogram(np.concatenate(firsts), period), places)
+            before = _histogram(-np.concatenate(firsts), period)
             taken = commands.taken(np.arange(period), np.arange(period) + length)
-            beats, requests = beats + int(often @ taken[0]), requests + int(often @ taken[1])
-    return beats, requests
+            beats, requests = beats + _added(before, taken[0]), requests + _added(before, taken[1])
+    return period, (beats, requests)
 
 
 def united(parts: Offsets) -> Ints:

@@ -3,6 +3,7 @@
 Of a run in steps (docs/latency.md) every resource takes its total at least:
 
 - a bus moves whole beats: an element of a tensor takes the beat's share of the longest contiguous run that there is;
+  where tiles divide and rows move by commands, its mean share of them with the best tiles;
 - before any work the first tiles come, and after all of it the last ones are stored (`waits_per_bit`);
 - work is what statement instances take, and `preload_cycles` and `fill_cycles` for every step that brings other tiles
   beside the compute units: one step fills such a level once at most.
@@ -10,10 +11,16 @@ Of a run in steps (docs/latency.md) every resource takes its total at least:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm, prod
+from itertools import product
+from math import floor, lcm, prod
 
+import numpy as np
+
+from polymap.costmodel.contiguous import Ints, least_commanded, united
+from polymap.costmodel.step_counts import commands_of
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Affine,
@@ -26,13 +33,17 @@ from polymap.ir import (
     accesses_of,
     rule_of,
 )
+from polymap.schedules import divisors_up_to
 
 
-def bounding_machine(workload: Workload, arch: Architecture, *, by_steps: bool = False) -> Architecture:
+def bounding_machine(
+    workload: Workload, arch: Architecture, *, by_steps: bool = False, divides: bool = False
+) -> Architecture:
     """Return the machine without steps on which each legal mapping's latency is at most that in steps.
 
     Its tiles, places and energies are those of `arch`. by_steps: without what moves in the whole run, which may go on
-    from the start: then each latency is at most that in steps less `start_cycles` (their whole ones).
+    from the start, and with what is waited for: then each latency is at most that in steps less `start_cycles` (their
+    whole ones). divides: of each mapping whose tiles divide.
     For workloads whose latency in steps is counted.
     """
     nodes = list(arch.without_steps().nodes)
@@ -40,14 +51,18 @@ def bounding_machine(workload: Workload, arch: Architecture, *, by_steps: bool =
         none = dict.fromkeys(f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_"))
         nodes = [replace(node, **none) if isinstance(node, MemoryLevel) else node for node in nodes]
     if arch.overlap:
-        outer, *levels = arch.levels
-        nodes[0] = replace(nodes[0], grains=_grains(workload, arch, outer, even_plain=by_steps))
+        levels = arch.levels[1:]
+        rates = waits_per_bit(workload, arch, divides=divides) if by_steps else {}
+        nodes[0] = replace(nodes[0], grains=_grains(workload, arch, even_plain=by_steps, divides=divides))
         for level in levels:
             place = arch.nodes.index(level)
             if len(arch.fanouts_above(level.name)) == len(arch.fanouts):
                 plain = nodes[place]
                 assert isinstance(plain, MemoryLevel), "a level without steps is a level"
                 nodes[place] = _in_turn(workload, arch, level, plain)
+        for place, node in enumerate(nodes):
+            if isinstance(node, MemoryLevel) and node.name in rates:
+                nodes[place] = replace(node, held_cycles_per_bit=rates[node.name])
     return replace(arch, nodes=tuple(nodes), start_cycles=Fraction(0))
 
 
@@ -84,22 +99,23 @@ def _in_turn(workload: Workload, arch: Architecture, level: MemoryLevel, plain: 
     return replace(plain, in_turn=True, write_bandwidth_bits_per_cycle=level.usable_bits / waits)
 
 
-def _grains(workload: Workload, arch: Architecture, level: MemoryLevel, *, even_plain: bool) -> tuple[Grain, ...]:
+def _grains(workload: Workload, arch: Architecture, *, even_plain: bool, divides: bool) -> tuple[Grain, ...]:
     """Return what elements take of the outermost level's bus at least. even_plain: also where that is their own bits,
     of tensors whose accesses there by statement instances are counted in beats or do not occur."""
+    level, found = arch.levels[0], list[Grain | None]()
     both = level.bandwidth_bits_per_cycle
     loading, storing = level.read_bandwidth_bits_per_cycle or both, level.write_bandwidth_bits_per_cycle or both
-    found: list[Grain | None] = []
     for together in _together(workload, arch):
         in_turn = level.one_bus and _is_held_inside(arch, together[0])
         own = even_plain and level.beat_bits is None
         group = [tensor for tensor in together if not own or _is_held_inside(arch, tensor)]
         read = [tensor for tensor in group if _is_read(workload, tensor)] if loading is not None else []
         written = [tensor for tensor in group if not _is_read(workload, tensor)] if storing is not None else []
-        stores = [_Taken(each, _of_bus(workload, arch, each, loads=False), storing or both) for each in written]
-        per_load = [_loaded(workload, arch, each, loading or Fraction(1)) for each in read]
+        told = {each: _asked(workload, arch, each, loads=each in read, divides=divides) for each in (*read, *written)}
+        stores = [_Taken(each, told[each][0], storing or both) for each in written]
+        per_load = [_loaded(arch, each, told[each], loading or Fraction(1)) for each in read]
         for number in (0, 1):
-            loads = [_Taken(each, told[number], loading) for each, told in zip(read, per_load, strict=True)]
+            loads = [_Taken(each, own[number], loading) for each, own in zip(read, per_load, strict=True)]
             found.append(_grain(loads, stores if in_turn else [], even_plain=even_plain and not number))
         if not in_turn:
             found.append(_grain([], stores, even_plain=even_plain))
@@ -131,26 +147,74 @@ def _grain(loads: list[_Taken], stores: list[_Taken], *, even_plain: bool) -> Gr
     return Grain(reads, writes, Fraction(unit))
 
 
-def _loaded(workload: Workload, arch: Architecture, tensor: Tensor, band: Fraction) -> tuple[Fraction, Fraction]:
+def _loaded(
+    arch: Architecture, tensor: Tensor, asked: tuple[Fraction, Fraction], band: Fraction
+) -> tuple[Fraction, Fraction]:
     """Return what an element that is loaded takes at least of the outermost bus: by beats, and by waits for requests,
     as bits that the bus could move meanwhile."""
-    level, beats = arch.levels[0], _of_bus(workload, arch, tensor, loads=True)
+    level, (beats, requests) = arch.levels[0], asked
     if level.in_flight is None or not _is_held_inside(arch, tensor):
         return beats, Fraction(0)  # statement instances that access it there ask for nothing
-    asked = 1 / _longest(workload, arch, tensor, loads=True)
-    if level.request_bits:
-        asked = max(asked, Fraction(tensor.bits, level.request_bits))
-    return beats, (beats + asked * level.request_latency_cycles * band) / level.in_flight
+    return beats, (beats + requests * level.request_latency_cycles * band) / level.in_flight
 
 
-def _of_bus(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool) -> Fraction:
-    """Return the bits of the outermost bus that an element takes at least: its share of the beats of the longest
-    run."""
+def _asked(
+    workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool, divides: bool
+) -> tuple[Fraction, Fraction]:
+    """Return the bits of the outermost bus that an element takes at least, and its requests: its share of the longest
+    run, or of all with the best tiles."""
     level, own = arch.levels[0], Fraction(tensor.bits)
+    requests = Fraction(tensor.bits, level.request_bits) if level.request_bits else Fraction(0)
     unites = any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
-    if level.beat_bits is None or (unites and not _is_held_inside(arch, tensor)):
-        return own  # statement instances may access it there, and their loads unite
-    return max(own, level.beat_bits / _longest(workload, arch, tensor, loads=loads))
+    if unites and not _is_held_inside(arch, tensor):
+        return own, requests  # statement instances may access it there, and their loads unite
+    longest = _longest(workload, arch, tensor, loads=loads)
+    found = max(own, (level.beat_bits or 0) / longest), max(1 / longest, requests)
+    least = _by_commands(workload, arch, tensor, loads=loads) if divides else None
+    if least is None:
+        return found
+    parts, bits = TUNING.parts_of_bits, level.beat_bits or 1
+    return max(found[0], Fraction(floor(least[0] * bits * parts), parts)), max(found[1], least[1])
+
+
+def _by_commands(
+    workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool
+) -> tuple[Fraction, Fraction] | None:
+    """Return the beats and requests of commands that an element takes at least, in the mean over all loads or stores of
+    tiles that divide, each as often as any other; None where it may take less, or nothing is said."""
+    level, inner, extents = arch.levels[0], _next(arch, tensor), workload.extents()
+    commands = commands_of(level, tensor.bits, loads=loads)
+    (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
+    terms = [
+        [(factor, extents[dim]) for dim, factor in index.coefficients().items() if extents[dim] > 1]
+        for index in access.index
+    ]
+    moving = [dim for index in access.index for dim in index.coefficients() if extents[dim] > 1]
+    kept = inner is not None and inner.keeps and max(map(len, terms), default=0) > 1  # new parts of tiles alone come
+    if commands is None or inner is None or arch.fanouts_above(inner.name) or kept or len({*moving}) < len(moving):
+        return None
+    if not terms or any(prod(extent for _, extent in each) > TUNING.most_tiles for each in terms):
+        return None
+    tiles: list[list[tuple[Ints, Ints]]] = []
+    for index, origin, each in zip(access.index, tensor.origin, terms, strict=True):
+        tiles.append([(own, starts + (index - origin).constant) for own, starts in _tiles(each)])
+    sizes = [prod(tensor.shape[axis + 1 :]) for axis in range(len(tiles) - 1)]
+    others = [
+        [np.add.outer(own, starts).reshape(-1) * size for own, starts in axis]
+        for axis, size in zip(tiles, sizes, strict=False)
+    ]
+    return least_commanded(tiles[-1], others, commands, level.base_offset_bits * commands.units // tensor.bits)
+
+
+def _tiles(terms: list[tuple[int, int]]) -> Iterator[tuple[Ints, Ints]]:
+    """Yield, for all tiles of an axis that divide, the offsets of one and where they begin. terms: what its dims add to
+    the index, and their extents."""
+    for sizes in product(*(divisors_up_to(extent, extent) for _, extent in terms)):
+        dims = list(zip(terms, sizes, strict=True))
+        starts = np.zeros(1, np.int64)
+        for (factor, extent), size in dims:
+            starts = np.add.outer(starts, factor * np.arange(0, extent, size)).reshape(-1)
+        yield united([np.arange(size) * factor for (factor, _), size in dims]), starts
 
 
 def _is_read(workload: Workload, tensor: Tensor) -> bool:

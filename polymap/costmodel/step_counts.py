@@ -369,16 +369,23 @@ def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
 
 def _beats_and_requests(sent: Sent, bits: int, level: MemoryLevel, *, loads: bool) -> tuple[int, int]:
     """Return the beats of messages, and the requests of loads, where they take time."""
+    commands = commands_of(level, bits, loads=loads)
+    if commands is None:
+        asks = loads and level.in_flight is not None
+        return _pieces(sent, bits, level.beat_bits or 1, level), _requests(sent, bits, level) if asks else 0
+    return sent.commanded(commands, level.base_offset_bits * commands.units // bits)
+
+
+def commands_of(level: MemoryLevel, bits: int, *, loads: bool) -> Commands | None:
+    """Return the commands by which a level loads or stores elements of so many bits; None where it has none."""
     beat, asked = level.beat_bits or 1, level.request_bits
     size = level.command_bits if loads else level.write_command_bits
     if size is None:
-        asks = loads and level.in_flight is not None
-        return _pieces(sent, bits, beat, level), _requests(sent, bits, level) if asks else 0
+        return None
     unit = gcd(bits, beat, asked or 0)
     doublings = (asked or 0) // beat
     in_powers = loads and bool(doublings) and asked == beat * doublings and doublings & (doublings - 1) == 0
-    commands = Commands(bits // unit, beat // unit, asked and asked // unit, size // unit, in_powers)
-    return sent.commanded(commands, level.base_offset_bits // unit)
+    return Commands(bits // unit, beat // unit, asked and asked // unit, size // unit, in_powers)
 
 
 def _pieces(sent: Sent, bits: int, block_bits: int, level: MemoryLevel) -> int:

@@ -43,6 +43,9 @@ class Tuning(NamedTuple):
     fit_pull: float = 1e-5
     """and what a factor of e adds to the mean error, of constants that do not matter (1e-6 to 1e-3 rank alike)."""
 
+    parts_of_bits: int = 64
+    """Of what an element takes of a bus at least, how finely a bit is told (coarse numbers are searched faster)."""
+
     # How far bounds and footprints are looked for: a smaller limit gives a weaker bound, never a wrong one.
     most_orders: int = 120
     """Orders of the dims of windows that are tried: all of five dims."""

@@ -113,7 +113,7 @@ class MemoryLevel(Brief):
     count or cost depends on them, but the front of a sweep does.
 
     Of machines that bound others (costmodel.step_bounds), never in documents: grains, of the outermost level; in_turn:
-    its transfers and compute wait for each other.
+    its transfers and compute wait for each other, and so does held_cycles_per_bit, for each bit that it holds.
     """
 
     name: str
@@ -152,6 +152,7 @@ class MemoryLevel(Brief):
     area_um2_per_bit: Fraction = Fraction(0)
     grains: tuple[Grain, ...] = ()
     in_turn: bool = False
+    held_cycles_per_bit: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)

@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.schedules.chains import divisors_up_to as divisors_up_to
     from polymap.schedules.check import (
         check_machine as check_machine,
         check_mapping as check_mapping,

@@ -223,16 +223,12 @@ class Tuning:
     most_shares: int = 20_000
     """Ways to share dims among siblings that are told apart when rules are refuted."""
 
-    cells_share: float = 0.7
-    """Of what is left of the limit, for the bound on latency by what levels hold (not swept),"""
-    cell_share: float = 0.25
-    """for one search of it,"""
-    bus_shares: int = 1024
-    """how finely the share of buses is told there (coarse numbers are searched faster),"""
-    other_share: float = 1 / 128
-    """by how much it must differ for another search of the same mappings,"""
-    waits_apart: Fraction = Fraction(1, 1000)
-    """and of the best latency, what waits must differ by for a cell to be cut (not swept)."""
+    waits_share: float = 0.6
+    """Of what is left of the limit, for the bound on latency where work waits for what levels hold (not swept),"""
+    less_held_share: float = 0.6
+    """then for mappings that hold less,"""
+    one_less_share: float = 0.25
+    """and for one search of these."""
     few_timed_trees: int = 50_000
     """Legal trees that are walked where steps take cycles: 0.1 ms each, and 3 ms where one may be the best."""
     trees_in_turn: int = 64

@@ -15,13 +15,13 @@ through a window over priced fan-outs that unite loads: mappings to begin with, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, islice, pairwise, product
 from math import ceil, floor, prod
 
-from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate, waits_per_bit
+from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
 from polymap.ir import (
     Access,
     Architecture,
@@ -104,7 +104,7 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     """Return mappings that are good on the machine that bounds what steps take, and where fan-outs that unite loads of
     a window cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no
     less where they do."""
-    arch, sums = bounding_question(search.workload, search.arch, objective)
+    arch, sums = bounding_question(search.workload, search.arch, objective, divides=search.divides)
     if analyse(search.workload, arch, search.rules).reason is not None:
         free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
         arch = replace(arch, nodes=tuple(replace(n, **free) if isinstance(n, Fanout) else n for n in arch.nodes))
@@ -116,9 +116,10 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     found = [pair for mapping in dict.fromkeys(mappings) for pair in _scored(search, mapping)]
     least = at_least(relative, answer, sums) or Fraction(0)
     if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step and few_timed_trees(search) is None:
-        cells = _Cells(search, objective, min((value for _, value in found), default=None))
-        least = max(least, cells.bound(least, of_rest(TUNING.cells_share)(search.limits)))
-        found += cells.found
+        better, after = _after_waits(search, objective)
+        found, least = found + better, max(least, after)
+        if found and least < (best := min(value for _, value in found)):
+            found += _holding_less(search, relative, objective, answer, best)
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
 
@@ -130,159 +131,46 @@ def _in_sums(search: Search) -> Rules:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """Mappings by the bits that some levels hold: no less than `low`, no more than `high`. least: what each of them
-    takes at least. Of its last search: share, of what buses take; inside: what it says; held: the bits that its best
-    mapping holds ({}: none yet); by_bus: whether buses, and not work, decide what some mappings take."""
+def _after_waits(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
+    """Return mappings that are good where first tiles are waited for and last ones are stored after all work, with
+    their latencies, and what any mapping takes at least."""
+    workload, arch = search.workload, search.arch
+    machine = bounding_machine(workload, arch, by_steps=True, divides=search.divides)
+    if not arch.start_cycles and not any(level.held_cycles_per_bit for level in machine.levels):
+        return [], Fraction(0)
+    relative = Relative(workload, machine, _in_sums(search))
+    answer = answer_of(search, relative, objective, TUNING.waits_share)
+    least = at_least(relative, answer, objective)
+    found = _scored(search, answer.best) if answer is not None and answer.best is not None else []
+    return found, Fraction(0) if least is None else least + floor(arch.start_cycles)
 
-    low: dict[str, int]
-    high: dict[str, int]
-    least: Fraction = Fraction(0)
-    share: Fraction = Fraction(1)
-    inside: int = 0
-    held: dict[str, int] = field(default_factory=dict[str, int])
-    by_bus: bool = False
 
-
-class _Cells:
-    """A bound on latency by what levels hold. Large tiles are waited for, first loads and last stores; small ones move
-    more, and change what is beside the compute units more often.
-
-    Let work take c cycles and buses b, and let w be what is waited for beside work, of which the bits that levels hold
-    tell. A mapping takes start + max(c + w, b) at least. A search of a cell, on the machine that bounds steps with
-    buffers of `high` and with buses whose b counts as s x b, says that max(c, s x b) is L at least: so each mapping
-    takes start + min(L + w, L / s) at least.
-    """
-
-    def __init__(self, search: Search, objective: Objective, best: Fraction | None) -> None:
-        self._search, self._objective, self._best = search, objective, best
-        workload, arch = search.workload, search.arch
-        self._relative = Relative(workload, bounding_machine(workload, arch, by_steps=True), _in_sums(search))
-        self._waits = {} if best is None else waits_per_bit(workload, arch, divides=search.divides)
-        self.found: list[tuple[Mapping, Fraction]] = []
-
-    def bound(self, about: Fraction, stop: Callable[[], bool]) -> Fraction:
-        """Return what any mapping takes at least, as far as it is known when `stop` says so. about: nearly what it
-        takes inside of all waits."""
-        if not self._search.arch.start_cycles and not self._waits:
-            return Fraction(0)
-        most = {name: self._most(name) for name in self._waits}
-        cells = [self._searched(_Cell(dict.fromkeys(most, 0), most, inside=ceil(about)))]
-        self._descend(cells[0], stop)
-        while self._best is not None and self._waits:
-            first = min(cells, key=lambda cell: cell.least)
-            if first.least >= self._best or stop():
+def _holding_less(
+    search: Search, relative: Relative, objective: Objective, first: SearchResult, best: Fraction
+) -> list[tuple[Mapping, Fraction]]:
+    """Return mappings that hold half of what the best one does in a level, a quarter, ..., as long as this helps: less
+    is waited for, and steps hide more. first: the answer for whole levels; best: the least latency that is known."""
+    found, stop = list[tuple[Mapping, Fraction]](), of_rest(TUNING.less_held_share)(search.limits)
+    for level in reversed(search.arch.levels[1:]):
+        answer, is_better = first, level.capacity_bits is not None and not search.arch.fanouts_above(level.name)
+        while is_better and answer is not None and answer.best is not None and not stop():
+            held = dict(evaluate(search.workload, relative.arch, answer.best).occupancy_bits)[level.name]
+            if held < 2:
                 break
-            if self._may_rise(first):
-                parts = [self._searched(first)]
-            else:
-                parts = self._halves(first, self._widest(first))
-                if not parts or (first.by_bus and parts[1].least <= first.least):
-                    break  # waits tell nothing more of it
-            cells.remove(first)
-            cells += parts
-        least = min(cell.least for cell in cells)
-        return least if self._best is None else min(least, self._best)
+            less = _with_room_for(relative, level.name, held // 2)
+            answer = answer_of(search, less, objective, TUNING.one_less_share)
+            scored = _scored(search, answer.best) if answer is not None and answer.best is not None else []
+            is_better = any(value < best for _, value in scored)
+            found, best = found + scored, min((value for _, value in scored), default=best) if is_better else best
+    return found
 
-    def _descend(self, cell: _Cell, stop: Callable[[], bool]) -> None:
-        """Look for better mappings where the level next to compute holds less and less, and then those outside of it,
-        as long as these are found and nothing costs more inside."""
-        for name in reversed(self._waits):
-            while not stop() and (halves := self._halves(cell, name)):
-                before, smaller = self._best, self._searched(halves[0])
-                if smaller.inside > cell.inside or self._best == before:
-                    break
-                cell = smaller
 
-    def _most(self, name: str) -> int:
-        """Return the bits that a level holds at most."""
-        level = self._search.arch.levels[self._search.arch.level_index(name)]
-        tensors = [tensor for tensor in self._search.workload.tensors if level.may_hold(tensor)]
-        every = sum(tensor.bits * prod(tensor.shape) for tensor in tensors)
-        return every if level.capacity_bits is None else min(every, level.capacity_bits // level.buffering)
-
-    def _waited(self, held: dict[str, int]) -> Fraction:
-        """Return the cycles, at least, that are waited for what levels hold."""
-        return sum((rate * held[name] for name, rate in self._waits.items()), Fraction(0))
-
-    def _share(self, cell: _Cell) -> Fraction:
-        """Return the share of what buses take that a search of a cell tells most by: where work decides the largest by
-        which no mapping that buses decide is better than the best one, else that which counts waits in full."""
-        after = (self._best or Fraction(0)) - self._search.arch.start_cycles
-        if not cell.inside or after <= 0:
-            return Fraction(1)
-        share = max(Fraction(0), after - self._waited(cell.low) if cell.by_bus else Fraction(cell.inside)) / after
-        return min(Fraction(1), Fraction(max(1, floor(TUNING.bus_shares * share)), TUNING.bus_shares))
-
-    def _may_rise(self, cell: _Cell) -> bool:
-        """Return whether a search of a cell may say more than the last one did."""
-        if not cell.held or any(cell.high[name] < bits for name, bits in cell.held.items()):
-            return True
-        is_far = abs(self._share(cell) - cell.share) > TUNING.other_share
-        return is_far and (self._best is None or self._by_bus(cell) < self._best)
-
-    def _by_bus(self, cell: _Cell) -> int:
-        """Return the cycles, at least, of the mappings of a cell that buses decide."""
-        return floor((cell.inside - 1) / cell.share + self._search.arch.start_cycles) + 1
-
-    def _searched(self, cell: _Cell) -> _Cell:
-        """Return a cell with what its mappings take at least by a search. Its best mapping is kept."""
-        share, relative = self._share(cell), self._relative
-        nodes = [
-            replace(node, capacity_bits=cell.high[node.name] * node.buffering)
-            if isinstance(node, MemoryLevel) and node.name in cell.high
-            else node
-            for node in relative.arch.nodes
-        ]
-        outer = relative.arch.levels[0]
-        grains = tuple(replace(grain, bits_per_cycle=grain.bits_per_cycle / share) for grain in outer.grains)
-        nodes[0] = replace(outer, grains=grains)
-        relative = replace(relative, arch=replace(relative.arch, nodes=tuple(nodes)))
-        answer = answer_of(self._search, relative, self._objective, TUNING.cell_share)
-        least = at_least(relative, answer, self._objective)
-        if least is None:
-            return replace(cell, least=max(cell.least, self._best or Fraction(0)))  # it is empty
-        held = dict(cell.high)
-        for one in () if answer is None else (answer, answer.dividing):
-            if one is not None and one.best is not None:
-                self._offer(one.best)
-                if one is answer and one.status == "OPTIMAL":
-                    bits = dict(evaluate(relative.workload, relative.arch, one.best).occupancy_bits)
-                    held = {name: bits[name] for name in cell.high}
-        found = self._told(replace(cell, share=share, inside=ceil(least), held=held))
-        return found if self._best is None or self._by_bus(found) >= self._best else replace(found, by_bus=True)
-
-    def _offer(self, mapping: Mapping) -> None:
-        self.found += _scored(self._search, mapping)
-        if self._best is not None:
-            self._best = min((self._best, *(value for _, value in self.found)))
-
-    def _told(self, cell: _Cell) -> _Cell:
-        """Return a cell with what its mappings take at least by its last search, and without those that surely wait too
-        long."""
-        by_work = cell.inside + floor(self._search.arch.start_cycles + self._waited(cell.low))
-        by_bus = self._by_bus(cell)
-        found = replace(cell, least=max(cell.least, Fraction(min(by_work, by_bus))))
-        if self._best is None or by_bus < self._best:
-            return found
-        room = max(Fraction(0), self._best - by_work)
-        most = {name: low + floor(room / self._waits[name]) for name, low in cell.low.items()}
-        return replace(found, high={name: min(high, most[name]) for name, high in cell.high.items()})
-
-    def _widest(self, cell: _Cell) -> str:
-        """Return the level of which the best mapping of a cell waits longest beyond what all of the cell do."""
-        return max(self._waits, key=lambda name: self._waits[name] * (cell.held[name] - cell.low[name]))
-
-    def _halves(self, cell: _Cell, name: str) -> list[_Cell]:
-        """Return the halves of a cell, between what its mappings hold at least in a level and what its best one holds;
-        none where waits for these are nearly alike."""
-        apart = self._waits[name] * (cell.held[name] - cell.low[name])
-        if apart < max(1, TUNING.waits_apart * (self._best or 0)):
-            return []
-        middle = (cell.low[name] + cell.held[name]) // 2
-        larger = replace(cell, low={**cell.low, name: middle + 1})
-        return [replace(cell, high={**cell.high, name: middle}), self._told(larger)]
+def _with_room_for(relative: Relative, name: str, bits: int) -> Relative:
+    """Return the nest on the machine of which a level has room for so many bits."""
+    level = relative.arch.levels[relative.arch.level_index(name)]
+    room = replace(level, capacity_bits=bits * level.buffering)
+    nodes = tuple(room if node is level else node for node in relative.arch.nodes)
+    return replace(relative, arch=replace(relative.arch, nodes=nodes))
 
 
 def _with_output_kept(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:

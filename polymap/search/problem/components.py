@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import lcm
 
 from polymap.costmodel import wire_prices
 from polymap.ir import Architecture, Grain, MemoryLevel, Workload
@@ -95,7 +96,22 @@ def held_component(workload: Workload, arch: Architecture, level_name: str) -> C
 
 def bandwidth_components(workload: Workload, arch: Architecture) -> list[Component]:
     """Return a component per bandwidth limit: the bits that the busiest instance moves."""
-    return [part for level in arch.levels for part in _level_components(workload, arch, level)]
+    found = [part for level in arch.levels for part in _level_components(workload, arch, level)]
+    if not any(level.held_cycles_per_bit for level in arch.levels):
+        return found
+    none = tuple((0,) * len(workload.tensors) for _ in arch.levels)
+    waits = Component("waits", none, none, busiest=True, bandwidth=Fraction(1), in_turn=True)
+    in_turn = [part for part in found if part.in_turn] or [waits]
+    return [*(part for part in found if not part.in_turn), *(_with_held(workload, arch, part) for part in in_turn)]
+
+
+def _with_held(workload: Workload, arch: Architecture, part: Component) -> Component:
+    """Return a part that takes turns with compute, with what levels wait for that they hold."""
+    rates = [level.held_cycles_per_bit * part.bandwidth for level in arch.levels]
+    unit = lcm(*(rate.denominator for rate in rates))
+    held = tuple(tuple(int(rate * unit) * tensor.bits for tensor in workload.tensors) for rate in rates)
+    read, write = (tuple(tuple(unit * each for each in row) for row in rows) for rows in (part.read, part.write))
+    return replace(part, read=read, write=write, held=held, bandwidth=part.bandwidth * unit)
 
 
 def _level_components(workload: Workload, arch: Architecture, level: MemoryLevel) -> list[Component]:

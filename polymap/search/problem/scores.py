@@ -56,8 +56,10 @@ def exact_score(
 
 
 @lru_cache(maxsize=16)
-def bounding_question(workload: Workload, arch: Architecture, objective: Objective) -> tuple[Architecture, Objective]:
+def bounding_question(
+    workload: Workload, arch: Architecture, objective: Objective, *, divides: bool = False
+) -> tuple[Architecture, Objective]:
     """Return a machine without steps and an objective of sums of traffic by which each mapping costs at most what it
-    costs by these; they themselves where that is what they are."""
-    machine = bounding_machine(workload, arch) if arch.is_timed_by_step else arch
+    costs by these (divides: each whose tiles divide); they themselves where that is what they are."""
+    machine = bounding_machine(workload, arch, divides=divides) if arch.is_timed_by_step else arch
     return machine, in_sums(arch, objective)
