@@ -24,7 +24,15 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import arithmetic_of, build_tables
-from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, groups_of, least_value
+from polymap.search.dividing.groups import (
+    Group,
+    Groups,
+    bound_side_by_side,
+    groups_near,
+    groups_of,
+    is_searched_at_once,
+    least_value,
+)
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
@@ -126,6 +134,7 @@ def solve(
             return _parallel_outcome(context, state, report, processes)
         if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
             _probe(problem, measure, state)
+        _probe_near(problem, measure, state)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number = entry = state.queue.take()
@@ -153,11 +162,9 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         return
     own = groups[number][0]
     beside = [
-        (min(bounds), numbers[0])
+        (bound, numbers[0])
         for numbers in groups.beside(number)
-        if numbers[0] not in known
-        and (bounds := [state.single.get(n, 0) for n in numbers if n not in state.fates.closed])
-        and incumbent.beats(min(bounds))
+        if numbers[0] not in known and incumbent.beats(bound := state.bound_of_group(numbers[0]))
     ]
     chosen = dict.fromkeys((own, *(one for _, one in sorted(beside)[: len(known)])))
     with suppress(OutOfTime):  # the next step sees that, too
@@ -181,13 +188,38 @@ def _probe(problem: Problem, measure: Measure, state: _State) -> None:
             break
 
 
+def _probe_near(problem: Problem, measure: Measure, state: _State) -> None:
+    """Search a few nodes of a group that spreads the dims nearly as the best tree does, the one of least bound that was
+    not probed yet, once the search has taken long steps enough to pay for it: groups of the best trees are neighbours,
+    whatever their bounds."""
+    incumbent, groups = state.incumbent, state.groups
+    is_due = len(state.probed) * TUNING.steps_per_probe < state.long_steps
+    if not is_due or incumbent.completed is None or incumbent.polish is None or not isinstance(groups, Groups):
+        return
+    near = groups_near(problem, state.structures, groups, incumbent.completed.mapping)
+    waiting = [
+        (len(state.probed) % 2 and -int(np.prod(state.structures.classes[number])), bound, number)
+        for number in near
+        if number not in state.probed and incumbent.beats(bound := state.bound_of_group(number))
+    ]
+    group = state.group_of(min(waiting)[2]) if waiting else None
+    if group is None or not (len(group.members) == 1 or is_searched_at_once(problem, measure, group)):
+        return
+    state.probed.add(group.number)
+    known = incumbent.groups.get(group.number)
+    with suppress(OutOfTime):  # the next step sees that, too
+        solve_structures(problem, measure, group.members, incumbent, None, known, TUNING.nodes_near, decides=False)
+
+
 def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry, *, may_end: bool) -> bool:
     """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
     (then the entry is back). may_end: whether a limit may end the search now."""
     incumbent = state.incumbent
     known = incumbent.groups.get(state.group_of(entry[2]).number)
     is_told = known is not None and known.is_current(incumbent.multipliers)
-    incumbent.count(0, polishes=not is_told or -entry[1] > Stage.SINGLE_TENSORS)
+    is_long = not is_told or -entry[1] > Stage.SINGLE_TENSORS
+    state.long_steps += is_long
+    incumbent.count(0, polishes=is_long)
     try:
         if may_end and (incumbent.found or -entry[1] < Stage.SPLIT) and incumbent.out_of_time():
             raise OutOfTime
@@ -273,6 +305,7 @@ class _State:
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
     tensor that were taken in this run. made: groups that were asked for, by the numbers of their structures.
+    long_steps: how many steps worked out something. probed: groups near the best that were searched a little.
     """
 
     structures: Structures
@@ -287,6 +320,8 @@ class _State:
     single: dict[int, int] = field(default_factory=dict[int, int])
     made: dict[int, Group] = field(default_factory=dict[int, Group])
     recalled_at: int = 0
+    long_steps: int = 0
+    probed: set[int] = field(default_factory=set[int])
 
     @property
     def known(self) -> bool:
@@ -310,6 +345,14 @@ class _State:
             own = Group(numbers[0], tuple(self.structures[number] for number in numbers))
             self.made.update(dict.fromkeys(numbers, own))
         return own
+
+    def bound_of_group(self, number: int) -> int | None:
+        """Return the bound of a structure's group as far as it is known (None: nothing fits)."""
+        numbers = self.groups[number]
+        known = self.incumbent.groups.get(numbers[0])
+        if known is not None:
+            return known.bound
+        return min((self.single.get(n, 0) for n in numbers if n not in self.fates.closed), default=None)
 
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
