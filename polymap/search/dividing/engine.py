@@ -189,26 +189,33 @@ def _probe(problem: Problem, measure: Measure, state: _State) -> None:
 
 
 def _probe_near(problem: Problem, measure: Measure, state: _State) -> None:
-    """Search a few nodes of a group that spreads the dims nearly as the best tree does, the one of least bound that was
-    not probed yet, once the search has taken long steps enough to pay for it: groups of the best trees are neighbours,
-    whatever their bounds."""
-    incumbent, groups = state.incumbent, state.groups
-    is_due = len(state.probed) * TUNING.steps_per_probe < state.long_steps
-    if not is_due or incumbent.completed is None or incumbent.polish is None or not isinstance(groups, Groups):
+    """Search a few nodes of a group near the best tree's, once the search has taken long steps enough to pay for it:
+    the groups of good trees are neighbours, whatever their bounds."""
+    incumbent = state.incumbent
+    if state.long_steps < state.next_probe or incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
         return
-    near = groups_near(problem, state.structures, groups, incumbent.completed.mapping)
+    best, group = incumbent.value, _near_group(problem, state)
+    if group is not None and (len(group.members) == 1 or is_searched_at_once(problem, measure, group)):
+        state.probed.add(group.number)
+        known = incumbent.groups.get(group.number)
+        with suppress(OutOfTime):  # the next step sees that, too
+            solve_structures(problem, measure, group.members, incumbent, None, known, TUNING.nodes_near, decides=False)
+    state.idle_probes = state.idle_probes + 1 if incumbent.value == best else 0
+    state.next_probe = state.long_steps + TUNING.steps_per_probe * (1 + state.idle_probes // TUNING.idle_probes)
+
+
+def _near_group(problem: Problem, state: _State) -> Group | None:
+    """Return a group near the best tree's that was not probed yet and may win: in turn the one of least bound, and of
+    those with the most siblings."""
+    best, probed = state.incumbent.completed, state.probed
+    if best is None or not isinstance(state.groups, Groups):
+        return None
     waiting = [
-        (len(state.probed) % 2 and -int(np.prod(state.structures.classes[number])), bound, number)
-        for number in near
-        if number not in state.probed and incumbent.beats(bound := state.bound_of_group(number))
+        (len(probed) % 2 and -int(np.prod(state.structures.classes[number])), bound, number)
+        for number in groups_near(problem, state.structures, state.groups, best.mapping)
+        if number not in probed and state.incumbent.beats(bound := state.bound_of_group(number))
     ]
-    group = state.group_of(min(waiting)[2]) if waiting else None
-    if group is None or not (len(group.members) == 1 or is_searched_at_once(problem, measure, group)):
-        return
-    state.probed.add(group.number)
-    known = incumbent.groups.get(group.number)
-    with suppress(OutOfTime):  # the next step sees that, too
-        solve_structures(problem, measure, group.members, incumbent, None, known, TUNING.nodes_near, decides=False)
+    return state.group_of(min(waiting)[2]) if waiting else None
 
 
 def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry, *, may_end: bool) -> bool:
@@ -305,7 +312,8 @@ class _State:
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
     tensor that were taken in this run. made: groups that were asked for, by the numbers of their structures.
-    long_steps: how many steps worked out something. probed: groups near the best that were searched a little.
+    long_steps: how many steps worked out something. next_probe: of these, when a group near the best is searched a
+    little. idle_probes: since a better tree was found there. probed: such groups.
     """
 
     structures: Structures
@@ -321,6 +329,8 @@ class _State:
     made: dict[int, Group] = field(default_factory=dict[int, Group])
     recalled_at: int = 0
     long_steps: int = 0
+    next_probe: int = 0
+    idle_probes: int = 0
     probed: set[int] = field(default_factory=set[int])
 
     @property
