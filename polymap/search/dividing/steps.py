@@ -305,8 +305,10 @@ def _first_multipliers(
     constant = measure.value(tables.start, tables.compute_cycles)
     limit = None if incumbent.value is None else incumbent.value - constant
     start = suits[0] if suits else None
-    # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it.
-    scores = search.window is None or incumbent.value is None or search.nodes_left <= TUNING.probed_nodes
+    # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it, and that of
+    # fewest is not to take longer.
+    is_short = TUNING.nodes_near < search.nodes_left <= TUNING.probed_nodes
+    scores = search.window is None or incumbent.value is None or is_short
     found = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
     multipliers = () if found.multipliers is None else (found.multipliers,)
     incumbent.multipliers = multipliers or incumbent.multipliers
