@@ -50,7 +50,7 @@ BUGS = {
     ),
     "groups near": (
         Bug("groups near have fewer siblings anywhere", groups.groups_near, "found < own", "found > own"),
-        Bug("siblings of a mapping are those of its last loop", groups.groups_near, "] *= -(", "] = -("),
+        Bug("tiles of a mapping fall in spatial loops only", groups.groups_near, "Spatial | Temporal", "Spatial"),
     ),
     "bounds side by side": (
         Bug(

@@ -91,7 +91,7 @@ class Tuning:
     # Probes of groups near the best tree's (wired_layers.py).
     steps_per_probe: int = 2
     """Long steps that pay for one of them;"""
-    idle_probes: int = 16
+    idle_probes: int = 8
     """after so many in a row without a better tree twice as many, then three times, ..."""
     nodes_near: int = 9
     """Nodes that are searched in a group."""
