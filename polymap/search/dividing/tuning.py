@@ -92,7 +92,7 @@ class Tuning:
     steps_per_probe: int = 2
     """Long steps that pay for one of them;"""
     idle_probes: int = 8
-    """after so many in a row without a better tree twice as many, then three times, ..."""
+    """after so many in a row without a better tree twice as many, then four times, ..."""
     nodes_near: int = 9
     """Nodes that are searched in a group."""
 
