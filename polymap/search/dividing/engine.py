@@ -132,9 +132,7 @@ def solve(
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
             return _parallel_outcome(context, state, report, processes)
-        if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
-            _probe(problem, measure, state)
-        _probe_near(problem, measure, state)
+        _probe(problem, measure, state, turn)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number = entry = state.queue.take()
@@ -171,7 +169,14 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
 
 
-def _probe(problem: Problem, measure: Measure, state: _State) -> None:
+def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
+    """Search a few nodes where the best tree may be, if it is time."""
+    if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
+        _probe_best(problem, measure, state)
+    _probe_near(problem, measure, state)
+
+
+def _probe_best(problem: Problem, measure: Measure, state: _State) -> None:
     """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
     multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
     incumbent = state.incumbent
@@ -211,7 +216,7 @@ def _near_group(problem: Problem, state: _State) -> Group | None:
     if best is None or not isinstance(state.groups, Groups):
         return None
     waiting = [
-        (len(probed) % 2 and -int(np.prod(state.structures.classes[number])), bound, number)
+        (len(probed) % 2 and -prod(map(prod, state.structures[number].classes)), bound, number)
         for number in groups_near(problem, state.structures, state.groups, best.mapping)
         if number not in probed and state.incumbent.beats(bound := state.bound_of_group(number))
     ]
