@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel import Cost, evaluate
-from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
+from polymap.costmodel.closed_form import Row, counts_of_tensor, machine_model, nest_of, workload_model
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import answers_in_words, expected_list
 from polymap.ir import (
@@ -300,10 +300,10 @@ class _Views:
         found: list[Row[int]] = []
         for place in places:
             tensor = self._model.tensors[place]
-            rows = None if tensor.written else rows_of_tensor(self._model, self._machine, nest, tensor)
-            if rows is None:
+            counted = None if tensor.written else counts_of_tensor(self._model, self._machine, nest, tensor)
+            if counted is None:
                 return None
-            found += rows
+            found += counted[0]
         return found
 
     def _read(self, mapping: Mapping) -> tuple[list[_Step], list[tuple[int, int]]] | None:

@@ -46,7 +46,11 @@ BUGS = {
             "(*(row[d] for d in own), prod(row))",
             "row[:1]",
         ),
-        Bug("groups join what differs between levels", groups.kinds_of, "if one.below == level", "if one.below"),
+        Bug("groups join what differs between levels", _private(groups, "_siblings"), "above == level", "above > 0"),
+    ),
+    "groups near": (
+        Bug("groups near have fewer siblings anywhere", groups.groups_near, "found < own", "found > own"),
+        Bug("tiles of a mapping fall in spatial loops only", groups.groups_near, "Spatial | Temporal", "Spatial"),
     ),
     "bounds side by side": (
         Bug(
@@ -147,7 +151,7 @@ BUGS = {
         ),
         Bug(
             "one place is enough",
-            _private(StructureSearch, "_promising_places"),
+            _private(StructureSearch, "_ends"),
             "enumerate(zip(every, ends,",
             "enumerate(zip(every[:1], ends[:1],",
         ),
@@ -178,7 +182,12 @@ BUGS = {
         Bug("places are refuted by half of what may win", PLACES, "beats(own)", "beats(2 * own)"),
     ),
     "the best tree of a group": (
-        Bug("chains end in one member", branch_and_bound.placed_tables, "tables.alone()", "tables.alone()[:1]"),
+        Bug(
+            "chains end in one member",
+            _private(StructureSearch, "_promising_places"),
+            "self.tables.alone()",
+            "self.tables.alone()[:1]",
+        ),
         Bug(
             "what is fixed is the least of all members",
             StructureSearch.finish,
@@ -233,6 +242,7 @@ def _at(name: str) -> Callable[[int], None]:
 
 LAWS: dict[str, Callable[[int], None]] = {
     "costs of a group": test_groups.test_costs_of_a_group_are_the_least_of_its_members,
+    "groups near": test_groups.groups_near_a_tree_are_those_that_spread_nearly_alike,
     "bounds side by side": test_groups.bounds_side_by_side_are_those_of_each,
     "tables at places": test_group_search.tables_at_places_are_those_built_there,
     "states that win": test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more,

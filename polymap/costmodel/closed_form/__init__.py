@@ -30,7 +30,7 @@ with lazy(__name__):
     )
     from polymap.costmodel.closed_form.counts import (
         count_closed_form as count_closed_form,
-        rows_of_tensor as rows_of_tensor,
+        counts_of_tensor as counts_of_tensor,
     )
     from polymap.costmodel.closed_form.derivation import formula as formula
     from polymap.costmodel.closed_form.digits import (

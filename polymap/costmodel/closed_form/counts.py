@@ -102,23 +102,30 @@ def _count_nest(model: WorkloadModel, arch: Architecture, mapping: Mapping, *, m
     return NestCounts(sorted(rows, key=lambda row: (row.level, row.tensor)), busy, steps, wires)
 
 
-def _wires(model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows: list[Row[int]]) -> list[Wire[int]]:
+def _wires(
+    model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows: list[Row[int]], *own: TensorModel
+) -> list[Wire[int]]:
+    """Return the wires of some tensors (none named: of all)."""
     plain = _has_dividing_formulas(model, nest)
     counts = DividingCrossings(INTEGERS, machine, nest.loops) if plain else Counter(model, machine, nest)
-    return wires_of(counts, machine, model, nest.holders, rows, 0)
+    tensors = own or model.tensors
+    nodes = [nest.holders[tensor.index] for tensor in tensors]
+    return wires_of(counts, machine, replace(model, tensors=tensors), nodes, rows, 0)
 
 
-def rows_of_tensor(
+def counts_of_tensor(
     model: WorkloadModel, machine: MachineModel, nest: LoopNestView, tensor: TensorModel
-) -> list[Row[int]] | None:
-    """Return the rows of one tensor, outermost first, as `count_closed_form` counts them; None where it does not
-    apply."""
+) -> tuple[list[Row[int]], list[Wire[int]]] | None:
+    """Return the rows of one tensor, outermost first, and its wires, as `count_closed_form` counts them; None where it
+    does not apply."""
     nodes = nest.holders[tensor.index]
     try:
         if _has_dividing_formulas(model, nest):
             alone = replace(model, tensors=(tensor,))
-            return count_dividing(INTEGERS, alone, machine, nest.loops, [nodes])[0]
-        return list(rows_of(Counter(model, machine, nest), tensor, nodes, 0))
+            rows = count_dividing(INTEGERS, alone, machine, nest.loops, [nodes])[0]
+        else:
+            rows = list(rows_of(Counter(model, machine, nest), tensor, nodes, 0))
+        return rows, _wires(model, machine, nest, rows, tensor) if any(machine.costs) else []
     except BudgetError:
         return None
 

@@ -6,7 +6,7 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -156,14 +156,17 @@ def _feasible(number: int | None) -> int:
     return number
 
 
-def placed_tables(tables: Tables) -> tuple[Tables, ...]:
-    """Return the tables of every member of a group at every choice of places of the spatial loops that are open."""
+def is_placed(tables: Tables) -> bool:
+    """Return whether the tables are of one structure, and leave no place of its spatial loops open."""
+    return not tables.others and len(tables.context.places) == len(places_of(tables.problem, tables.structure)[0])
+
+
+def placed_tables(tables: Tables, member: Tables) -> tuple[Tables, ...]:
+    """Return the tables of a member of a group at every choice of places of the spatial loops that its tables leave
+    open."""
     decided = {(place.below, place.dim): place for place in tables.context.places}
-    if not tables.others and len(decided) == len(places_of(tables.problem, tables.structure)[0]):
-        return (tables,)
     return tuple(
         tables_at(member, places)
-        for member in tables.alone()
         for places in places_of(tables.problem, member.structure)
         if all(place.suits(decided.get((place.below, place.dim))) for place in places)
     )
@@ -190,6 +193,7 @@ class StructureSearch:
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self._ended: list[BranchKey] = []
+        self._placed: dict[int, tuple[Tables, ...]] = {}  # placed_tables, by the number of a group's member
         self._left = most
         self.marked = marked
         self._owes_one = False  # a chain is searched before limits are looked at
@@ -306,23 +310,32 @@ class StructureSearch:
             yield from separated_chains(tables, chain)
 
     def _promising_places(self, node: SearchNode, bound: int) -> Iterator[tuple[int, Tables, SearchNode]]:
-        """Yield the tables of the members of a group and the places of spatial loops at which the chain may win, best
-        first, lower bounds of its trees there and its end there. bound: of all its trees."""
-        every = self._placed_tables
-        if every == (self.tables,):
+        """Yield the tables of the members of a group, best first, and of each the places of spatial loops at which the
+        chain may win, best first, lower bounds of its trees there and its end there. bound: of all its trees."""
+        if is_placed(self.tables):
             if may_cross(self.tables, node.chain):
                 yield bound, self.tables, node
             return
+        every = self.tables.alone()
+        for least, number, _ in self._ends(every, node):  # of a member at all places
+            if self._beats(least):
+                if number not in self._placed:
+                    self._placed[number] = placed_tables(self.tables, every[number])
+                placed = self._placed[number]
+                for value, place, end in self._ends(placed, node):
+                    if self._beats(value):
+                        yield value, placed[place], end
+
+    def _ends(self, every: Sequence[Tables], node: SearchNode) -> list[tuple[int, int, SearchNode]]:
+        """Return what a chain costs by each of other tables, its number, and the chain's end there, best first, where
+        it can be."""
         ends = [self._end_at(one, node) if may_cross(one, node.chain) else None for one in every]
-        values = [
-            (value, number)
+        found = [
+            (value, number, end)
             for number, (one, end) in enumerate(zip(every, ends, strict=True))
             if end is not None and (value := self._value(self._total(one, end))) is not None
         ]
-        for value, number in sorted(values):
-            end = ends[number]
-            if end is not None and self._beats(value):
-                yield value, every[number], end
+        return sorted(found, key=lambda one: one[:2])
 
     def _end_at(self, tables: Tables, node: SearchNode) -> SearchNode | None:
         """Return the end of a chain whose costs are those of other tables (None: it cannot be)."""
@@ -338,10 +351,6 @@ class StructureSearch:
             if self._window_moves(placed.state):
                 below_it = self._tables_below(below_it, placed)
         return placed
-
-    @cached_property
-    def _placed_tables(self) -> tuple[Tables, ...]:
-        return placed_tables(self.tables)
 
     def _check_time(self) -> None:
         if not self._owes_one and self.incumbent.out_of_time():

@@ -24,7 +24,15 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import arithmetic_of, build_tables
-from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, groups_of, least_value
+from polymap.search.dividing.groups import (
+    Group,
+    Groups,
+    bound_side_by_side,
+    groups_near,
+    groups_of,
+    is_searched_at_once,
+    least_value,
+)
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
@@ -124,8 +132,7 @@ def solve(
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
             return _parallel_outcome(context, state, report, processes)
-        if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
-            _probe(problem, measure, state)
+        _probe(problem, measure, state, turn)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number = entry = state.queue.take()
@@ -153,18 +160,23 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         return
     own = groups[number][0]
     beside = [
-        (min(bounds), numbers[0])
+        (bound, numbers[0])
         for numbers in groups.beside(number)
-        if numbers[0] not in known
-        and (bounds := [state.single.get(n, 0) for n in numbers if n not in state.fates.closed])
-        and incumbent.beats(min(bounds))
+        if numbers[0] not in known and incumbent.beats(bound := state.bound_of_group(numbers[0]))
     ]
     chosen = dict.fromkeys((own, *(one for _, one in sorted(beside)[: len(known)])))
     with suppress(OutOfTime):  # the next step sees that, too
         bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
 
 
-def _probe(problem: Problem, measure: Measure, state: _State) -> None:
+def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
+    """Search a few nodes where the best tree may be, if it is time."""
+    if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
+        _probe_best(problem, measure, state)
+    _probe_near(problem, measure, state)
+
+
+def _probe_best(problem: Problem, measure: Measure, state: _State) -> None:
     """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
     multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
     incumbent = state.incumbent
@@ -181,13 +193,45 @@ def _probe(problem: Problem, measure: Measure, state: _State) -> None:
             break
 
 
+def _probe_near(problem: Problem, measure: Measure, state: _State) -> None:
+    """Search a few nodes of a group near the best tree's, once the search has taken long steps enough to pay for it:
+    the groups of good trees are neighbours, whatever their bounds."""
+    incumbent = state.incumbent
+    if state.long_steps < state.next_probe or incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
+        return
+    best, group = incumbent.value, _near_group(problem, state)
+    if group is not None and (len(group.members) == 1 or is_searched_at_once(problem, measure, group)):
+        state.probed.add(group.number)
+        known = incumbent.groups.get(group.number)
+        with suppress(OutOfTime):  # the next step sees that, too
+            solve_structures(problem, measure, group.members, incumbent, None, known, TUNING.nodes_near, decides=False)
+    state.idle_probes = state.idle_probes + 1 if incumbent.value == best else 0
+    state.next_probe = state.long_steps + (TUNING.steps_per_probe << state.idle_probes // TUNING.idle_probes)
+
+
+def _near_group(problem: Problem, state: _State) -> Group | None:
+    """Return a group near the best tree's that was not probed yet and may win: in turn the one of least bound, and of
+    those with the most siblings."""
+    best, probed = state.incumbent.completed, state.probed
+    if best is None or not isinstance(state.groups, Groups):
+        return None
+    waiting = [
+        (len(probed) % 2 and -prod(map(prod, state.structures[number].classes)), bound, number)
+        for number in groups_near(problem, state.structures, state.groups, best.mapping)
+        if number not in probed and state.incumbent.beats(bound := state.bound_of_group(number))
+    ]
+    return state.group_of(min(waiting)[2]) if waiting else None
+
+
 def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry, *, may_end: bool) -> bool:
     """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
     (then the entry is back). may_end: whether a limit may end the search now."""
     incumbent = state.incumbent
     known = incumbent.groups.get(state.group_of(entry[2]).number)
     is_told = known is not None and known.is_current(incumbent.multipliers)
-    incumbent.count(0, polishes=not is_told or -entry[1] > Stage.SINGLE_TENSORS)
+    is_long = not is_told or -entry[1] > Stage.SINGLE_TENSORS
+    state.long_steps += is_long
+    incumbent.count(0, polishes=is_long)
     try:
         if may_end and (incumbent.found or -entry[1] < Stage.SPLIT) and incumbent.out_of_time():
             raise OutOfTime
@@ -273,6 +317,8 @@ class _State:
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
     nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
     tensor that were taken in this run. made: groups that were asked for, by the numbers of their structures.
+    long_steps: how many steps worked out something. next_probe: of these, when a group near the best is searched a
+    little. idle_probes: since a better tree was found there. probed: such groups.
     """
 
     structures: Structures
@@ -287,6 +333,10 @@ class _State:
     single: dict[int, int] = field(default_factory=dict[int, int])
     made: dict[int, Group] = field(default_factory=dict[int, Group])
     recalled_at: int = 0
+    long_steps: int = 0
+    next_probe: int = 0
+    idle_probes: int = 0
+    probed: set[int] = field(default_factory=set[int])
 
     @property
     def known(self) -> bool:
@@ -310,6 +360,14 @@ class _State:
             own = Group(numbers[0], tuple(self.structures[number] for number in numbers))
             self.made.update(dict.fromkeys(numbers, own))
         return own
+
+    def bound_of_group(self, number: int) -> int | None:
+        """Return the bound of a structure's group as far as it is known (None: nothing fits)."""
+        numbers = self.groups[number]
+        known = self.incumbent.groups.get(numbers[0])
+        if known is not None:
+            return known.bound
+        return min((self.single.get(n, 0) for n in numbers if n not in self.fates.closed), default=None)
 
     def add(self, entry: Entry) -> None:
         """Queue an entry."""

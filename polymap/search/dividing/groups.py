@@ -14,6 +14,7 @@ from typing import overload
 
 import numpy as np
 
+from polymap.ir import Mapping, Spatial, Temporal
 from polymap.search.dividing.bounds import (
     Inside,
     Multipliers,
@@ -88,13 +89,35 @@ def kinds_of(problem: Problem, classes: IntArray, dims: Container[str]) -> IntAr
     """Return a number per structure [structure, class, dim], equal where the products of these dims' factors right
     above every level are."""
     kind: IntArray = np.zeros(len(classes), dtype=np.int64)
-    for level in sorted({one.below for one in problem.classes}):
-        own = [number for number, one in enumerate(problem.classes) if one.below == level]
-        for dim, column in zip(problem.dims, np.prod(classes[:, own, :], axis=1).T, strict=True):
+    for level in np.moveaxis(_siblings(problem, classes), 1, 0):
+        for dim, column in zip(problem.dims, level.T, strict=True):
             if dim in dims:
                 factors, factor = np.unique(column, return_inverse=True)
                 kind = np.unique(kind * len(factors) + factor, return_inverse=True)[1]
     return kind
+
+
+def _siblings(problem: Problem, classes: IntArray) -> IntArray:
+    """Return the products of the factors right above every level [structure, level, dim]."""
+    above = np.array([one.below for one in problem.classes])
+    return np.stack([np.prod(classes[:, above == level, :], axis=1) for level in sorted({*above.tolist()})], axis=1)
+
+
+def groups_near(problem: Problem, structures: Structures, groups: Groups, mapping: Mapping) -> list[int]:
+    """Return the numbers of the first structures of groups that spread the dims nearly as a mapping does: right above
+    levels there are more siblings along one dim at most, and fewer along one; those of its own group, too."""
+    row = {problem.arch.fanouts[f].name: number for number, one in enumerate(problem.classes) for f in one.fanouts}
+    spread: IntArray = np.ones((1, len(problem.classes), len(problem.dims)), dtype=np.int64)
+    now = problem.workload.extents()
+    for node in mapping.nodes:
+        if isinstance(node, Spatial):
+            spread[0, row[node.fanout], problem.dims.index(node.dim)] *= -(-now[node.dim] // node.tile)
+        if isinstance(node, Spatial | Temporal):
+            now[node.dim] = node.tile
+    first = groups.order[groups.first[:-1]]
+    found, own = _siblings(problem, structures.classes[first]), _siblings(problem, spread)
+    is_near = (np.sum(found > own, axis=(1, 2)) <= 1) & (np.sum(found < own, axis=(1, 2)) <= 1)
+    return first[is_near].tolist()
 
 
 def least_value(bounds: BoundTables) -> int | None:

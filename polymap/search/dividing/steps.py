@@ -172,10 +172,13 @@ def solve_structures(
     known: GroupBound | None,
     most: int | None = None,
     upto: int | None = None,
+    *,
+    decides: bool = True,
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
     an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all).
-    upto: a bound; the search ends where what is left has no lower one (None: it goes on)."""
+    upto: a bound; the search ends where what is left has no lower one (None: it goes on). decides: whether places of
+    spatial loops are decided before trees are searched, which takes longer than a few nodes."""
     tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
     left, before = stop_point.left if stop_point else _undecided(tables), incumbent.nodes
     while left and incumbent.beats(left[0][0]):
@@ -183,7 +186,8 @@ def solve_structures(
         goes_on = stop_point is not None and bool(stop_point.way)
         if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
             return StopPoint((), known.only if known else None, 0, (), left=left)
-        decided = None if goes_on or len(left) > TUNING.decided_places else _decided(tables, incumbent, left[0])
+        is_open = not decides or goes_on or len(left) > TUNING.decided_places
+        decided = None if is_open else _decided(tables, incumbent, left[0])
         if decided is not None:
             left = tuple(sorted((*left[1:], *decided)))
             continue
@@ -301,8 +305,10 @@ def _first_multipliers(
     constant = measure.value(tables.start, tables.compute_cycles)
     limit = None if incumbent.value is None else incumbent.value - constant
     start = suits[0] if suits else None
-    # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it.
-    scores = search.window is None or incumbent.value is None or search.nodes_left <= TUNING.probed_nodes
+    # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it, and that of
+    # fewest is not to take longer.
+    is_short = TUNING.nodes_near < search.nodes_left <= TUNING.probed_nodes
+    scores = search.window is None or incumbent.value is None or is_short
     found = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
     multipliers = () if found.multipliers is None else (found.multipliers,)
     incumbent.multipliers = multipliers or incumbent.multipliers

@@ -88,6 +88,14 @@ class Tuning:
     probed_entries: int = 200
     """Entries among which one is looked for whose spatial loops have one place."""
 
+    # Probes of groups near the best tree's (wired_layers.py).
+    steps_per_probe: int = 2
+    """Long steps that pay for one of them;"""
+    idle_probes: int = 8
+    """after so many in a row without a better tree twice as many, then four times, ..."""
+    nodes_near: int = 9
+    """Nodes that are searched in a group."""
+
     # Where no chain of least cost fits. Chosen by search.py.
     drawn: int = 1500
     """Mappings scored without proof, at most."""

@@ -11,11 +11,11 @@ from fractions import Fraction
 from math import ceil, inf, prod
 
 from polymap.costmodel import Cost
-from polymap.costmodel.closed_form import machine_model, nest_of, rows_of_tensor, workload_model
+from polymap.costmodel.closed_form import counts_of_tensor, machine_model, nest_of, workload_model
 from polymap.ir import Access, Architecture, Compute, Mapping, Spatial, Storage, accesses_of
 from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode
 from polymap.search.local.tuning import TUNING
-from polymap.search.problem import Goal, Objective, Problem, exact_score
+from polymap.search.problem import Goal, Objective, Problem, exact_score, wire_energies
 
 # How far it is beyond the limits and from meeting the rules; its value; its energy, which tells equal values apart.
 Worth = tuple[float, float, float]
@@ -50,6 +50,7 @@ class TreeScores:
             for number, level in enumerate(self._arch.levels)
             for tensor in problem.workload.tensors
         }
+        self._wires = [[[*map(float, pj)] for pj in row] for row in wire_energies(problem.workload, self._arch)]
         self.scored = 0
         self.enough: float | None = None
         """A value of which it need not be known by how much it is exceeded."""
@@ -125,13 +126,17 @@ class TreeScores:
         assert self._model is not None
         tensor = self._model.tensors[number]
         nest = nest_of(self._model, self._machine, Mapping((*nodes, self._end)))
-        rows = None if nest is None else rows_of_tensor(self._model, self._machine, nest, tensor)
-        if rows is None:
+        counted = None if nest is None else counts_of_tensor(self._model, self._machine, nest, tensor)
+        if counted is None:
             return None
+        rows, wires = counted
         energy = 0.0
         for row in rows:
             read, write = self._moves[row.level, tensor.name]
             energy += row.reads * read + row.writes * write
+        for wire in wires:
+            prices = self._wires[wire.fanout][number]
+            energy += sum(price * amount for price, amount in zip(prices, wire[2:], strict=True))
         return energy, tuple((row.level, row.tile * tensor.bits) for row in rows if row.level)
 
 

@@ -4,7 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.search.problem.claims import is_confirmed as is_confirmed
-    from polymap.search.problem.components import Component as Component
+    from polymap.search.problem.components import Component as Component, wire_energies as wire_energies
     from polymap.search.problem.float_bounds import (
         Multipliers as Multipliers,
         Tradeoff as Tradeoff,

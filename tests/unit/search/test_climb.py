@@ -32,6 +32,7 @@ from polymap.search.problem import (
     refusals,
     rules_from_document,
 )
+from tests.case_machines import with_wires
 from tests.tree_siblings import refine, sibling_counts
 
 MACHINES = ("eyeriss_like", "simba_like", "tpu_like", "flat3", "cluster4")
@@ -97,10 +98,11 @@ def test_neighbours_are_complete_programs_that_break_nothing_but_capacities(mach
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("objective", ["energy", "edp"])
+@pytest.mark.parametrize("objective", ["energy", "energy with wires", "edp"])
 def test_trees_are_worth_what_their_mappings_cost(machine: str, objective: str) -> None:
     rng = Random(f"worth {machine} {objective}")
-    arch = pm.load_arch(machine)
+    objective, wired, _ = objective.partition(" with wires")
+    arch = with_wires(rng, pm.load_arch(machine)) if wired else pm.load_arch(machine)
     goal = parse_objective(objective, arch)
     problem = analyse(layer(rng), arch)
     edits, trees = some_trees(problem, rng, 25)

@@ -6,6 +6,8 @@ Two or three unlike fan-outs between the same levels, with and without wires, ov
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -31,8 +33,17 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.branch_and_bound import at, bound_tables
 from polymap.search.dividing.cost_tables import Tables, build_tables, stacked_tables
-from polymap.search.dividing.groups import Groups, groups_of, least_value, relaxed_bound, stacked_bounds
+from polymap.search.dividing.groups import (
+    Groups,
+    groups_near,
+    groups_of,
+    least_value,
+    relaxed_bound,
+    stacked_bounds,
+)
 from polymap.search.dividing.node_costs import root_context, uncovered
+from polymap.search.local.random_trees import random_tree
+from polymap.search.local.tree_edits import TreeEdits
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
@@ -40,6 +51,7 @@ from polymap.search.problem.structures import Structures, enumerate_structures
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.problems import random_problem
 from tests.times import few
+from tests.tree_siblings import sibling_counts
 
 Asked = tuple[Problem, Measure, Structures]
 OBJECTIVES = ("energy", "latency", "edp", "energy", "traffic:DRAM")
@@ -208,6 +220,36 @@ def test_levels_between_fan_outs_make_groups_of_their_own() -> None:
     assert len(below) < len(one[0].classes)
     assert sorted({number for group in groups for number in group}) == list(range(len(one[2])))
     assert all(number in group for number, group in enumerate(groups))
+
+
+def groups_near_a_tree_are_those_that_spread_nearly_alike(seed: int) -> None:
+    """Held against siblings counted loop by loop, and products class by class."""
+    (problem, _, structures), rng = asked(seed), random.Random(f"near {seed}")
+    groups, edits = groups_of(problem, structures), TreeEdits(problem, divide=True)
+    assert isinstance(groups, Groups)
+
+    def spread(classes: Sequence[Sequence[int]]) -> Counter[tuple[int, str]]:
+        found = Counter[tuple[int, str]]()
+        for one, row in zip(problem.classes, classes, strict=True):
+            for dim, many in zip(problem.dims, row, strict=True):
+                found[one.below, dim] = (found[one.below, dim] or 1) * many
+        return found
+
+    for _ in range(20):
+        mapping = edits.mapping_of(random_tree(edits, rng))
+        own = spread(sibling_counts(problem, mapping))
+        firsts = {number: spread(structures[number].classes) for number in sorted({group[0] for group in groups})}
+        found = {
+            number
+            for number, one in firsts.items()
+            if sum(one[at] > own[at] for at in own) <= 1 and sum(one[at] < own[at] for at in own) <= 1
+        }
+        assert sorted(groups_near(problem, structures, groups, mapping)) == sorted(found)
+
+
+@pytest.mark.parametrize("seed", few(range(20), 4))
+def test_groups_near_a_tree_are_those_that_spread_nearly_alike(seed: int) -> None:
+    groups_near_a_tree_are_those_that_spread_nearly_alike(seed)
 
 
 def bounds_side_by_side_are_those_of_each(seed: int) -> None:
