@@ -24,5 +24,6 @@ with lazy(__name__):
         Rows as Rows,
         parsed as parsed,
     )
+    from polymap.checker.programs import Program as Program
     from polymap.checker.prover import Prover as Prover
     from polymap.checker.rules import Refused as Refused

@@ -11,6 +11,7 @@ from polymap.checker.any_size import least
 from polymap.checker.bounds import Places, Prices
 from polymap.checker.counts import cost
 from polymap.checker.model import DEADLINE, Problem, Rows, Tile, parsed, rational, tick
+from polymap.checker.programs import Program
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused, need
 
@@ -127,10 +128,18 @@ class Check:
         workload, machine, constraints = (parsed(self._next(word)) for word in HEAD[:3])
         self.objective = self._next("objective")
         need(self._next("sha256") == digest(self.lines[1:5]), "the head does not belong to its SHA-256")
-        self.problem = Problem(workload, machine, constraints, self.objective)
+        self.program, head = None, (workload, machine, constraints, self.objective)
+        if type(workload) is dict and "statements" in workload:
+            self.program = Program(*head)
+        else:
+            self.problem = Problem(*head)
         self.value = rational(self._next("value"))
         mapping = parsed(self._next("mapping"))
         self.any_sizes = self.at < len(self.lines) and self.lines[self.at].startswith("bound ")
+        if self.program is not None:
+            need(self.any_sizes, "of a program a bound is certified")
+            need(self.program.cost(mapping) == self.value, "the mapping does not cost the value")
+            return
         scaled_value = cost(self.problem, mapping, divides=not self.any_sizes)
         need(Fraction(scaled_value, self.problem.scale) == self.value, "the mapping does not cost the value")
         self.prover = Prover(self.problem, scaled_value)
@@ -163,10 +172,10 @@ class Check:
             known = weakest.get(claim.rows)
             if known is None or self._rank(claim) < self._rank(known):
                 weakest[claim.rows] = claim
-        scale, found = self.problem.scale, list[Reason]()
+        found = list[Reason]()
         for rows, claim in weakest.items():
             none = claim.bound is None or claim.kind in ("over", "empty")
-            bound = None if none else Fraction(claim.bound or 0, scale)
+            bound = None if none else Fraction(claim.bound or 0, self.problem.scale)
             found.append(Reason(self._spread(rows), claim.kind, bound))
         return tuple(found)
 
@@ -185,9 +194,13 @@ class Check:
     def _any_sizes(self) -> int:
         """Check what is claimed of mappings of any tile sizes; return the number of structures."""
         bound = rational(self._next("bound"))
-        count, found = least(self.problem)
+        if self.program is not None:
+            count, found = self.program.least()
+        else:
+            count, scaled = least(self.problem)
+            found = Fraction(scaled, self.problem.scale)
         need(self._next("structures") == str(count), f"there are {count} structures, not as many as listed")
-        need(bound == Fraction(found, self.problem.scale), f"the bound is {Fraction(found, self.problem.scale)}")
+        need(bound == found, f"the bound is {found}")
         need(self.value >= bound, "the mapping costs less than the bound")
         self._next("end")
         need(self.at == len(self.lines), "lines follow the end")

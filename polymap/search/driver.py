@@ -233,6 +233,13 @@ class Search:
             return dividing
         refuted = evidence.clash if evidence.clash is not None and not evidence.incumbents else None
         found = self.closed(evidence) if refuted is None else self.infeasible(refuted)
+        if len(self.workload.statements) > 1:
+            is_rewritten = found.workload != self.workload
+            return (
+                found
+                if found.best is None or is_rewritten
+                else replace(found, proof=partial(certified, self.asked, found.best))
+            )
         if dividing is None:
             return found
         proof = partial(certified, self.asked, found.best, dividing.best, any_size=True) if found.best else None
@@ -465,6 +472,8 @@ def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *
     from polymap.search import certificate
 
     question = asked.workload, asked.arch, asked.objective.text
+    if len(asked.workload.statements) > 1:
+        return certificate.program_certificate(*question, best, asked.rules)
     if any_size:
         return certificate.bound_certificate(*question, (best, dividing), asked.rules)
     return certificate.certificate(*question, best, asked.rules)
