@@ -18,6 +18,7 @@ from polymap.checker.rules import fields, need
 
 Lengths = dict[str, int]  # how many indices of every dim are left
 Held = tuple[tuple[int, str, int], ...]  # (level, tensor, bits) of the nodes above a branch, outermost first
+Case = tuple[str, tuple[int, ...]]  # a statement; per tensor that it leaves for others or gets: as in `Levels`
 Levels = dict[str, int]  # the outermost level that holds a tensor, 0: the outermost of all
 MOST_CHOICES = 1 << 12
 
@@ -69,7 +70,8 @@ class Program:
         need(
             first.measures[0].linear and free, "of programs energy without leakage and wires, and traffic are certified"
         )
-        self._legs = dict[Any, Fraction]()
+        self._legs, self._divides = dict[Any, Fraction](), False
+        self._alone = dict[Case, tuple[int, Fraction]]()
 
     def _statement(self, row: Any) -> Statement:
         name, dims, accesses, adds = fields(row, "name", "dims", "accesses", "adds")
@@ -120,52 +122,88 @@ class Program:
 
     # What no tree costs less than
 
-    def least(self) -> tuple[int, Fraction]:
-        """Return how many structures there are, of all cases, and what no tree costs less than."""
-        count, known = 0, dict[Any, Fraction]()
+    def least(self, legs: dict[Case, Fraction]) -> tuple[int, Fraction, list[Case]]:
+        """Return how many structures there are of all cases that are counted, what no tree costs less than, and the
+        cases that is of. legs: what other cases are known to cost."""
+        known, weakest, counted = dict[Case, Fraction](), None, list[Case]()
+        for cases in self.choices():
+            tick()
+            for case in (case for own in cases for case in own if case not in known):
+                if case not in legs and case not in self._alone:
+                    problem = self.alone(case)
+                    structures, scaled = least(problem)
+                    self._alone[case] = structures, Fraction(scaled, problem.scale)
+                counted += [] if case in legs else [case]
+                known[case] = (legs[case] if case in legs else self._alone[case][1]) - self._refund(case)
+            chosen = [min(own, key=lambda case: known[case]) for own in cases]
+            total = sum((known[case] for case in chosen), start=Fraction(0))
+            if weakest is None or total < weakest[0]:
+                weakest = total, chosen
+        assert weakest is not None, "one choice is that all passes through the outermost level"
+        return sum(self._alone[case][0] for case in counted), *weakest
+
+    def choices(self) -> Iterator[list[list[Case]]]:
+        """Yield, for every choice of the levels of tensors that two statements share, the cases of each statement: of
+        what more share each may have its own level."""
         may = {name: [0, *sorted(self._may_hold(name))] for name in self.passed}  # the outermost one is not shared
         common = [name for name, users in self.passed.items() if len(users) == 2]
         need(prod(len(may[name]) for name in self.passed) <= MOST_CHOICES, "there are too many cases")
-        found = list[Fraction]()
         for chosen in product(*(may[name] for name in common)):
-            tick()
-            given, total = dict(zip(common, chosen, strict=True)), Fraction(0)
-            for statement in self.statements:
-                own = [name for name in self.passed if name in statement.axes]
-                costs = list[Fraction]()
-                for levels in product(*([given[name]] if name in given else may[name] for name in own)):
-                    case = statement.name, levels
-                    if case not in known:
-                        structures, known[case] = self._alone(statement, dict(zip(own, levels, strict=True)))
-                        count += structures
-                    costs.append(known[case])
-                total += min(costs)
-            found.append(total)
-        return count, min(found)
+            given = {name: [level] for name, level in zip(common, chosen, strict=True)}
+            yield [
+                [(each.name, levels) for levels in product(*((may | given)[name] for name in self._own(each)))]
+                for each in self.statements
+            ]
+
+    def _own(self, statement: Statement) -> list[str]:
+        """Return the tensors that a statement leaves for others or gets from them."""
+        return [name for name in self.passed if name in statement.axes]
+
+    def case(self, text: str) -> Case:
+        """Return the case that a text names: a statement, then a level per tensor."""
+        name, *levels = text.split(" ")
+        found = name, tuple(self.levels.index(level) for level in levels)
+        need(any(found in own for cases in self.choices() for own in cases), "there is no such leg")
+        return found
+
+    def label(self, case: Case) -> str:
+        """Return how certificates name a case."""
+        return " ".join((case[0], *(self.levels[level] for level in case[1])))
+
+    def levels_of(self, case: Case) -> Levels:
+        """Return the levels of a case by the tensor."""
+        own = next(each for each in self.statements if each.name == case[0])
+        return dict(zip(self._own(own), case[1], strict=True))
+
+    def alone(self, case: Case) -> Problem:
+        """Return what is asked of a statement alone."""
+        own = next(each for each in self.statements if each.name == case[0])
+        return self.problem(own, self.extents, self.levels_of(case), back=self._comes_back(own, frozenset()))
 
     def _may_hold(self, name: str) -> set[int]:
         """Return the levels further in where a tensor may have its outermost node on the ways to all of its users."""
         own = [next(t for t in self.problem(each, self.extents).tensors if t.name == name) for each in self.users[name]]
         return {i for i in own[0].may if all(not any(must < i for must in tensor.must) for tensor in own)}
 
-    def _alone(self, statement: Statement, levels: Levels) -> tuple[int, Fraction]:
-        """Return what a statement costs at least with tensors in levels, less a pass of each, and of how many
-        structures that is the least."""
-        problem = self.problem(statement, self.extents, levels, back=self._comes_back(statement, frozenset()))
-        count, scaled = least(problem)
-        (read, write), names = problem.parts[0][:2], [*statement.axes]
-        for name, level in ((name, level) for name, level in levels.items() if level):
-            t, size = names.index(name), prod(self.extents[dim] for dim in statement.plain(name))
-            if name != statement.target:
-                scaled -= size * (read[0][t] + write[level][t])
+    def _refund(self, case: Case) -> Fraction:
+        """Return what one pass costs of what a statement gets from others or leaves for them in a level further in."""
+        own, total = next(each for each in self.statements if each.name == case[0]), 0
+        problem = self.problem(own, self.extents)
+        (read, write), names = problem.parts[0][:2], [*own.axes]
+        for name, level in ((name, level) for name, level in self.levels_of(case).items() if level):
+            t, size = names.index(name), prod(self.extents[dim] for dim in own.plain(name))
+            if name != own.target:
+                total += size * (read[0][t] + write[level][t])
             elif self.tensors[name]["temporary"]:
-                scaled -= size * (read[level][t] + write[0][t])
-        return count, Fraction(scaled, problem.scale)
+                total += size * (read[level][t] + write[0][t])
+        return Fraction(total, problem.scale)
 
     # What a tree costs
 
-    def cost(self, nodes: Any) -> Fraction:
-        """Return what a tree costs; refuse one that is not legal or does not fit."""
+    def cost(self, nodes: Any, *, divides: bool = False) -> Fraction:
+        """Return what a tree costs; refuse one that is not legal or does not fit, or whose tiles must divide and do
+        not."""
+        self._divides = divides
         check_tree(nodes, self.levels, [*self.tensors])
         order = [each.name for each in self._below(nodes)]
         need(sorted(order) == sorted(each.name for each in self.statements), "expected each statement once")
@@ -198,6 +236,8 @@ class Program:
         total, above, inside = Fraction(0), list[tuple[str, int]](), held
         for node in chain:
             if "for" in node:
+                even = shortest(left[node["for"]], above, node["for"]) % node["tile"] == 0
+                need(even or not self._divides, "a tile of the mapping does not divide the one around it")
                 above.append((node["for"], node["tile"]))
                 continue
             for name in node["tensors"]:
@@ -271,14 +311,14 @@ class Program:
         for level, name, bits in held:
             taken[level] += bits - (sizes[name] * self.tensors[name]["bits"] if name in own.axes else 0)
         lengths = {dim: left[dim] for dim in own.dims}
-        key = own.name, tuple(lengths.values()), back, tuple(given), tuple(taken)
+        key = own.name, self._divides, tuple(lengths.values()), back, tuple(given), tuple(taken)
         if key not in self._legs:
             problem = self.problem(own, lengths, back=back)
             problem.room = [
                 None if room is None else room - more for room, more in zip(problem.room, taken, strict=True)
             ]
             above = [{"store": self.levels[level], "tensors": [name]} for level, name in given]
-            scaled = cost(problem, [*above, *nodes, {"compute": own.name}])
+            scaled = cost(problem, [*above, *nodes, {"compute": own.name}], divides=self._divides)
             for name, size in sizes.items():
                 scaled -= size * sum(
                     between(problem, [*own.axes].index(name), [0, *(level for level, other in given if other == name)])

@@ -13,6 +13,7 @@ from polymap.checker import (
     DEADLINE,
     FITS,
     FORMAT,
+    Case,
     OutOfTime,
     Places,
     Prices,
@@ -42,6 +43,9 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
+from polymap.search.answer import Question
+from polymap.search.in_order import ranked
+from polymap.search.legs import Leg, held_first, nest_of_leg
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     AtLeast,
@@ -119,26 +123,65 @@ def _beyond_boxes(workload: Workload) -> str | None:
     return None if workload.associative else "its sums may not be reordered"
 
 
-def program_certificate(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules) -> str:
+def program_certificate(asked: Question, mapping: Mapping, seconds: float = 600) -> str:
     """Return the certificate's text of what no tree of a program costs less than, and of what a tree costs.
 
-    Raises OptionError: PM515 for programs outside the class that is certified, PM517 where the checker does not count
-    the tree.
+    Where tiles divide, statements alone are searched while that raises the bound, for at most so many seconds. Raises
+    OptionError: PM515 for programs outside the class that is certified, PM517 where the checker counts no such tree.
     """
-    program, words = _asked(workload, arch, objective, rules), _head(workload, arch, objective, rules)
+    question = asked.workload, asked.arch, asked.objective.text, asked.rules
+    program, words, nodes = _asked(*question), _head(*question), mapping_to_document(mapping)["nodes"]
     assert isinstance(program, Program), "a workload of several statements"
-    nodes = mapping_to_document(mapping)["nodes"]
+    divides, until = asked.tiles == "divide", time.process_time() + seconds
     try:
-        value = program.cost(parsed(canonical(nodes)))
+        value = program.cost(parsed(canonical(nodes)), divides=divides)
     except Refused as refusal:
         raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
+    lines = [*_lines(words), f"value {value}", f"mapping {canonical(nodes)}"]
+    known, legs, tried = dict[Case, Fraction](), dict[str, list[str]](), set[Case]()
     try:
-        count, bound = program.least()
+        count, bound, weakest = program.least(known)
+        while divides and bound < value and time.process_time() < until and not tried.issuperset(weakest):
+            case = next(each for each in weakest if each not in tried)
+            tried.add(case)
+            leg = _leg(program, case, asked, until - time.process_time())
+            if leg is not None:
+                known[case], legs[program.label(case)] = leg
+                count, bound, weakest = program.least(known)
     except Refused as refusal:
         raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
-    return _finished(
-        [*_lines(words), f"value {value}", f"mapping {canonical(nodes)}", f"bound {bound}", f"structures {count}"]
-    )
+    if divides:
+        lines += [
+            f"legs {len(legs)}",
+            *(line for label, own in sorted(legs.items()) for line in (f"leg {label}", *own)),
+        ]
+        count += sum(int(own[2].split(" ")[1]) for own in legs.values())
+    return _finished([*lines, f"bound {bound}", f"structures {count}"])
+
+
+def _leg(program: Program, case: Case, asked: Question, seconds: float) -> tuple[Fraction, list[str]] | None:
+    """Return what a statement alone costs at least with dividing tiles, and the lines that prove it; None where none
+    are found."""
+    statement, problem = asked.workload.statement(case[0]), program.alone(case)
+    nest, rules = nest_of_leg(asked.workload, Leg.of(statement, asked.workload.extents())), Rules()
+    for name, level in program.levels_of(case).items():
+        rules = (*rules, *held_first(asked.arch, name, level))
+    if nest is None:
+        return None
+    arch = asked.arch.naming_only(nest.tensors)
+    question = Question(nest, arch, asked.objective, rules, "divide", asked.seed)
+    best = next(iter(ranked(question, 1, seconds / 2)), None)
+    if best is None:
+        return None
+    nodes = mapping_to_document(best[0])["nodes"]
+    try:
+        scaled = cost(problem, nodes, divides=True)
+        with _deadline(seconds / 2):
+            proofs = _proofs(problem, scaled)
+    except (Refused, OptionError):  # the limit of time has ended the search before
+        return None
+    value, is_word = Fraction(scaled, problem.scale), any(" word " in f"{line} " for line in proofs)
+    return None if is_word else (value, [f"value {value}", f"mapping {canonical(nodes)}", *proofs])
 
 
 def certificate(

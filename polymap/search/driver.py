@@ -234,12 +234,9 @@ class Search:
         refuted = evidence.clash if evidence.clash is not None and not evidence.incumbents else None
         found = self.closed(evidence) if refuted is None else self.infeasible(refuted)
         if len(self.workload.statements) > 1:
-            is_rewritten = found.workload != self.workload
-            return (
-                found
-                if found.best is None or is_rewritten
-                else replace(found, proof=partial(certified, self.asked, found.best))
-            )
+            if found.best is None or found.workload != self.workload:  # of a program that was rewritten
+                return found
+            return replace(found, proof=partial(certified, self.asked, found.best))
         if dividing is None:
             return found
         proof = partial(certified, self.asked, found.best, dividing.best, any_size=True) if found.best else None
@@ -473,7 +470,7 @@ def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *
 
     question = asked.workload, asked.arch, asked.objective.text
     if len(asked.workload.statements) > 1:
-        return certificate.program_certificate(*question, best, asked.rules)
+        return certificate.program_certificate(asked, best)
     if any_size:
         return certificate.bound_certificate(*question, (best, dividing), asked.rules)
     return certificate.certificate(*question, best, asked.rules)
