@@ -46,8 +46,8 @@ class Statement(NamedTuple):
 
 
 class Program:
-    """The head of a program. levels: names, outermost first. passed: per tensor that a statement leaves for others
-    these statements, the writer first."""
+    """The head of a program. levels: names, outermost first. users: per tensor the statements that touch it. charged:
+    the one that pays for the loads of what others read. passed: what a statement leaves for others."""
 
     def __init__(self, workload: Any, machine: Any, constraints: Any, objective: str) -> None:
         PROGRAM(workload)
@@ -61,7 +61,7 @@ class Program:
         for known in ([dim for dim, _ in dims], [row["name"] for row in tensors], names):
             need(len({*known}) == len(known), "expected names, each once")
         self.users = {name: [each for each in self.statements if name in each.axes] for name in self.tensors}
-        self.passed = dict[str, list[Statement]]()
+        self.passed, self.charged = list[str](), dict[str, Statement]()
         for name, users in self.users.items():
             self._check_users(name, users)
         first = self.problem(self.statements[0], self.extents)
@@ -87,24 +87,35 @@ class Program:
         """Note the users of a tensor that is passed on; refuse what the bound is not about."""
         writers = [each for each in users if each.target == name]
         row = self.tensors[name]
-        if len(users) > 1:
-            need(
-                len(writers) == 1 and users[0] in writers, f"several statements read {name}, and none writes it before"
-            )
+        readers = [each for each in users if each.target != name]
+        need(readers or (writers and not row["temporary"]), f"nobody needs {name}")
+        if readers:
+            self.charged[name] = max(readers, key=lambda each: prod(self.extents[dim] for dim in each.dims))
+        if not writers:
+            need(not row["temporary"], f"{name} is temporary, and nobody writes it")
+        elif readers:
+            need(len(writers) == 1 and users[0] in writers, f"{name} is read before it is written")
             alike = len({each.plain(name) for each in users}) == 1
             need(alike and not row["initial"], f"{name} is passed on otherwise than it is written")
-            self.passed[name] = users
+            self.passed.append(name)
         else:
-            need(users and not row["temporary"], f"nobody needs {name}")
+            need(len(writers) == 1, f"several statements write {name}")
 
     def problem(
-        self, statement: Statement, left: Lengths, levels: Levels | None = None, *, back: bool = False
+        self,
+        statement: Statement,
+        left: Lengths,
+        levels: Levels | None = None,
+        once: Sequence[str] = (),
+        *,
+        back: bool = False,
     ) -> Problem:
         """Return a statement as a problem of its own. left: the indices of its dims. levels: the outermost ones that
-        hold tensors, as constraints. back: whether its target has values before."""
+        hold tensors, as constraints. once: of which it reads one element over and over. back: whether its target has
+        values before."""
         tensors = [
             {key: row[key] for key in ("bits", "name", "role")}
-            | {"index": axes, "initial": back and name == statement.target}
+            | {"index": [] if name in once else axes, "initial": back and name == statement.target}
             for name, axes in statement.axes.items()
             for row in (self.tensors[name],)
         ]
@@ -126,44 +137,38 @@ class Program:
         """Return how many structures there are of all cases that are counted, what no tree costs less than, and the
         cases that is of. legs: what other cases are known to cost."""
         known, weakest, counted = dict[Case, Fraction](), None, list[Case]()
-        for cases in self.choices():
+        for chosen in self.choices():
             tick()
-            for case in (case for own in cases for case in own if case not in known):
+            for case in (case for case in chosen if case not in known):
                 if case not in legs and case not in self._alone:
                     problem = self.alone(case)
                     structures, scaled = least(problem)
                     self._alone[case] = structures, Fraction(scaled, problem.scale)
                 counted += [] if case in legs else [case]
                 known[case] = (legs[case] if case in legs else self._alone[case][1]) - self._refund(case)
-            chosen = [min(own, key=lambda case: known[case]) for own in cases]
             total = sum((known[case] for case in chosen), start=Fraction(0))
             if weakest is None or total < weakest[0]:
                 weakest = total, chosen
         assert weakest is not None, "one choice is that all passes through the outermost level"
         return sum(self._alone[case][0] for case in counted), *weakest
 
-    def choices(self) -> Iterator[list[list[Case]]]:
-        """Yield, for every choice of the levels of tensors that two statements share, the cases of each statement: of
-        what more share each may have its own level."""
+    def choices(self) -> Iterator[list[Case]]:
+        """Yield the cases of all statements for every choice of levels, the same for both statements of a tensor."""
         may = {name: [0, *sorted(self._may_hold(name))] for name in self.passed}  # the outermost one is not shared
-        common = [name for name, users in self.passed.items() if len(users) == 2]
-        need(prod(len(may[name]) for name in self.passed) <= MOST_CHOICES, "there are too many cases")
-        for chosen in product(*(may[name] for name in common)):
-            given = {name: [level] for name, level in zip(common, chosen, strict=True)}
-            yield [
-                [(each.name, levels) for levels in product(*((may | given)[name] for name in self._own(each)))]
-                for each in self.statements
-            ]
+        need(prod(map(len, may.values())) <= MOST_CHOICES, "there are too many cases")
+        for chosen in product(*may.values()):
+            given = dict(zip(may, chosen, strict=True))
+            yield [(each.name, tuple(given[name] for name in self._own(each))) for each in self.statements]
 
     def _own(self, statement: Statement) -> list[str]:
-        """Return the tensors that a statement leaves for others or gets from them."""
-        return [name for name in self.passed if name in statement.axes]
+        """Return the tensors that a statement leaves for others, or gets and pays for."""
+        return [name for name in self.passed if statement in (self.users[name][0], self.charged[name])]
 
     def case(self, text: str) -> Case:
         """Return the case that a text names: a statement, then a level per tensor."""
         name, *levels = text.split(" ")
         found = name, tuple(self.levels.index(level) for level in levels)
-        need(any(found in own for cases in self.choices() for own in cases), "there is no such leg")
+        need(any(found in cases for cases in self.choices()), "there is no such leg")
         return found
 
     def label(self, case: Case) -> str:
@@ -175,18 +180,29 @@ class Program:
         own = next(each for each in self.statements if each.name == case[0])
         return dict(zip(self._own(own), case[1], strict=True))
 
+    def once(self, case: Case) -> list[str]:
+        """Return the tensors that a statement shares with one that pays for their loads."""
+        own = next(each for each in self.statements if each.name == case[0])
+        return [name for name in own.axes if name != own.target and self.charged[name] is not own]
+
     def alone(self, case: Case) -> Problem:
         """Return what is asked of a statement alone."""
         own = next(each for each in self.statements if each.name == case[0])
-        return self.problem(own, self.extents, self.levels_of(case), back=self._comes_back(own, frozenset()))
+        return self.problem(
+            own, self.extents, self.levels_of(case), self.once(case), back=self._comes_back(own, frozenset())
+        )
 
     def _may_hold(self, name: str) -> set[int]:
-        """Return the levels further in where a tensor may have its outermost node on the ways to all of its users."""
-        own = [next(t for t in self.problem(each, self.extents).tensors if t.name == name) for each in self.users[name]]
+        """Return the levels further in where a tensor may have its outermost node on the ways to its statements."""
+        own = [
+            next(t for t in self.problem(each, self.extents).tensors if t.name == name)
+            for each in (self.users[name][0], self.charged[name])
+        ]
         return {i for i in own[0].may if all(not any(must < i for must in tensor.must) for tensor in own)}
 
     def _refund(self, case: Case) -> Fraction:
-        """Return what one pass costs of what a statement gets from others or leaves for them in a level further in."""
+        """Return what one pass costs of what a statement gets from others or leaves for them in a level further in, and
+        at most one element of what it shares, in every instance of each level."""
         own, total = next(each for each in self.statements if each.name == case[0]), 0
         problem = self.problem(own, self.extents)
         (read, write), names = problem.parts[0][:2], [*own.axes]
@@ -196,6 +212,9 @@ class Program:
                 total += size * (read[0][t] + write[level][t])
             elif self.tensors[name]["temporary"]:
                 total += size * (read[level][t] + write[0][t])
+        for t in map(names.index, self.once(case)):
+            each = (max(row[t] for row in read[:level]) + write[level][t] for level in range(1, len(self.levels)))
+            total += prod(fan.size for fan in problem.fanouts) * sum(each)
         return Fraction(total, problem.scale)
 
     # What a tree costs
@@ -207,7 +226,7 @@ class Program:
         check_tree(nodes, self.levels, [*self.tensors])
         order = [each.name for each in self._below(nodes)]
         need(sorted(order) == sorted(each.name for each in self.statements), "expected each statement once")
-        for name, users in self.passed.items():
+        for name, users in ((name, self.users[name]) for name in self.passed):
             need(
                 min(users, key=lambda each: order.index(each.name)) is users[0], f"{name} is read before it is written"
             )
@@ -258,7 +277,7 @@ class Program:
     def _check_order(self, children: Sequence[Any], loops: frozenset[str]) -> None:
         """Refuse loops above a branch in which a tensor is read before it is complete. loops: the dims of those above
         that have gone on once."""
-        for name, users in self.passed.items():
+        for name, users in ((name, self.users[name]) for name in self.passed):
             places = {i for i, child in enumerate(children) for each in self._below(child) if each in users}
             parts = len(places) > 1 and any(users[0] in self._below(child) for child in children)
             need(not parts or loops <= {*users[0].plain(name)}, f"{name} is read before it is complete")
@@ -272,8 +291,9 @@ class Program:
 
     def _dims(self, name: str, below: Sequence[Statement]) -> tuple[str, ...]:
         users = [each for each in below if name in each.axes]
-        need(users, f"{name} is held where nobody touches it")
-        return users[0].plain(name)
+        dims = {each.plain(name) for each in users}
+        need(len(dims) == 1, f"{name} is held where nobody touches it, or not alike")
+        return dims.pop()
 
     def _moved(
         self,

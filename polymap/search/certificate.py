@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from polymap.checker import (
@@ -163,7 +163,8 @@ def _leg(program: Program, case: Case, asked: Question, seconds: float) -> tuple
     """Return what a statement alone costs at least with dividing tiles, and the lines that prove it; None where none
     are found."""
     statement, problem = asked.workload.statement(case[0]), program.alone(case)
-    nest, rules = nest_of_leg(asked.workload, Leg.of(statement, asked.workload.extents())), Rules()
+    leg = replace(Leg.of(statement, asked.workload.extents()), once=tuple(program.once(case)))
+    nest, rules = nest_of_leg(asked.workload, leg), Rules()
     for name, level in program.levels_of(case).items():
         rules = (*rules, *held_first(asked.arch, name, level))
     if nest is None:

@@ -196,8 +196,8 @@ class SearchResult(Reported):
         """Return the certificate of the answer, which `verify` checks (docs/certificate.md).
 
         It proves an optimum over dividing tiles, and takes about as long as the search; or a bound over tiles of any
-        size; of a program what no tree costs less than. Raises OptionError where nothing is proven, or where certificates
-        do not cover the problem.
+        size; of a program what no tree costs less than. Raises OptionError where nothing is proven, or where
+        certificates do not cover the problem.
         """
         if self.proof is None:
             if self.best is not None and self.workload is not None and len(self.workload.statements) > 1:
