@@ -23,11 +23,16 @@ from polymap.search.certificate import canonical, machine_table, program_table
 from polymap.search.problem import objective_value, parse_single
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
-from tests.referee.all_fused import least_words
+from tests.referee.all_fused import Program as Tiny, least_words
 from tests.referee.test_all_fused import drawn, question
 from tests.referee.test_certificate_fields import finished
 from tests.times import few
 
+SHARED = (  # a tensor that several statements read, over and over at times
+    ("T[m,n] = A[m] * B[n]", "E[m,p] += T[m,n] * D[n,p]", "F[m,p] += T[m,n] * G[n,p]"),
+    ("E[m,p] += X[m,n] * D[n,p]", "F[m,p] += X[m,n] * G[n,p]"),
+    ("M[m] max= X[m,n]", "P[m,n] = X[m,n] - M[m]"),
+)
 PROGRAMS = (
     ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
     ("T[m,n] += A[m,k] * B[k,n]", "U[m,n] = max(T[m,n], 0)", "E[m] += U[m,n] * x[n]"),
@@ -124,6 +129,23 @@ def test_no_tree_moves_less_than_a_certificate_says(seed: int) -> None:
         assert verdict.bound <= least, "of all trees, written out"
 
 
+@pytest.mark.parametrize("seed", few(range(60), 6))
+def test_what_statements_share_is_charged_to_one_of_them(seed: int) -> None:
+    rng = random.Random(f"shared {seed}")
+    texts = SHARED[seed % len(SHARED)]
+    sizes = {"m": rng.choice((1, 2)), "n": rng.choice((2, 3)), "p": rng.choice((2, 3))}
+    sizes = {
+        name: size for name, size in sizes.items() if f"{name}]" in " ".join(texts) or f"{name}," in " ".join(texts)
+    }
+    few_words, room = (
+        Tiny(texts, tuple(sizes.items()), "".join(set("TM") & set(" ".join(texts[:-1])))),
+        rng.randint(3, 6),
+    )
+    work, arch = question(few_words, room)
+    bound = read(work, arch, "traffic:DRAM").least({})[1]
+    assert 0 < bound <= 8 * least_words(few_words, room)
+
+
 def products(rows: int) -> Workload:
     sizes = dict(zip("mknp", (rows, 8, 16, 8), strict=True))
     return pm.program(list(PROGRAMS[0]), sizes=sizes, temporary=["T"], bits=8)
@@ -200,7 +222,7 @@ def test_the_head_is_compared_with_the_question() -> None:
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        (("T[m] += A[m,k]", "E[m,k] = A[m,k] - T[m]"), "several statements read A"),
+        (("T[m,n] = A[m] * B[n]", "T[m,n] += C[m,n]", "E[m] += T[m,n] * x[n]"), "read before it is written"),
         (("T[p] += I[p] * W[k]", "E[q] += T[q+s] * V[s]"), "not indexed by single dims"),
         (("T[m,n] = A[m] * A[n]", "E[m] += T[m,n] * x[n]"), "touches a tensor twice"),
     ],
