@@ -102,9 +102,9 @@ def compared(seeds: range) -> tuple[int, list[int]]:
 
 
 def test_trees_are_counted_as_the_cost_model_counts_them() -> None:
-    counted, wrong = compared(range(120))
+    counted, wrong = compared(range(60))
     assert not wrong
-    assert counted > 50, "the others are of kinds that are not certified, or not legal"
+    assert counted > 25, "the others are of kinds that are not certified, or not legal"
 
 
 @pytest.mark.soak
@@ -112,7 +112,7 @@ def test_thousands_of_trees_are_counted_as_the_cost_model_counts_them() -> None:
     assert not compared(range(1_000, 6_000))[1]
 
 
-@pytest.mark.parametrize("seed", few(range(100), 6))
+@pytest.mark.parametrize("seed", few(range(100), 2))
 def test_no_tree_moves_less_than_a_certificate_says(seed: int) -> None:
     few_words, room = drawn(seed)
     work, arch = question(few_words, room)
@@ -129,7 +129,7 @@ def test_no_tree_moves_less_than_a_certificate_says(seed: int) -> None:
         assert verdict.bound <= least, "of all trees, written out"
 
 
-@pytest.mark.parametrize("seed", few(range(60), 6))
+@pytest.mark.parametrize("seed", few(range(60), 3))
 def test_what_statements_share_is_charged_to_one_of_them(seed: int) -> None:
     rng = random.Random(f"shared {seed}")
     texts = SHARED[seed % len(SHARED)]
