@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from polymap.checker import (
@@ -42,10 +42,8 @@ from polymap.ir import (
     OptionError,
     Workload,
     accesses_of,
+    nest_of,
 )
-from polymap.search.answer import Question
-from polymap.search.in_order import ranked
-from polymap.search.legs import Leg, held_first, nest_of_leg
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     AtLeast,
@@ -67,6 +65,7 @@ from polymap.search.problem import (
     rules_from_document,
 )
 
+Alone = Callable[[Workload, Architecture, Rules, float], Mapping | None]  # in so many seconds
 Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of the parts after the first
 
 UNIT = 1 << 10
@@ -123,16 +122,24 @@ def _beyond_boxes(workload: Workload) -> str | None:
     return None if workload.associative else "its sums may not be reordered"
 
 
-def program_certificate(asked: Question, mapping: Mapping, seconds: float = 600) -> str:
+def program_certificate(
+    workload: Workload,
+    arch: Architecture,
+    objective: str,
+    mapping: Mapping,
+    rules: Rules,
+    best_alone: Alone | None,
+    seconds: float = 600,
+) -> str:
     """Return the certificate's text of what no tree of a program costs less than, and of what a tree costs.
 
-    Where tiles divide, statements alone are searched while that raises the bound, for at most so many seconds. Raises
-    OptionError: PM515 for programs outside the class that is certified, PM517 where the checker counts no such tree.
+    best_alone: gives the best dividing mapping of a statement alone (None: tiles are of any size). It is asked while
+    that raises the bound, for at most so many seconds. Raises OptionError: PM515 for programs outside the class that is
+    certified, PM517 where the checker counts no such tree.
     """
-    question = asked.workload, asked.arch, asked.objective.text, asked.rules
-    program, words, nodes = _asked(*question), _head(*question), mapping_to_document(mapping)["nodes"]
+    program, words = _asked(workload, arch, objective, rules), _head(workload, arch, objective, rules)
     assert isinstance(program, Program), "a workload of several statements"
-    divides, until = asked.tiles == "divide", time.process_time() + seconds
+    nodes, until, divides = mapping_to_document(mapping)["nodes"], time.process_time() + seconds, best_alone is not None
     try:
         value = program.cost(parsed(canonical(nodes)), divides=divides)
     except Refused as refusal:
@@ -141,10 +148,10 @@ def program_certificate(asked: Question, mapping: Mapping, seconds: float = 600)
     known, legs, tried = dict[Case, Fraction](), dict[str, list[str]](), set[Case]()
     try:
         count, bound, weakest = program.least(known)
-        while divides and bound < value and time.process_time() < until and not tried.issuperset(weakest):
+        while best_alone and bound < value and time.process_time() < until and not tried.issuperset(weakest):
             case = next(each for each in weakest if each not in tried)
             tried.add(case)
-            leg = _leg(program, case, asked, until - time.process_time())
+            leg = _leg(program, case, workload, arch, best_alone, until - time.process_time())
             if leg is not None:
                 known[case], legs[program.label(case)] = leg
                 count, bound, weakest = program.least(known)
@@ -159,22 +166,20 @@ def program_certificate(asked: Question, mapping: Mapping, seconds: float = 600)
     return _finished([*lines, f"bound {bound}", f"structures {count}"])
 
 
-def _leg(program: Program, case: Case, asked: Question, seconds: float) -> tuple[Fraction, list[str]] | None:
+def _leg(
+    program: Program, case: Case, workload: Workload, arch: Architecture, best_alone: Alone, seconds: float
+) -> tuple[Fraction, list[str]] | None:
     """Return what a statement alone costs at least with dividing tiles, and the lines that prove it; None where none
-    are found."""
-    statement, problem = asked.workload.statement(case[0]), program.alone(case)
-    leg = replace(Leg.of(statement, asked.workload.extents()), once=tuple(program.once(case)))
-    nest, rules = nest_of_leg(asked.workload, leg), Rules()
+    are found, and for one that shares what it reads."""
+    statement, problem = workload.statement(case[0]), program.alone(case)
+    initial = workload.tensor(statement.target.tensor).initial and statement.operator is not Operator.ASSIGN
+    nest, held = nest_of(workload, statement, workload.extents(), is_initial=initial), list[Held]()
     for name, level in program.levels_of(case).items():
-        rules = (*rules, *held_first(asked.arch, name, level))
-    if nest is None:
-        return None
-    arch = asked.arch.naming_only(nest.tensors)
-    question = Question(nest, arch, asked.objective, rules, "divide", asked.seed)
-    best = next(iter(ranked(question, 1, seconds / 2)), None)
+        held += [Held(arch.levels[number].name, name, must=number == level) for number in range(1, level + 1)]
+    best = None if program.once(case) else best_alone(nest, arch.naming_only(nest.tensors), tuple(held), seconds / 2)
     if best is None:
         return None
-    nodes = mapping_to_document(best[0])["nodes"]
+    nodes = mapping_to_document(best)["nodes"]
     try:
         scaled = cost(problem, nodes, divides=True)
         with _deadline(seconds / 2):

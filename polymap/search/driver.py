@@ -470,7 +470,16 @@ def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *
 
     question = asked.workload, asked.arch, asked.objective.text
     if len(asked.workload.statements) > 1:
-        return certificate.program_certificate(asked, best)
+        divides = asked.tiles == "divide"
+        return certificate.program_certificate(
+            *question, best, asked.rules, partial(_alone, asked) if divides else None
+        )
     if any_size:
         return certificate.bound_certificate(*question, (best, dividing), asked.rules)
     return certificate.certificate(*question, best, asked.rules)
+
+
+def _alone(asked: Question, nest: Workload, arch: Architecture, rules: Rules, seconds: float) -> Mapping | None:
+    """Return the best dividing mapping of a statement of a program alone."""
+    question = replace(asked, workload=nest, arch=arch, rules=rules)
+    return next((mapping for mapping, _ in ranked(question, 1, seconds)), None)
