@@ -265,12 +265,9 @@ class Program:
                     total += self._moved(name, level, above, left, moved, inside, below)
                     size = prod(shortest(left[d], above, d) for d in self._dims(name, below))
                     inside = (*inside, (level, name, size * self.tensors[name]["bits"]))
-        ends = max((i for i, node in enumerate(chain) if "for" in node), default=-1)
-        brief = {(node["store"], name) for node in chain[ends + 1 :] if "store" in node for name in node["tensors"]}
         for lengths, more, times in iterations(left, above):
-            for number, child in enumerate(last["branch"]):
-                live = tuple(one for one in inside if self._lives(one, brief, last["branch"], number))
-                total += times * self._tree(child, lengths, moved | more, live)
+            for child in last["branch"]:
+                total += times * self._tree(child, lengths, moved | more, inside)
         self._check_order(last["branch"], moved | dims)
         return total
 
@@ -281,13 +278,6 @@ class Program:
             places = {i for i, child in enumerate(children) for each in self._below(child) if each in users}
             parts = len(places) > 1 and any(users[0] in self._below(child) for child in children)
             need(not parts or loops <= {*users[0].plain(name)}, f"{name} is read before it is complete")
-
-    def _lives(self, one: tuple[int, str, int], brief: set[tuple[str, str]], children: Sequence[Any], at: int) -> bool:
-        """Return whether a node right above a branch takes room in a child: from the first one that touches its tensor
-        to the last one."""
-        level, name, _ = one
-        own = [i for i, child in enumerate(children) if any(name in each.axes for each in self._below(child))]
-        return (self.levels[level], name) not in brief or (bool(own) and own[0] <= at <= own[-1])
 
     def _dims(self, name: str, below: Sequence[Statement]) -> tuple[str, ...]:
         users = [each for each in below if name in each.axes]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -146,9 +147,32 @@ def test_what_statements_share_is_charged_to_one_of_them(seed: int) -> None:
     assert 0 < bound <= 8 * least_words(few_words, room)
 
 
-def products(rows: int) -> Workload:
+def products(rows: int, temporary: str = "T") -> Workload:
     sizes = dict(zip("mknp", (rows, 8, 16, 8), strict=True))
-    return pm.program(list(PROGRAMS[0]), sizes=sizes, temporary=["T"], bits=8)
+    return pm.program(list(PROGRAMS[0]), sizes=sizes, temporary=list(temporary), bits=8)
+
+
+def test_what_is_needed_after_the_run_goes_out_once() -> None:
+    bounds = [read(products(16, temporary), one_buffer(600), "energy").least({})[1] for temporary in ("T", "")]
+    assert bounds == [71_808, 71_808 + 256 * 101], "256 words of T: 1 pJ to read, 100 pJ to write"
+
+
+def test_a_tree_that_does_not_fit_is_refused() -> None:
+    refused = 0
+    for seed in range(40):
+        work, arch, mapping = counted_case(random.Random(f"program certificates {seed}"))
+        nodes = parsed(canonical(mapping_to_document(mapping)["nodes"]))
+        try:
+            read(work, arch, "energy").cost(nodes)
+        except Refused:
+            continue
+        for name, bits in evaluate(work, arch, mapping).occupancy_bits:
+            if name != "DRAM" and bits > 1:
+                less = [replace(one, capacity_bits=bits - 1) if one.name == name else one for one in arch.nodes]
+                with pytest.raises(Refused, match="does not fit"):
+                    read(work, replace(arch, nodes=tuple(less)), "energy").cost(nodes)  # pyright: ignore[reportArgumentType]
+                refused += 1
+    assert refused > 10
 
 
 def one_buffer(words: int) -> Architecture:
