@@ -283,7 +283,7 @@ class Program:
         users = [each for each in below if name in each.axes]
         dims = {each.plain(name) for each in users}
         need(len(dims) == 1, f"{name} is held where nobody touches it, or not alike")
-        return dims.pop()
+        return dims.pop()  # any order: there is one
 
     def _moved(
         self,
