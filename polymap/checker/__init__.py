@@ -8,11 +8,7 @@ with lazy(__name__):
     from polymap.checker.check import (
         FORMAT as FORMAT,
         HEAD as HEAD,
-        Reason as Reason,
         Verdict as Verdict,
-        digest as digest,
-        label as label,
-        label_of_places as label_of_places,
         verify as verify,
     )
     from polymap.checker.counts import cost as cost
@@ -23,6 +19,13 @@ with lazy(__name__):
         Problem as Problem,
         Rows as Rows,
         parsed as parsed,
+    )
+    from polymap.checker.programs import Case as Case, Program as Program
+    from polymap.checker.proofs import (
+        Reason as Reason,
+        digest as digest,
+        label as label,
+        label_of_places as label_of_places,
     )
     from polymap.checker.prover import Prover as Prover
     from polymap.checker.rules import Refused as Refused

@@ -86,6 +86,10 @@ def axis(value: Any) -> object:
 
 TENSOR = table(bits=whole, index=listed(axis), initial=flag, name=name, role=one_of("input", "weight", "output"))
 WORKLOAD = table(dims=listed(dim), tensors=listed(TENSOR))
+ACCESS = table(index=listed(axis), tensor=name)
+STATEMENT = table(accesses=listed(ACCESS), adds=flag, dims=listed(name), name=name)
+HELD = table(bits=whole, initial=flag, name=name, role=one_of("input", "weight", "output"), temporary=flag)
+PROGRAM = table(dims=listed(dim), statements=listed(STATEMENT), tensors=listed(HELD))
 BAND = absent_or(positive)
 LEVEL = table(
     bandwidth_bits_per_cycle=BAND,
@@ -159,13 +163,33 @@ def check_head(workload: Any, machine: Any, constraints: Any) -> None:
         RULES[row["rule"]](row)
 
 
+def check_tree(nodes: Any, levels: list[str], tensors: list[str], deep: int = 0) -> None:
+    """Refuse what is no tree of a program: chains of nodes, the last one a statement or the children of a branch."""
+    steps = items(nodes)
+    need(1 <= len(steps) <= 500 and deep < 20, "the mapping is malformed")
+    is_branch = type(steps[-1]) is dict and "branch" in steps[-1]
+    kinds = [of_kinds(STEPS, node) for node in (steps[:-1] if is_branch else steps)]
+    need(kinds.count("compute") == (not is_branch) and "compute" not in kinds[:-1], "the mapping is malformed")
+    check_stored(steps[: len(kinds)], levels, tensors)
+    if is_branch:
+        children = items(fields(steps[-1], "branch")[0])
+        need(2 <= len(children) <= 16, "the mapping is malformed")
+        for child in children:
+            check_tree(child, levels, tensors, deep + 1)
+
+
 def check_mapping(nodes: Any, levels: list[str], tensors: list[str]) -> None:
-    """Refuse what is no list of a loop tree's nodes. A tensor stands once at most in the nodes of a level, the
-    outermost one among them."""
+    """Refuse what is no list of a loop tree's nodes."""
     steps = items(nodes)
     need(1 <= len(steps) <= 500, "the mapping is malformed")
     kinds = [of_kinds(STEPS, node) for node in steps]
     need(kinds[-1] == "compute" and kinds.count("compute") == 1, "the mapping is malformed")
+    check_stored(steps, levels, tensors)
+
+
+def check_stored(steps: list[Any], levels: list[str], tensors: list[str]) -> None:
+    """Refuse nodes of no level or tensor. A tensor stands once at most in the nodes of a level, the outermost one among
+    them."""
     stored = [(node["store"], tensor) for node in steps if "store" in node for tensor in node["tensors"]]
     need(all(level in levels and tensor in tensors for level, tensor in stored), "no such level or tensor is stored")
     need(len({*stored}) == len(stored), "a tensor is stored twice in a level")

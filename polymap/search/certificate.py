@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,10 +13,12 @@ from polymap.checker import (
     DEADLINE,
     FITS,
     FORMAT,
+    Case,
     OutOfTime,
     Places,
     Prices,
     Problem,
+    Program,
     Prover,
     Refused,
     Rows,
@@ -36,9 +38,11 @@ from polymap.ir import (
     MemoryLevel,
     Mistake,
     Node,
+    Operator,
     OptionError,
     Workload,
     accesses_of,
+    nest_of,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -61,6 +65,7 @@ from polymap.search.problem import (
     rules_from_document,
 )
 
+Alone = Callable[[Workload, Architecture, Rules, float], Mapping | None]  # in so many seconds
 Vector = tuple[int, ...]  # a unit, the prices of bits held per level, those of the parts after the first
 
 UNIT = 1 << 10
@@ -69,7 +74,7 @@ NO_MAPPING = "this answer has no certificate: there is no mapping"
 
 def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
     """Raise OptionError PM515 for a problem that is none of those which are certified."""
-    _problem(workload, arch, objective, rules)
+    _asked(workload, arch, objective, rules)
 
 
 def asked_head(workload: Workload, arch: Architecture, objective: str, constraints: object) -> dict[str, object]:
@@ -81,21 +86,108 @@ def asked_head(workload: Workload, arch: Architecture, objective: str, constrain
 
 
 def _head(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> dict[str, object]:
-    tables = {"workload": workload_table(workload), "machine": machine_table(arch)}
+    table = program_table if len(workload.statements) > 1 else workload_table
+    tables = {"workload": table(workload), "machine": machine_table(arch)}
     return {**tables, "constraints": constraints_table(rules), "objective": objective_line(arch, objective)}
 
 
-def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
-    reason = analyse(workload, arch).reason
+def _asked(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem | Program:
+    """Return a question as the checker reads it; OptionError PM515 for one that it does not read."""
+    is_program = len(workload.statements) > 1
+    reason = _beyond_boxes(workload) if is_program else analyse(workload, arch).reason
     if reason is None:
         reason = beyond_sums(arch, rules, parse_objective(objective, arch)) or None
     try:
         if reason is None:
             tables = [parsed(canonical(table)) for table in _head(workload, arch, objective, rules).values()]
-            return Problem(tables[0], tables[1], tables[2], tables[3])
+            return (Program if is_program else Problem)(tables[0], tables[1], tables[2], tables[3])
     except (Refused, ArithmeticError) as refusal:
         reason = str(refusal)
     raise OptionError(Mistake("PM515", f"this answer cannot be certified: {reason}", HINT))
+
+
+def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
+    found = _asked(workload, arch, objective, rules)
+    assert isinstance(found, Problem), "a workload of one statement"
+    return found
+
+
+def _beyond_boxes(workload: Workload) -> str | None:
+    """Return why the tables of a program do not say all that it is; None where they do."""
+    forms = [form for each in workload.statements for access in (each.target, *each.reads) for form in access.index]
+    if any(each.constraints for each in workload.statements) or not all(form.is_linear for form in forms):
+        return "its statements are not over boxes with affine indices"
+    if any(form.constant for form in forms):
+        return "its indices have constants"
+    return None if workload.associative else "its sums may not be reordered"
+
+
+def program_certificate(
+    workload: Workload,
+    arch: Architecture,
+    objective: str,
+    mapping: Mapping,
+    rules: Rules,
+    best_alone: Alone | None,
+    seconds: float = 600,
+) -> str:
+    """Return the certificate's text of what no tree of a program costs less than, and of what a tree costs.
+
+    best_alone: gives the best dividing mapping of a statement alone (None: tiles are of any size). It is asked while
+    that raises the bound, for at most so many seconds. Raises OptionError: PM515 for programs outside the class that is
+    certified, PM517 where the checker counts no such tree.
+    """
+    program, words = _asked(workload, arch, objective, rules), _head(workload, arch, objective, rules)
+    assert isinstance(program, Program), "a workload of several statements"
+    nodes, until, divides = mapping_to_document(mapping)["nodes"], time.process_time() + seconds, best_alone is not None
+    try:
+        value = program.cost(parsed(canonical(nodes)), divides=divides)
+    except Refused as refusal:
+        raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
+    lines = [*_lines(words), f"value {value}", f"mapping {canonical(nodes)}"]
+    known, legs, tried = dict[Case, Fraction](), dict[str, list[str]](), set[Case]()
+    try:
+        count, bound, weakest = program.least(known)
+        while best_alone and bound < value and time.process_time() < until and not tried.issuperset(weakest):
+            case = next(each for each in weakest if each not in tried)
+            tried.add(case)
+            leg = _leg(program, case, workload, arch, best_alone, until - time.process_time())
+            if leg is not None:
+                known[case], legs[program.label(case)] = leg
+                count, bound, weakest = program.least(known)
+    except Refused as refusal:
+        raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
+    if divides:
+        lines += [
+            f"legs {len(legs)}",
+            *(line for label, own in sorted(legs.items()) for line in (f"leg {label}", *own)),
+        ]
+        count += sum(int(own[2].split(" ")[1]) for own in legs.values())
+    return _finished([*lines, f"bound {bound}", f"structures {count}"])
+
+
+def _leg(
+    program: Program, case: Case, workload: Workload, arch: Architecture, best_alone: Alone, seconds: float
+) -> tuple[Fraction, list[str]] | None:
+    """Return what a statement alone costs at least with dividing tiles, and the lines that prove it; None where none
+    are found, and for one that shares what it reads."""
+    statement, problem = workload.statement(case[0]), program.alone(case)
+    initial = workload.tensor(statement.target.tensor).initial and statement.operator is not Operator.ASSIGN
+    nest, held = nest_of(workload, statement, workload.extents(), is_initial=initial), list[Held]()
+    for name, level in program.levels_of(case).items():
+        held += [Held(arch.levels[number].name, name, must=number == level) for number in range(1, level + 1)]
+    best = None if program.once(case) else best_alone(nest, arch.naming_only(nest.tensors), tuple(held), seconds / 2)
+    if best is None:
+        return None
+    nodes = mapping_to_document(best)["nodes"]
+    try:
+        scaled = cost(problem, nodes, divides=True)
+        with _deadline(seconds / 2):
+            proofs = _proofs(problem, scaled)
+    except (Refused, OptionError):  # the limit of time has ended the search before
+        return None
+    value, is_word = Fraction(scaled, problem.scale), any(" word " in f"{line} " for line in proofs)
+    return None if is_word else (value, [f"value {value}", f"mapping {canonical(nodes)}", *proofs])
 
 
 def certificate(
@@ -141,15 +233,19 @@ def _begun(
 ) -> tuple[list[str], int]:
     """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
     does not take it, or with tiles that do not divide where they must."""
-    words = _head(workload, arch, objective, rules).items()
-    head = [f"{word} {said if isinstance(said, str) else canonical(said)}" for word, said in words]
+    lines = _lines(_head(workload, arch, objective, rules))
     nodes, problem = mapping_to_document(mapping)["nodes"], _problem(workload, arch, objective, rules)
     try:
         value = cost(problem, nodes, divides=divides)
     except Refused as refusal:
         raise OptionError(Mistake("PM517", f"this answer has no certificate: {refusal}")) from None
-    about = [f"value {Fraction(value, problem.scale)}", f"mapping {canonical(nodes)}"]
-    return [FORMAT, *head, f"sha256 {digest(head)}", *about], value
+    return [*lines, f"value {Fraction(value, problem.scale)}", f"mapping {canonical(nodes)}"], value
+
+
+def _lines(words: dict[str, object]) -> list[str]:
+    """Return a certificate's lines up to the hash of its head."""
+    head = [f"{word} {said if isinstance(said, str) else canonical(said)}" for word, said in words.items()]
+    return [FORMAT, *head, f"sha256 {digest(head)}"]
 
 
 def _finished(lines: list[str]) -> str:
@@ -378,6 +474,35 @@ def workload_table(workload: Workload) -> dict[str, object]:
                 "index": _index(accesses_of(statement, tensor.name)[0]),
             }
             for tensor in sorted(workload.tensors, key=lambda tensor: tensor.name != statement.target.tensor)
+        ],
+    }
+
+
+def program_table(workload: Workload) -> dict[str, object]:
+    """Return the program of several statements as certificates write it."""
+    return {
+        "dims": [[dim.name, dim.extent] for dim in workload.dims],
+        "statements": [
+            {
+                "name": each.name,
+                "dims": list(each.dims),
+                "adds": each.operator is not Operator.ASSIGN,
+                "accesses": [
+                    {"tensor": access.tensor, "index": _index(access)}
+                    for access in dict.fromkeys((each.target, *each.reads))
+                ],
+            }
+            for each in workload.statements
+        ],
+        "tensors": [
+            {
+                "name": tensor.name,
+                "bits": tensor.bits,
+                "initial": tensor.initial,
+                "role": tensor.role.value,
+                "temporary": tensor.temporary,
+            }
+            for tensor in workload.tensors
         ],
     }
 

@@ -242,6 +242,10 @@ class Search:
             return dividing
         refuted = evidence.clash if evidence.clash is not None and not evidence.incumbents else None
         found = self.closed(evidence) if refuted is None else self.infeasible(refuted)
+        if len(self.workload.statements) > 1:
+            if found.best is None or found.workload != self.workload:  # of a program that was rewritten
+                return found
+            return replace(found, proof=partial(certified, self.asked, found.best))
         if dividing is None:
             return found
         proof = partial(certified, self.asked, found.best, dividing.best, any_size=True) if found.best else None
@@ -474,6 +478,17 @@ def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *
     from polymap.search import certificate
 
     question = asked.workload, asked.arch, asked.objective.text
+    if len(asked.workload.statements) > 1:
+        divides = asked.tiles == "divide"
+        return certificate.program_certificate(
+            *question, best, asked.rules, partial(_alone, asked) if divides else None
+        )
     if any_size:
         return certificate.bound_certificate(*question, (best, dividing), asked.rules)
     return certificate.certificate(*question, best, asked.rules)
+
+
+def _alone(asked: Question, nest: Workload, arch: Architecture, rules: Rules, seconds: float) -> Mapping | None:
+    """Return the best dividing mapping of a statement of a program alone."""
+    question = replace(asked, workload=nest, arch=arch, rules=rules)
+    return next((mapping for mapping, _ in ranked(question, 1, seconds)), None)

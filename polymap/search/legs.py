@@ -342,25 +342,20 @@ def as_written(statement: Statement) -> Nodes:
 
 
 @lru_cache(maxsize=64)
-def simple_accesses(program: Workload) -> Mapping[str, Access]:
-    """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
-    found: dict[str, Access] = {}
-    for tensor in program.tensors:
-        every = [access for each in program.statements for access in accesses_of(each, tensor.name)]
-        access = every[0]
-        if len({*every}) == 1 and access.is_plain:
-            found[tensor.name] = access
-    return MappingProxyType(found)
-
-
-def common_accesses(program: Workload) -> dict[str, Access]:
+def common_accesses(program: Workload) -> Mapping[str, Access]:
     """Return the tensors that all statements touch by one access, whose axes have no dim in common."""
     found: dict[str, Access] = {}
     for tensor in program.tensors:
         every = [access for each in program.statements for access in accesses_of(each, tensor.name)]
         if len({*every}) == 1 and every[0].is_box:
             found[tensor.name] = every[0]
-    return found
+    return MappingProxyType(found)
+
+
+@lru_cache(maxsize=64)
+def simple_accesses(program: Workload) -> Mapping[str, Access]:
+    """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
+    return MappingProxyType({name: each for name, each in common_accesses(program).items() if each.is_plain})
 
 
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:

@@ -196,11 +196,12 @@ class SearchResult(Reported):
         """Return the certificate of the answer, which `verify` checks (docs/certificate.md).
 
         It proves an optimum over dividing tiles, and takes about as long as the search; or a bound over tiles of any
-        size. Raises OptionError where nothing is proven, or where certificates do not cover the problem.
+        size; of a program what no tree costs less than. Raises OptionError where nothing is proven, or where
+        certificates do not cover the problem.
         """
         if self.proof is None:
-            if self.workload is not None and len(self.workload.statements) > 1:
-                what = "this answer cannot be certified: it is about a program of several statements"
+            if self.best is not None and self.workload is not None and len(self.workload.statements) > 1:
+                what = "this answer cannot be certified: its tree is of the program with its loops rewritten"
                 hint = "Its bound is proven by the search alone; what certificates cover: docs/certificate.md."
                 raise OptionError(Mistake("PM515", what, hint))
             what = f"this {self.status} answer has no certificate"

@@ -15,9 +15,9 @@ from hashlib import sha256
 from itertools import pairwise
 from math import prod
 
-from polymap.checker.check import label
 from polymap.checker.counts import cost
 from polymap.checker.model import Problem as Checked, parsed
+from polymap.checker.proofs import label
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate

@@ -197,6 +197,10 @@ def test_workers_change_no_value() -> None:
     assert len(values) == 1, "the same for any number"
 
 
-def test_a_program_says_that_it_has_no_certificate(free: SearchResult) -> None:
-    with pytest.raises(OptionError, match=r"PM515.*program of several statements"):
-        free.certificate()
+def test_a_program_has_a_certificate_without_constraints(free: SearchResult) -> None:
+    verdict = pm.verify(free.certificate(), pair(), "flat3")
+    assert verdict.proven, verdict.reason
+    assert verdict.value == free.value
+    under = asked({"store": {"GLB": {"must": ["S"]}}})
+    with pytest.raises(OptionError, match=r"PM515.*programs are certified without constraints"):
+        under.certificate()
