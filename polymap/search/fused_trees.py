@@ -394,7 +394,7 @@ class FusedTrees:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
-        is_long = len(self._workload.statements) > TUNING.most_in_a_segment
+        is_long = len(self._workload.statements) >= TUNING.most_in_a_segment
         is_large = is_long and takes_long_to_climb(self._search)
         share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)

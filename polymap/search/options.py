@@ -166,7 +166,7 @@ class Tuning:
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""
     leg_share_of_large: float = 0.02
-    """The same for programs of more nests than a segment that are too large to be climbed."""
+    """The same for programs of as many nests as a segment has at most, or more, that are too large to be climbed."""
     count_share: float = 0.02
     """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6
