@@ -205,8 +205,8 @@ def test_bounds_by_commands_of_small_tiles_alone_are_seen(monkeypatch: pytest.Mo
 def test_windows_in_pieces_take_no_less_than_the_bound_by_commands_says() -> None:
     """Two siblings' parts of m are {0, 1} and {4, 5}, ...: rows of A's tiles are longer than those of any tile of m."""
     workload = einsum("C[m,c] += A[c,2*m+k] * B[k]", sizes={"m": 8, "c": 4, "k": 5}, bits=8)
-    bus = {"bandwidth_bits_per_cycle": Fraction(1), "beat_bits": 8, "command_bits": 72}
-    dram = MemoryLevel("DRAM", in_flight=1, request_latency_cycles=Fraction(2000), **bus)
+    dram = MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(1), beat_bits=8, command_bits=72)
+    dram = replace(dram, in_flight=1, request_latency_cycles=Fraction(2000))
     buffer = MemoryLevel("Buf", holds=("A",), must_hold=("A",), keeps=False)
     register = MemoryLevel("Reg", holds=("B",), must_hold=("B",))
     arch = Architecture("pieces", (dram, buffer, Fanout("X", 4), register, ComputeUnit("MAC")))
