@@ -181,7 +181,11 @@ def _by_commands(
     workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool
 ) -> tuple[Fraction, Fraction] | None:
     """Return the beats and requests of commands that an element takes at least, in the mean over all loads or stores of
-    tiles that divide, each as often as any other; None where it may take less, or nothing is said."""
+    tiles that divide, each as often as any other; None where it may take less, or nothing is said.
+
+    Where siblings have parts of a dim, a tile above them may be in pieces. Along an axis of one dim these move as tiles
+    of a piece do; rows of a window may then be moved as often as they may.
+    """
     level, inner, extents = arch.levels[0], _next(arch, tensor), workload.extents()
     commands = commands_of(level, tensor.bits, loads=loads)
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
@@ -195,14 +199,20 @@ def _by_commands(
         return None
     if not terms or any(prod(extent for _, extent in each) > TUNING.most_tiles for each in terms):
         return None
+    spread = arch.fanouts_above(arch.levels[-1].name)  # loops over these stand above nodes of any level
+    in_pieces = [
+        len(each) > 1 and any(fanout.may_spread(dim) for fanout in spread for dim in index.dims)
+        for index, each in zip(access.index, terms, strict=True)
+    ]
+    if in_pieces[-1]:
+        return None
     tiles: list[list[tuple[Ints, Ints]]] = []
     for index, origin, each in zip(access.index, tensor.origin, terms, strict=True):
         tiles.append([(own, starts + (index - origin).constant) for own, starts in _tiles(each)])
-    sizes = [prod(tensor.shape[axis + 1 :]) for axis in range(len(tiles) - 1)]
-    others = [
-        [np.add.outer(own, starts).reshape(-1) * size for own, starts in axis]
-        for axis, size in zip(tiles, sizes, strict=False)
-    ]
+    others: list[list[Ints]] = []
+    for axis, told in enumerate(tiles[:-1]):
+        rows = [np.add.outer(own, starts).reshape(-1) * prod(tensor.shape[axis + 1 :]) for own, starts in told]
+        others.append([*np.unique(rows[0])[:, None]] if in_pieces[axis] else rows)
     return least_commanded(tiles[-1], others, commands, level.base_offset_bits * commands.units // tensor.bits)
 
 

@@ -13,7 +13,18 @@ import pytest
 from polymap.costmodel import bounding_machine, evaluate, step_bounds
 from polymap.costmodel.contiguous import Commands, Ints
 from polymap.explore import explore
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Workload
+from polymap.ir import (
+    Architecture,
+    Compute,
+    ComputeUnit,
+    Fanout,
+    Mapping,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.search import provers
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
@@ -189,6 +200,22 @@ def test_bounds_by_commands_of_small_tiles_alone_are_seen(monkeypatch: pytest.Mo
     monkeypatch.setattr(step_bounds, "least_commanded", of_small_tiles)
     with pytest.raises(AssertionError):
         bounded_by_waits([0], commands=True)
+
+
+def test_windows_in_pieces_take_no_less_than_the_bound_by_commands_says() -> None:
+    """Two siblings' parts of m are {0, 1} and {4, 5}, ...: rows of A's tiles are longer than those of any tile of m."""
+    workload = einsum("C[m,c] += A[c,2*m+k] * B[k]", sizes={"m": 8, "c": 4, "k": 5}, bits=8)
+    dram = MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(1), beat_bits=8, command_bits=72)
+    dram = replace(dram, in_flight=1, request_latency_cycles=Fraction(2000))
+    buffer = MemoryLevel("Buf", holds=("A",), must_hold=("A",), keeps=False)
+    register = MemoryLevel("Reg", holds=("B",), must_hold=("B",))
+    arch = Architecture("pieces", (dram, buffer, Fanout("X", 4), register, ComputeUnit("MAC")))
+    inner = (Temporal("m", 1), Temporal("c", 1), Storage("Buf", ("A",)), Temporal("k", 1), Compute("S"))
+    mapping = Mapping((Spatial("m", 2, "X"), Storage("Reg", ("B",)), *inner))
+    cost = evaluate(workload, arch, mapping)
+    bound = evaluate(workload, bounding_machine(workload, arch, divides=True), mapping)
+    assert cost.legal
+    assert bound.latency_cycles <= cost.latency_cycles
 
 
 @pytest.mark.soak
