@@ -18,18 +18,19 @@ _AXIS_PX = 56.0  # an axis' numbers and its name
 _LEAST = 1e-300  # a logarithm needs something
 
 
-def unit_text(objective: str) -> Callable[[float], str]:
+def unit_text(objective: str, digits: int = 3) -> Callable[[float], str]:
     """Return how values of an objective are written: energies in J, traffic in bytes, others with k, M, G."""
     if objective == "energy":
-        return energy
+        return lambda pj: energy(pj, digits)
     if objective.startswith(("traffic:", "capacity:")):
-        return lambda bits: size(round(bits))
-    return short
+        return lambda bits: size(round(bits), digits)
+    return lambda value: short(value, digits)
 
 
 def tick_text(objective: str) -> Callable[[float], str]:
-    """Return how the numbers of an axis of an objective are written: as by `unit_text`, 0 without a unit."""
-    unit = unit_text(objective)
+    """Return how the numbers of an axis of an objective are written: as by `unit_text`, but in up to seven digits, so
+    that neighbours of nearly the same value differ; 0 without a unit."""
+    unit = unit_text(objective, digits=7)
     return lambda value: unit(value) if value else "0"
 
 
@@ -374,9 +375,13 @@ def cell_names(frame: Frame, columns: Sequence[str], rows: Sequence[str]) -> lis
 
 
 def _heading(title: str, told: str, width: int) -> tuple[list[str], float]:
-    """Return a title and the line below it, in as many lines as they need, and where the first frame begins."""
+    """Return a title and the line below it, in as many lines as they need, and where the first frame begins. A word
+    that is too long is cut."""
     left = _begin(width)
-    large, small = svg.wrapped(title, width - 2 * left, 17), svg.wrapped(told, width - 2 * left)
+    large, small = (
+        [svg.fitted(line, width - 2 * left, size) for line in svg.wrapped(words, width - 2 * left, size)]
+        for words, size in ((title, 17), (told, 12))
+    )
     shapes = [svg.text(left, 38 + 21 * n, line, size=17, bold=True) for n, line in enumerate(large)]
     base = 38.0 + 21 * len(large)
     shapes += [svg.text(left, base + 16 * n, line, size=12, fill=svg.GREY) for n, line in enumerate(small)]

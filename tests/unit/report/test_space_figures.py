@@ -25,7 +25,7 @@ from polymap.networks.resource_prices import sensitivity
 from polymap.networks.tile_map import tiles as tiles_of
 from polymap.networks.winner_map import winners as winners_of
 from polymap.report.figures.buffer_curve import capacity_svg
-from polymap.report.figures.chart import round_axis, ticks_of
+from polymap.report.figures.chart import round_axis, tick_text, ticks_of
 from polymap.report.figures.cloud import cloud_figure, cloud_svg, undominated
 from polymap.report.figures.cost_maps import tile_map_svg, winner_svg
 from polymap.report.figures.course import course_figure, course_svg, fate_figure, fate_svg
@@ -41,6 +41,13 @@ from polymap.workload.networks import builtin_workload
 from tests.unit.report.shared import assert_inside
 
 _LAYER, _ARCH = matmul(m=16, n=8, k=12), load_arch("flat3")
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp", "traffic:DRAM"])
+def test_numbers_of_an_axis_differ_where_its_ends_are_nearly_alike(objective: str) -> None:
+    axis = round_axis([415_600_000, 415_690_000], 0, 100, is_size=objective.startswith("traffic"))
+    told = [tick_text(objective)(value) for value in ticks_of(axis)]
+    assert len({*told}) == len(told) > 3
 
 
 @pytest.mark.parametrize(
