@@ -304,8 +304,6 @@ BAD = [
     ("for (i = 0; i < 8; i++) a[i] = 0;\nj = i;", "PM265 the loop variable 'i' is used outside its loop (f.c:2)"),
     ("for (i = 0; i < 8; i++ a[i] = 0;", "PM150 this is no C that can be read: unexpected 'a' (f.c:1:24)"),
     ("for (i = 0; i < 8; i++) { a[i] = 0;", "PM150 this is no C that can be read: the end comes too early (f.c:1:36)"),
-    ("for (i = 0; i < 8; i++) a[i] = 0", "PM150 this is no C that can be read: the end comes too early (f.c:1:33)"),
-    ("for (i = 0; i < 8; i++) { a[i] = 0; }}", "PM150 this is no C that can be read: there is a '}' too many (f.c:1:39)"),
     ("void f(int A[3])\n{\n  for (int i = 0; i < 3; i++ /* ah */ A[i] = 1;\n}", "unexpected 'A' (f.c:3:39)"),
     ("void f(int A[3]) {\n  for (int i = 0; i < 3; i++)\n    A[i] = = 1;\n}", "unexpected '=' (f.c:3:12)"),
     ("#define N 8\nfor (i = 0; i < N; i++ a[i] = 0;", "unexpected 'a' (f.c:2:24)"),
@@ -356,6 +354,8 @@ BAD = [
     (loop("a[i] = 0x" + "F" * 200 + ";"), "PM261 the number '0x"),
     (loop("for (int j = 0; j < 8; j++) a[i + j / i] = 0;"), "PM262 'j / i' is not affine"),
     (loop(f"{'x' * 65} = 0;"), "PM264 the name 'xxx"),
+    ("for (i = 0; i < 8; i++) a[i] = 0", "PM150 this is no C that can be read: the end comes too early (f.c:1:33)"),
+    ("for (i = 0; i < 8; i++) { a[i] = 0; }}", "PM150 this is no C that can be read: there is a '}' too many (f.c:1:39)"),
 ]  # fmt: skip
 
 
