@@ -118,15 +118,17 @@ class Frame:
     bottom: float = 380.0
 
     def upright(self, x: float, label: str = "") -> list[str]:
-        """Return a grid line at x with its number below."""
+        """Return a grid line at x with its number below, smaller where it would end far beyond the frame."""
         shapes = [svg.line(x, self.top, x, self.bottom, stroke=svg.RULE)]
         if label:
-            shapes.append(svg.text(x, self.bottom + 18, label, size=11, fill=svg.GREY, anchor="middle"))
+            size = 11 * min(1, (self.right + 24 - x) / (svg.text_width(label, 11) / 2))
+            shapes.append(svg.text(x, self.bottom + 18, label, size=size, fill=svg.GREY, anchor="middle"))
         return shapes
 
     def level(self, y: float, label: str) -> list[str]:
-        """Return a grid line at y with its number at the left."""
-        number = svg.text(self.left - 8, y + 4, label, size=11, fill=svg.GREY, anchor="end")
+        """Return a grid line at y with its number at the left, smaller where it is long."""
+        size = 11 * min(1, (self.left - 10) / max(1, svg.text_width(label, 11)))
+        number = svg.text(self.left - 8, y + 4, label, size=size, fill=svg.GREY, anchor="end")
         return [svg.line(self.left, y, self.right, y, stroke=svg.RULE), number]
 
     def uprights(self, places: Sequence[tuple[float, str]]) -> list[str]:
