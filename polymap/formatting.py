@@ -34,8 +34,9 @@ def exact(value: Numeric) -> str:
     return f"{float(value):,.3f}".rstrip("0").rstrip(".")
 
 
-def short(value: Numeric) -> str:
-    """Return a number in three or four digits and a thousands' letter: 12,544 is "12.5 k"; small integers are whole."""
+def short(value: Numeric, digits: int = 3) -> str:
+    """Return a number in three (or up to `digits`) digits and a thousands' letter: 12,544 is "12.5 k"; small integers
+    are whole."""
     if value == int(value) and abs(value) < 10_000:
         return f"{int(value):,}"
     scaled, step = Fraction(value), 0
@@ -43,34 +44,35 @@ def short(value: Numeric) -> str:
         scaled, step = scaled / 1000, step + 1
     if abs(scaled) >= 1000 or (scaled and abs(scaled) < Fraction(1, 1000)):
         return f"{float(value):.3g}"
-    return f"{_three_digits(scaled)}{_THOUSANDS[step]}"
+    return f"{_rounded(scaled, digits)}{_THOUSANDS[step]}"
 
 
-def size(bits: int) -> str:
+def size(bits: int, digits: int = 3) -> str:
     """Return an amount of memory: bits below a byte, else bytes, KiB, MiB, ..."""
     if bits % 8 and bits < 8 * 1024:
         return f"{bits:,} bit"
     scaled, step = Fraction(bits, 8), 0
     while scaled >= 1024 and step < len(_BYTES) - 1:
         scaled, step = scaled / 1024, step + 1
-    return f"{exact(scaled) if scaled == int(scaled) else _three_digits(scaled)} {_BYTES[step]}"
+    return f"{exact(scaled) if scaled == int(scaled) else _rounded(scaled, digits)} {_BYTES[step]}"
 
 
 def area(um2: Numeric) -> str:
     """Return an area in um2, or in mm2 from 0.01 mm2 on."""
     if not um2:
         return "0"
-    return f"{_three_digits(Fraction(um2))} um2" if um2 < 10_000 else f"{_three_digits(Fraction(um2) / 10**6)} mm2"
+    return f"{_rounded(Fraction(um2))} um2" if um2 < 10_000 else f"{_rounded(Fraction(um2) / 10**6)} mm2"
 
 
-def energy(pj: Numeric) -> str:
+def energy(pj: Numeric, digits: int = 3) -> str:
     """Return an energy in pJ, nJ, uJ, mJ or J."""
     scaled, step = Fraction(pj), 0
     while scaled >= 1000 and step < 4:
         scaled, step = scaled / 1000, step + 1
     if scaled >= 10**6:
         return f"{float(scaled):.3g} J"
-    return f"{short(scaled) if scaled == int(scaled) else _three_digits(scaled)} {('pJ', 'nJ', 'uJ', 'mJ', 'J')[step]}"
+    number = short(scaled) if scaled == int(scaled) else _rounded(scaled, digits)
+    return f"{number} {('pJ', 'nJ', 'uJ', 'mJ', 'J')[step]}"
 
 
 def percent(share: Numeric) -> str:
@@ -83,7 +85,7 @@ def percent(share: Numeric) -> str:
 
 def times(ratio: Numeric) -> str:
     """Return "2.5x" (a ratio of two counts)."""
-    return f"{exact(ratio) if ratio == int(ratio) else _three_digits(Fraction(ratio))}x"
+    return f"{exact(ratio) if ratio == int(ratio) else _rounded(Fraction(ratio))}x"
 
 
 def listing(items: Sequence[str], last: str = "and") -> str:
@@ -119,8 +121,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, 
     return "\n".join((line(head), rule, *(line(row) for row in rows)))
 
 
-def _three_digits(value: Fraction) -> str:
-    """Return a value below 10,000 in three significant digits, or whole above 100, without empty decimals."""
+def _rounded(value: Fraction, most: int = 3) -> str:
+    """Return a value below 10,000 in three significant digits, or whole above 100, without empty decimals; or in `most`
+    digits, where that is more."""
+    if most > 3:
+        return f"{float(value):,.{most}g}"
     if abs(value) < 1:
         return f"{float(value):.3g}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

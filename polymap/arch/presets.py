@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
+from os.path import isdir
 from pathlib import Path
 
 from polymap.arch.document import arch_from_document
@@ -52,6 +53,7 @@ def load_arch(name_or_path: str | Path | Mapping[str, object]) -> Architecture:
         refuse_yaml(path, "machine")
         what = f"there is no machine {shown(str(name_or_path))}"
         hint = f"{did_you_mean(str(name_or_path)[:64], preset_names())} A file's name ends in .json or .toml."
+        hint = f"It is a folder: name a file in it. {hint}" if isdir(path) else hint
         raise ArchError(Mistake("PM312", what, hint))
     where = shown(path.name)
     text = read_text(path)

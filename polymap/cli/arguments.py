@@ -294,7 +294,7 @@ optimum, the best of all legal mappings; without one, all of them. Tiles divide 
 _EXIT_HELP = """\
 exit code: 0 answered, 1 an illegal mapping (of `check`; otherwise a bug of polymap, which is said), 2 bad input, 3 no
 answer (infeasible, out of time, a certificate that does not hold), 4 the output cannot be written, 130 interrupted (the
-best so far is printed)
+best so far of a search for one mapping is printed)
 """
 
 
@@ -375,7 +375,8 @@ def _command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         name, rest = rest[0], []
     if name not in _COMMANDS:
         kind = "option" if name.startswith("-") else "command"
-        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, tuple(_COMMANDS))))
+        known = (*_COMMANDS, "--help", "--version")
+        raise OptionError(Mistake("PM551", f"unknown {kind} {shown(name)}", did_you_mean(name, known)))
     return name, rest
 
 
@@ -427,8 +428,8 @@ def _split(
         option = word.split("=", 1)[0]
         elsewhere = [command for command, its in _COMMANDS.items() if option in its.options]
         what = f"{name} has no option {shown(option)}"
-        close = did_you_mean(option, known)
-        hint = close if close.startswith("Did") or not elsewhere else f"It belongs to: {', '.join(elsewhere)}."
+        hint, close = f"It belongs to: {', '.join(elsewhere)}.", did_you_mean(option, known)
+        hint = close if not elsewhere else f"{hint} {close}" if close.startswith("Did") else hint
         hint = _of_compilers(word, known) or hint
         mistakes.append(Mistake("PM552", what, hint))
     if unknown:  # the words after an unknown option may be its values: say nothing about them

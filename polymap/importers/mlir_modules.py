@@ -36,6 +36,9 @@ class Module(NamedTuple):
 
 def module_of(text: str) -> Module:
     """Return the module that a text is. Raises InputError (PM643) for a text that is none."""
+    if text.strip().endswith(".mlir"):  # xdsl would read it as an operation
+        hint = "Give what stands in it: from_linalg(Path(...).read_text())."
+        raise InputError(Mistake("PM643", "the text is the name of a file", hint))
     context = extra("xdsl.context", "from_linalg").Context(allow_unregistered=True)
     for dialect, load in extra("xdsl.dialects", "from_linalg").get_all_dialects().items():
         if dialect in DIALECTS:

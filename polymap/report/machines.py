@@ -87,7 +87,7 @@ def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = figures.WID
     y = frame.y_axis([point[1] for point in figure.points])
     unit = figures.unit_text(figure.objective)
     taken: Callable[[float], str] = area if figure.has_areas else lambda bits: size(round(bits))
-    shapes = figures.grid(frame, x, y, taken, unit)
+    shapes = figures.grid(frame, x, y, taken, figures.tick_text(figure.objective))
     front = sorted((x.place(most), y.place(value)) for most, value, best, _, _ in figure.points if best)
     lowest: list[tuple[float, float]] = []
     for place in front:  # of several objectives the front is no staircase in the first alone

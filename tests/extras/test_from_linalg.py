@@ -184,6 +184,8 @@ def test_layers_cost_what_hand_written_ones_do() -> None:
 def test_what_is_no_module_is_said() -> None:
     with pytest.raises(pm.errors.InputError, match="PM643 the text is no module of linalg"):
         pm.from_linalg("func.func @f( {")
+    with pytest.raises(pm.errors.InputError, match=r"PM643 the text is the name of a file\n +Give what stands in it"):
+        pm.from_linalg("models/model.mlir")
 
 
 @pytest.mark.parametrize("first", range(0, 300, 100))

@@ -19,6 +19,7 @@ with lazy(__name__):
         grid as grid,
         new_chart as new_chart,
         stairs as stairs,
+        tick_text as tick_text,
         unit_after as unit_after,
         unit_text as unit_text,
     )

@@ -18,18 +18,19 @@ _AXIS_PX = 56.0  # an axis' numbers and its name
 _LEAST = 1e-300  # a logarithm needs something
 
 
-def unit_text(objective: str) -> Callable[[float], str]:
+def unit_text(objective: str, digits: int = 3) -> Callable[[float], str]:
     """Return how values of an objective are written: energies in J, traffic in bytes, others with k, M, G."""
     if objective == "energy":
-        return energy
+        return lambda pj: energy(pj, digits)
     if objective.startswith(("traffic:", "capacity:")):
-        return lambda bits: size(round(bits))
-    return short
+        return lambda bits: size(round(bits), digits)
+    return lambda value: short(value, digits)
 
 
 def tick_text(objective: str) -> Callable[[float], str]:
-    """Return how the numbers of an axis of an objective are written: as by `unit_text`, 0 without a unit."""
-    unit = unit_text(objective)
+    """Return how the numbers of an axis of an objective are written: as by `unit_text`, but in up to seven digits, so
+    that neighbours of nearly the same value differ; 0 without a unit."""
+    unit = unit_text(objective, digits=7)
     return lambda value: unit(value) if value else "0"
 
 
@@ -117,15 +118,17 @@ class Frame:
     bottom: float = 380.0
 
     def upright(self, x: float, label: str = "") -> list[str]:
-        """Return a grid line at x with its number below."""
+        """Return a grid line at x with its number below, smaller where it would end far beyond the frame."""
         shapes = [svg.line(x, self.top, x, self.bottom, stroke=svg.RULE)]
         if label:
-            shapes.append(svg.text(x, self.bottom + 18, label, size=11, fill=svg.GREY, anchor="middle"))
+            size = 11 * min(1, (self.right + 24 - x) / (svg.text_width(label, 11) / 2))
+            shapes.append(svg.text(x, self.bottom + 18, label, size=size, fill=svg.GREY, anchor="middle"))
         return shapes
 
     def level(self, y: float, label: str) -> list[str]:
-        """Return a grid line at y with its number at the left."""
-        number = svg.text(self.left - 8, y + 4, label, size=11, fill=svg.GREY, anchor="end")
+        """Return a grid line at y with its number at the left, smaller where it is long."""
+        size = 11 * min(1, (self.left - 10) / max(1, svg.text_width(label, 11)))
+        number = svg.text(self.left - 8, y + 4, label, size=size, fill=svg.GREY, anchor="end")
         return [svg.line(self.left, y, self.right, y, stroke=svg.RULE), number]
 
     def uprights(self, places: Sequence[tuple[float, str]]) -> list[str]:
@@ -374,9 +377,13 @@ def cell_names(frame: Frame, columns: Sequence[str], rows: Sequence[str]) -> lis
 
 
 def _heading(title: str, told: str, width: int) -> tuple[list[str], float]:
-    """Return a title and the line below it, in as many lines as they need, and where the first frame begins."""
+    """Return a title and the line below it, in as many lines as they need, and where the first frame begins. A word
+    that is too long is cut."""
     left = _begin(width)
-    large, small = svg.wrapped(title, width - 2 * left, 17), svg.wrapped(told, width - 2 * left)
+    large, small = (
+        [svg.fitted(line, width - 2 * left, size) for line in svg.wrapped(words, width - 2 * left, size)]
+        for words, size in ((title, 17), (told, 12))
+    )
     shapes = [svg.text(left, 38 + 21 * n, line, size=17, bold=True) for n, line in enumerate(large)]
     base = 38.0 + 21 * len(large)
     shapes += [svg.text(left, base + 16 * n, line, size=12, fill=svg.GREY) for n, line in enumerate(small)]

@@ -86,7 +86,7 @@ def front_svg(result: SearchResult, *, width_px: int = chart.WIDTH_PX) -> svg.Pi
     placed = [(x.place(a), y.place(b)) for a, b, _ in figure.points]
     colours = [PROVEN if sure else OPEN for _, _, sure in figure.points]
     shapes = [
-        *chart.grid(frame, x, y, across, up),
+        *chart.grid(frame, x, y, *(chart.tick_text(name) for name in names)),
         *(() if figure.others else (svg.polyline(chart.stairs(placed), stroke=svg.FAINT, width=1.5),)),
         *(
             svg.hint([svg.mark_of(*place, colour, hollow=colour == OPEN)], words)

@@ -394,9 +394,7 @@ def _panel(
         shapes += _legs_drawn(level, x, y, colours)
         what = "statements, in the order in which they run"
     else:
-        for tick in chart.ticks_of(x):
-            if tick <= level.until:
-                shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
+        shapes += frame.uprights([(x.place(tick), short(tick)) for tick in chart.ticks_of(x) if tick <= level.until])
         shapes += _tiles_drawn(level, x, y, colours)
         what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
     if near and room is not None:

@@ -248,6 +248,7 @@ def tree_svg(
     for words, pixels, ink in ((figure.title, _TITLE, svg.INK), (figure.subtitle, _CODE, svg.GREY)):
         for part in svg.wrapped(words, room, pixels):
             y += pixels + 5
+            part = svg.fitted(part, room, pixels)
             shapes.append(svg.text(LAYOUT.margin_px, y, part, size=pixels, fill=ink, bold=pixels == _TITLE))
     y += 12
     shapes += _drawn(placed, LAYOUT.margin_px, y, palette)

@@ -90,10 +90,13 @@ def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
     elif last is not None:
         (line, column, token), text = last, ""
     else:
+        line, column, token, text = len(source.lines) + 1, 1, "", ""
+    if line > len(source.lines):  # nothing of the user's, or the brace that is put behind statements alone
+        own = "\n".join(source.lines)
+        text = "the end comes too early" if own.count("}") <= own.count("{") else "there is a '}' too many"
         line, column, token = len(source.lines), len(source.lines[-1].rstrip()) + 1, ""
-        text = "the end comes too early"
     text = f"unexpected '{token}'" if token else text
-    own = source.lines[line - 1] if line <= len(source.lines) else ""
+    own = source.lines[line - 1]
     if not own[column - 1 :].startswith(token):  # a macro stands before it: the first such word, or the line's first
         column = max(own.find(token), len(own) - len(own.lstrip())) + 1
     return f"this is no C that can be read: {text} ({file}:{line}:{column})"

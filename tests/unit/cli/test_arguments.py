@@ -39,6 +39,11 @@ def problems_of(*words: str) -> list[str]:
     [
         (("explroe", "gemm"), r"PM551 unknown command 'explroe'\n      Did you mean 'explore'?"),
         (("--jsno",), "PM551 unknown option '--jsno'"),
+        (("--verison",), "PM551 unknown option '--verison'\n      Did you mean '--version'?"),
+        (
+            ("explore", "g", "--arch", "a", "--simulate"),
+            "PM552 explore has no option '--simulate'\n      It belongs to: evaluate.",
+        ),
         (("explore", "g", "--arch", "a", "--objctive", "edp"), "PM552 explore has no option '--objctive'"),
         (
             ("check", "g", "-DN=4"),

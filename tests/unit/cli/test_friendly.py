@@ -55,7 +55,10 @@ def test_layers_are_named_on_the_command_line_and_in_files(capsys: Captured, tmp
         (("conv4d", "K=4"), "PM230 there is no built-in workload 'conv4d'\n +Did you mean 'conv[123]d'"),
         (("matmul", "M=4", "n=4", "k=4"), r"PM123 matmul\(\) has no argument 'M'\n +Did you mean 'm'"),
         (("matmul m=4 n=4", "n=4", "k=4"), "PM206 the size of 'n' is given twice"),
-        (("matmul m=4 n=4 k=4", "--tile", "any"), "PM552 explore has no option '--tile'\n +Did you mean '--tiles'"),
+        (
+            ("matmul m=4 n=4 k=4", "--tile", "any"),
+            "PM552 explore has no option '--tile'\n +It .* transform. Did you mean '--tiles'",
+        ),
     ],
 )
 def test_wrong_arguments_of_layers_are_told(words: tuple[str, ...], message: str, capsys: Captured) -> None:
@@ -63,6 +66,13 @@ def test_wrong_arguments_of_layers_are_told(words: tuple[str, ...], message: str
     error = capsys.readouterr().err
     assert "PM" in error
     assert re.search(message, error, re.DOTALL)
+
+
+def test_a_folder_in_place_of_a_file_is_told(capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "designs").mkdir()
+    assert main(("explore", "designs", "--arch", "designs")) == 2
+    assert capsys.readouterr().err.count("It is a folder: name a file in it.") == 2
 
 
 def test_a_mapping_of_another_question_is_refused_by_name(capsys: Captured, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from polymap.networks.resource_prices import sensitivity
 from polymap.networks.tile_map import tiles as tiles_of
 from polymap.networks.winner_map import winners as winners_of
 from polymap.report.figures.buffer_curve import capacity_svg
-from polymap.report.figures.chart import round_axis, ticks_of
+from polymap.report.figures.chart import grid, new_chart, round_axis, tick_text, ticks_of
 from polymap.report.figures.cloud import cloud_figure, cloud_svg, undominated
 from polymap.report.figures.cost_maps import tile_map_svg, winner_svg
 from polymap.report.figures.course import course_figure, course_svg, fate_figure, fate_svg
@@ -38,9 +38,24 @@ from polymap.verify import verify
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
-from tests.unit.report.shared import assert_inside
+from tests.unit.report.shared import assert_apart, assert_inside
 
 _LAYER, _ARCH = matmul(m=16, n=8, k=12), load_arch("flat3")
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp", "traffic:DRAM"])
+def test_numbers_of_an_axis_differ_where_its_ends_are_nearly_alike(objective: str) -> None:
+    axis = round_axis([415_600_000, 415_690_000], 0, 100, is_size=objective.startswith("traffic"))
+    told = [tick_text(objective)(value) for value in ticks_of(axis)]
+    assert len({*told}) == len(told) > 3
+    for width in (320, 860):
+        chart = new_chart("", "", width)
+        x, y = (
+            side([415_600_000, 415_690_000], is_size=axis.is_size) for side in (chart.frame.x_axis, chart.frame.y_axis)
+        )
+        picture = chart.picture("", grid(chart.frame, x, y, tick_text(objective), tick_text(objective)), (), None)
+        assert_inside(picture)
+        assert_apart(picture)
 
 
 @pytest.mark.parametrize(

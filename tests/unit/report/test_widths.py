@@ -63,6 +63,12 @@ def fusion() -> pm.study.Fusion:
     return pm.study.fusion(chain, arch, "traffic:DRAM", work_limit=400)
 
 
+def in_one_word() -> pm.Cost:
+    workload = pm.matmul(m=8, n=14, k=14, name="a_layer_with_a_name_of_one_word_that_no_line_of_320_has_room_for")
+    nodes = [{"store": "GLB", "tensors": ["A", "B", "C"]}, *({"for": dim, "tile": 1} for dim in "mnk")]
+    return pm.evaluate(workload, "flat3", pm.io.mapping_from_document({"nodes": [*nodes, {"compute": "S"}]}))
+
+
 def wired() -> pm.Architecture:
     fan = {"fanout": "Columns", "size": 256, "pj_per_word": 0.5, "pj_per_word_hop": 0.25, "reduce_pj": 0.125}
     nodes = [{"level": "DRAM"}, {"level": "GlobalBufferOfAll", "capacity_bits": 8192}, fan, {"compute": "MAC"}]
@@ -71,6 +77,8 @@ def wired() -> pm.Architecture:
 
 PICTURES: dict[str, Callable[[int], str]] = {
     "mapping": lambda w: pm.plot.mapping(answer(), width_px=w),
+    "mapping of a long word": lambda w: pm.plot.mapping(in_one_word(), width_px=w),
+    "residency of many steps": lambda w: pm.plot.residency(in_one_word(), width_px=w),
     "mapping alone": lambda w: pm.plot.mapping(answer().best, width_px=w),
     "mapping of a program": lambda w: pm.plot.mapping(fusion().cost, width_px=w),
     "roofline": lambda w: pm.plot.roofline({"by hand": answer(), "best": answer()}, width_px=w),

@@ -67,7 +67,7 @@ def test_neighbours_can_share_loops_over_heads_and_queries() -> None:
     segment = Segment.of(pm.attention(**SIZES, bits=8))  # type: ignore[arg-type]
     assert segment is not None
     assert set(segment.interface.shared) == {"h", "q"}
-    assert set(segment.kept) == set("SMEDP")
+    assert set(segment.interface.kept) == set("SMEDP")
 
 
 def test_nothing_between_reaches_the_outermost_level_where_it_fits() -> None:
