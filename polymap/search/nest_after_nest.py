@@ -165,8 +165,11 @@ def kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
 
 def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: int) -> Evidence:
     """Return the evidence with a node for a tensor above the children of the best tree from its first user to its last,
-    in place of those inside it in this level and outer ones."""
+    in place of those inside it in this level and outer ones. Trees that take long to count are tried as long as there
+    is time."""
     if not evidence.incumbents:
+        return evidence
+    if evidence.incumbents[0].cost.method != "closed form" and search.limits():
         return evidence
     best, names = evidence.incumbents[0], [each.name for each in search.arch.levels]
     *around, branch = best.mapping.nodes

@@ -12,7 +12,7 @@ from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
 from polymap.search.driver import Engines, Search, counted_space
-from polymap.search.evidence import Evidence
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.legs import takes_long_to_climb
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
@@ -61,13 +61,15 @@ def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evid
     other = replace(search, asked=asked, problem=problem, on_progress=None, engines=Engines(), told=[], moments=[])
     begun = begin_nest_after_nest(other, Evidence(asked.floors()), stop)
     evidence = _cut_to_size(search, evidence, own, begun)
-    return _cut_to_size(search, evidence, own, begin_chains(other, begun, stop))
+    return _cut_to_size(search, evidence, own, begin_chains(other, begun, stop), begun.incumbents)
 
 
-def _cut_to_size(search: Search, evidence: Evidence, own: Workload, found: Evidence) -> Evidence:
-    """Return the evidence with mappings of a longer program, cut to the program's size."""
+def _cut_to_size(
+    search: Search, evidence: Evidence, own: Workload, found: Evidence, known: tuple[Incumbent, ...] = ()
+) -> Evidence:
+    """Return the evidence with mappings of a longer program but those known, cut to the program's size."""
     for each in found.incumbents:
-        if {dim.name for dim in each.workload.dims} == set(own.extents()):
+        if each not in known and {dim.name for dim in each.workload.dims} == set(own.extents()):
             evidence = search.with_tree(evidence, own, cut_to(each.mapping, own.extents()))
     return evidence
 

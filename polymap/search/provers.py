@@ -218,6 +218,9 @@ def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     tried = search.engines.made(set, set[tuple[int, ...]])
     is_new = longer not in {extents, *tried} and not search.divides
     tried.add(longer)
+    climber = climber_of(search, divide=False) if is_new else None
+    if climber is not None and evidence.best is not None:
+        climber.begin_at(evidence.best[0])  # from there on is another way
     return _with_longer(search, evidence, longer, TUNING.rounded_share) if is_new else evidence
 
 

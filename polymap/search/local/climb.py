@@ -90,6 +90,10 @@ class TreeClimber:
             self.best, self._now = (mapping, value), None
             self._runs -= self._runs % 3
 
+    def begin_at(self, mapping: Mapping) -> None:
+        """Let a later descent begin at a legal mapping."""
+        self._starts[((0,),)] = self._best_of([self._edits.nodes_of(mapping)])
+
     def walk(self, trees: int, is_over: Callable[[], bool]) -> bool:
         """Score so many trees, unless it is over before; return whether the best became better."""
         before, last = self.best, self._scores.scored + trees

@@ -265,6 +265,24 @@ def test_every_objective_is_climbed(objective: str) -> None:
     assert after.value == climber.best[1] < score.value
 
 
+def test_a_descent_begins_at_another_known_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, arch = pm.matmul(16, 24, 12), pm.load_arch("flat3")
+    goal, begun = parse_objective("energy", arch), list[Nodes]()
+    best = pm.explore(workload, arch, tiles="divide", time_limit_s=10)
+    assert best.best is not None
+    assert best.cost is not None
+    other = pm.explore(workload, arch, "traffic:RF", tiles="divide", time_limit_s=10).best
+    assert other is not None
+    go_to = TreeClimber._go_to
+    monkeypatch.setattr(TreeClimber, "_go_to", lambda self, found: (begun.append(found[1]), go_to(self, found)))
+    climber = TreeClimber(analyse(workload, arch), arch, goal)
+    climber.begin_at(other)
+    climber.know(best.best, best.cost.energy_pj_exact)
+    climber.walk_rounds(12, lambda: False)
+    edits = TreeEdits(analyse(workload, arch), divide=False)
+    assert edits.tidied(edits.nodes_of(other)) in begun[1:], f"{other}"
+
+
 def test_under_rules_only_what_meets_them_is_kept() -> None:
     arch = pm.load_arch("eyeriss_like")
     workload = pm.matmul(31, 37, 41)

@@ -11,6 +11,7 @@ import pytest
 import polymap as pm
 import polymap.search
 from polymap.explore import search
+from polymap.search import program_provers
 from polymap.search.dividing.product_padding import _longer, cut_to, with_extents
 from polymap.search.dividing.product_spread import _rows
 from polymap.search.dividing.product_tuning import TUNING
@@ -130,3 +131,15 @@ def test_programs_with_large_primes_cost_no_more_than_rounded_ones(monkeypatch: 
     assert found.value is not None, found
     assert rounded.value is not None, rounded
     assert found.value <= 1.05 * rounded.value, f"{found} {rounded}"
+
+
+def test_a_tree_of_a_longer_program_is_cut_to_size_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[pm.Mapping] = []
+    monkeypatch.setattr(
+        program_provers, "cut_to", lambda mapping, extents: cut.append(mapping) or cut_to(mapping, extents)
+    )
+    text = ["T[m,k] += A[m,j] * B[j,k]", "C[m,n] += T[m,k] * D[k,n]"]
+    program = pm.program(text, sizes={"m": 67, "k": 8, "j": 4, "n": 4})
+    found = search(program, "flat3", "traffic:DRAM", time_limit_s=2, clock=time.process_time)
+    assert found.value is not None, found
+    assert len(cut) == len({*cut}) > 0, f"{found} {cut}"
