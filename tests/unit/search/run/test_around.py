@@ -76,9 +76,9 @@ def test_one_node_more_stands_in_order_in_place_of_those_below() -> None:
 def test_what_stands_above_a_branch_takes_room_beside_all_statements() -> None:
     texts = ["T[m,n] = A[m,n] * B[m,n]", "U[m,n] = max(T[m,n], 0)", "E[m,n] = U[m,n] * 2", "F[m,n] = E[m,n] * 3"]
     work = pm.program(texts, m=4, n=4, temporary=["T", "U", "E"], bits=8)
-    around, legs = Storage("GLB", ("T",)), [[Temporal("m", 1), Temporal("n", 1), Compute(f"S{at}")] for at in range(4)]
-    legs[3] = [Storage("GLB", ("F",)), *legs[3]]
-    tree = Mapping((Storage("DRAM", ("A", "B", "T", "U", "E", "F")), around, Branch(tuple(map(tuple, legs)))))
+    around, held = Storage("GLB", ("T",)), ((), (), (), (Storage("GLB", ("F",)),))
+    legs = tuple((*held[at], Temporal("m", 1), Temporal("n", 1), Compute(f"S{at}")) for at in range(4))
+    tree = Mapping((Storage("DRAM", ("A", "B", "T", "U", "E", "F")), around, Branch(legs)))
     for words, has_room in ((32, True), (31, False)):
         arch = buffer(words)
         assert pm.evaluate(work, arch, tree).legal == has_room  # T stands beside F, which is made of E alone
