@@ -297,7 +297,7 @@ class FusedTrees:
                 continue
             above = without_nodes(tuple(around), own)
             for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
-                legs = self._children(program, (*above, *inner), statements, len(above))
+                legs = self._children(program, (*above, *inner), statements)
                 if legs is not None:
                     joined = (*inner, Branch(legs))
                     yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
