@@ -26,14 +26,12 @@ from polymap.search.problem import divisors
 
 @dataclass(frozen=True, slots=True)
 class HeldTile:
-    """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level. life: the
-    numbers of the statements beside which it stands there: all, or, right above the branch, from its first user to its
-    last, which may write in the place of a single element; what slides on from iteration to iteration stays."""
+    """A tensor that a node above the legs holds, beside all of them. elements: of its tile, on one instance of the
+    level."""
 
     tensor: str
     level: int
     elements: int
-    life: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +45,12 @@ class Around:
     held: tuple[HeldTile, ...]
 
     @staticmethod
-    def of(program: Workload, arch: Architecture, nodes: Nodes, outer: int = 0) -> Around | None:
-        """Return what nodes, so many of them above an outer branch, leave to the legs; None where siblings cut a dim
-        before a temporal loop does, statements may touch unlike parts of a tensor that some node holds, or there is no
-        room."""
+    def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
+        """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, statements
+        may touch unlike parts of a tensor that some node holds, or there is no room."""
         tiles = program.extents()
         spread, held = list[tuple[str, str, int]](), list[HeldTile]()
-        last = max((at for at, node in enumerate(nodes) if isinstance(node, Temporal)), default=-1)
-        for at, node in enumerate(nodes):
+        for node in nodes:
             if isinstance(node, Temporal):
                 if any(dim == node.dim for _, dim, _ in spread):
                     return None
@@ -70,27 +66,12 @@ class Around:
                 sizes = {name: shared_tile(program, name, own) for name in node.tensors}
                 if None in sizes.values():
                     return None
-                if not level:
-                    continue  # it holds everything
-                for name, elements in sizes.items():
-                    users = [n for n, each in enumerate(program.statements) if accesses_of(each, name)]
-                    life = range(len(program.statements))
-                    is_new = (
-                        at > last
-                        and at >= outer
-                        and all(  # in each iteration
-                            access.is_plain or len(users) > 1
-                            for each in program.statements
-                            for access in accesses_of(each, name)
-                        )
-                    )
-                    life = range(users[0], users[-1] + (elements != 1)) if is_new and users else life
-                    held.append(HeldTile(name, level, elements or 0, life))
-        limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
-        for at in range(len(program.statements)):
-            taken = _bits_taken(program, (each for each in held if at in each.life))
-            if any(room is not None and taken[number] > room for number, room in limits.items()):
-                return None
+                if level:  # the outermost one holds everything
+                    held += (HeldTile(name, level, elements or 0) for name, elements in sizes.items())
+        taken = _bits_taken(program, held)
+        rooms = {number: level.usable_bits for number, level in enumerate(arch.levels)}
+        if any(room is not None and taken[number] > room for number, room in rooms.items()):
+            return None
         nodes = tuple(node for node in nodes if not (isinstance(node, Storage) and not arch.level_index(node.level)))
         return Around(nodes, tuple(tiles.items()), tuple(spread), tuple(held))
 
@@ -103,9 +84,9 @@ class Around:
 
     def leg(self, program: Workload, arch: Architecture, statement: Statement) -> Leg:
         """Return what is left of a statement."""
-        inside, at = dict(self.extents), program.statements.index(statement)
+        inside = dict(self.extents)
         given = {each.tensor: each.level for each in self.held if accesses_of(statement, each.tensor)}
-        taken = _bits_taken(program, (each for each in self.held if at in each.life or each.tensor in given))
+        taken = _bits_taken(program, self.held)
         for name, level in given.items():
             above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
             own = cut(inside, [each for each in self.spread if each[0] in above])

@@ -297,7 +297,7 @@ class FusedTrees:
                 continue
             above = without_nodes(tuple(around), own)
             for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
-                legs = self._children(program, (*above, *inner), statements, len(above))
+                legs = self._children(program, (*above, *inner), statements)
                 if legs is not None:
                     joined = (*inner, Branch(legs))
                     yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
@@ -329,13 +329,13 @@ class FusedTrees:
         """Return nodes with the best legs below their branches; None where one has no mapping."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
-        outer, above, children = len(above), (*above, *around), list[Nodes]()
+        above, children = (*above, *around), list[Nodes]()
         for child in branch.children:
             if isinstance(child[-1], Branch):
                 found = self._with_best_legs(program, above, child)
             else:
                 (name,) = statements_below(child)
-                legs = self._children(program, above, (program.statement(name),), outer)
+                legs = self._children(program, above, (program.statement(name),))
                 found = None if legs is None else legs[0]
             if found is None:
                 return None
@@ -348,7 +348,7 @@ class FusedTrees:
         """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
         the level in which it stands first, the innermost one before others."""
         arch = self._search.arch
-        around = Around.of(program, arch, above, len(above))
+        around = Around.of(program, arch, above)
         if around is None:
             return
         for number, level in reversed([*enumerate(arch.levels)][1:]):
@@ -376,12 +376,9 @@ class FusedTrees:
                 if found is not None:
                     yield read_off(found, program, level.name, interface.kept, interface.shared)
 
-    def _children(
-        self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...], outer: int = 0
-    ) -> tuple[Nodes, ...] | None:
-        """Return the best legs of statements below some nodes, so many of them above an outer branch; None where one
-        has no mapping."""
-        around = Around.of(program, self._search.arch, nodes, outer)
+    def _children(self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...]) -> tuple[Nodes, ...] | None:
+        """Return the best legs of statements below some nodes; None where one has no mapping."""
+        around = Around.of(program, self._search.arch, nodes)
         if around is None:
             return None
         legs: list[Nodes] = []

@@ -47,7 +47,7 @@ from polymap.search.problem import (
     rules_from_document,
     rules_of_nest,
 )
-from polymap.search.programs import instance_bound, may_be_climbed
+from polymap.search.programs import instance_bound, makes_rows_again, may_be_climbed
 from polymap.search.relatives import Relative, answer_of, at_least
 from polymap.search.result import SearchResult
 
@@ -174,7 +174,8 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
 def dividing_legs(search: Search) -> bool:
     """Return whether what legs cost at least is asked over tiles that divide. Where other loops are tried, now or when
     the search goes on, tiles that divide their extents may not divide these."""
-    return search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
+    is_climbed = may_be_climbed(search.workload, search.arch, search.objective)
+    return search.divides and not is_climbed and not makes_rows_again(search.workload)
 
 
 def takes_long_to_climb(search: Search) -> bool:

@@ -189,6 +189,8 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
         users = _users(workload, tensor.name)
         writers = [each for each in workload.statements if each.target.tensor == tensor.name]
         if len(users) < 2 or not writers:
+            if writers and tensor.temporary:
+                return None  # nobody reads it: it never leaves
             continue
         is_alone = len(writers) == 1 and writers[0].target.is_plain
         if not is_alone or users[0] != writers[0].name or tensor.initial:

@@ -23,4 +23,8 @@ with lazy(__name__):
         program_traffic_bits as program_traffic_bits,
     )
     from polymap.search.programs.tuning import TUNING as TUNING
-    from polymap.search.programs.windows import in_tiles as in_tiles, made_again as made_again
+    from polymap.search.programs.windows import (
+        in_tiles as in_tiles,
+        made_again as made_again,
+        makes_rows_again as makes_rows_again,
+    )

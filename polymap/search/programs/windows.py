@@ -40,6 +40,8 @@ def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
     cuts: dict[str, Rows] = {}  # by statement
     axes: dict[str, tuple[int, Rows]] = {}  # by tensor: the axis over the rows
     end = workload.statements[-1]
+    if any(access.tensor == end.target.tensor for access in end.reads):
+        return None  # a recurrence, which another order of the loops may not keep
     cuts[end.name] = Rows(last, last, tile, tile)
     for each in reversed(workload.statements[:-1]):
         readers = [one for one in workload.statements if one is not each and accesses_of(one, each.target.tensor)]
@@ -51,6 +53,13 @@ def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
             return None
     is_through_windows = any(rows.many > tile for _, rows in axes.values())
     return _cut(workload, common, trips, _named(workload, cuts), axes) if is_through_windows else None
+
+
+def makes_rows_again(workload: Workload) -> bool:
+    """Return whether a program in tiles has loops whose tiles need not divide those of the program."""
+    end = workload.statements[-1].target
+    cuts = (in_tiles(workload, name, 1) for name in end.dims if name in end.dims_alone)
+    return workload.original is None and any(cut is not None and made_again(workload, cut) > 0 for cut in cuts)
 
 
 def made_again(workload: Workload, cut: Workload) -> int:
@@ -87,7 +96,7 @@ def _rows(
     axis, step, many = next(iter(needs))  # any order: it is one
     own = target.index[axis].dims[0]
     is_all = many >= step > 0 and step * (trips - 1) + many == tensor.shape[axis] == extents[own]
-    return (axis, Rows(own, own, step, many)) if is_all else None
+    return (axis, Rows(own, own, step, many)) if is_all and target.index[axis] == dim(own) else None
 
 
 def _named(workload: Workload, cuts: dict[str, Rows]) -> dict[str, Rows]:

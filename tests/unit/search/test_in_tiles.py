@@ -6,18 +6,26 @@ import random
 from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
+from time import process_time
 
 import pytest
 
 import polymap as pm
+from polymap.explore import provers
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
+from polymap.resources import never
+from polymap.search.options import Options
 from polymap.search.programs import in_tiles, made_again
+from polymap.search.provers import read_question
+from polymap.search.refunds import bound_by_refunds
+from tests.unit.search.run.test_nest_after_nest import begun, buffer
 
 POOL = ("T[k,y,x] += I[c,y+r,x] * W[k,c,r]", "G[k,y,x] = T[k,y,x] * A[k]", "O[k,v,w] max= G[k,2*v+a,2*w+b]")
 PAIR = ("T[y] += I[y+r] * W[r]", "G[y] = T[y] * A[y]", "O[z,v] += G[2*v+a] * V[z,a]")
 THREE = ("T[y] += I[y+r] * W[r]", "U[v] += T[2*v+a] * V[a]", "O[u] += U[u+b] * X[b]")
 OF_POOL = {"k": 2, "c": 2, "r": 2, "y": 6, "x": 4, "v": 3, "w": 2, "a": 2, "b": 2}
 OF_PAIR = {"y": 13, "r": 2, "z": 2, "v": 6, "a": 3}
+OF_BACK = {"y": 13, "r": 2, "v": 6, "a": 3}
 OF_THREE = {"y": 13, "r": 2, "v": 6, "a": 3, "u": 4, "b": 3}
 
 Element = tuple[str, tuple[int, ...]]
@@ -100,3 +108,26 @@ def test_loops_that_others_have_too_keep_their_names() -> None:
     assert cut is not None
     assert [each.dims for each in cut.statements] == [("v_by_2", "y_5", "r"), ("y",), ("v_by_2", "v", "a")]
     assert results(cut) == results(work)
+
+
+def test_rows_in_another_order_and_recurrences_are_not_made_in_tiles() -> None:
+    back = ["T[12-y] += I[y+r] * W[r]", "O[v] += T[2*v+a] * V[a]"]
+    assert in_tiles(pm.program(back, sizes=OF_BACK, temporary=["T"], bits=8), "v", 2) is None
+    rows = {"dims": ["y"], "target": "T[y]", "operator": "=", "reads": ["I[y]"]}
+    reads = ["T[2*v+a]", "O[z,v+1]"]  # of a later tile, for an earlier z
+    ends = {"dims": ["z", "v", "a"], "target": "O[z+1,v]", "operator": "+=", "reads": reads}
+    sizes = {"y": 13, "v": 6, "a": 3, "z": 2}
+    more = {"sizes": sizes, "temporary": ["T"], "initial": ["O"], "bits": dict.fromkeys("TIO", 8)}
+    work = pm.io.workload_from_document({"name": "recurrence", "statements": [rows, ends], **more})
+    assert in_tiles(work, "v", 2) is None
+
+
+def test_tiles_of_rows_need_not_divide_the_rows() -> None:
+    texts = ["T[y] += I[c,y] * W[c]", "O[v] += T[3*v+a] * V[a]"]
+    work = pm.program(texts, sizes={"y": 31, "v": 10, "a": 4, "c": 64}, temporary=["T"], bits=8)
+    options = Options("lex:energy,traffic:DRAM", "divide", time_limit_s=1, clock=process_time)  # is not climbed
+    asked, known = read_question(work, buffer(5), options, provers)
+    cut = in_tiles(work, "v", 5)
+    assert cut is not None
+    (best,) = begun(cut, buffer(5), "energy").incumbents
+    assert bound_by_refunds(asked, known, never).floors[0] <= best.values[0]

@@ -6,6 +6,7 @@ import polymap as pm
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.around import Around, HeldTile, is_in_order, read_off, with_one_more
 from polymap.search.fused_trees import Interface
+from tests.unit.search.run.test_nest_after_nest import buffer
 
 PAIR = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
 WORK = pm.program(PAIR, m=64, n=32, k=8, p=4, temporary=["T"], bits=8)
@@ -25,16 +26,15 @@ def test_a_leg_gets_the_tiles_of_its_loops_and_what_is_left_of_the_levels() -> N
     assert around.nodes == ABOVE
     assert around.spread == (("PE", "m", 16),)
     glb, abuf = 1, 4
-    both = range(2)
     assert around.held == (
-        HeldTile("A", glb, 64 * 8, both),
-        HeldTile("E", glb, 64 * 4, range(1, 2)),
-        HeldTile("T", abuf, 4 * 16, both),
+        HeldTile("A", glb, 64 * 8),
+        HeldTile("E", glb, 64 * 4),
+        HeldTile("T", abuf, 4 * 16),
     )
     first, second = (around.leg(WORK, ARCH, each) for each in WORK.statements)
     assert dict(first.extents) == {"m": 64, "n": 16, "k": 8}
     assert first.given == (("A", glb), ("T", abuf))
-    assert dict(first.taken) == {glb: 0, abuf: 0}  # what the second one writes stands there from then on
+    assert dict(first.taken) == {glb: 64 * 4 * 8, abuf: 0}  # what the second one writes
     assert dict(second.taken) == {glb: 8 * 64 * 8, abuf: 0}
     assert first.spread == second.spread == (("PE", "m", 16),)
     assert first.fixed == ("PE",)
@@ -47,7 +47,7 @@ def test_what_leaves_nothing_to_legs_is_refused() -> None:
     windows = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = max(T[p], 0)"], p=6, r=3)
     around = Around.of(windows, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
     assert around is not None
-    assert [(each.elements, each.life) for each in around.held] == [(4, range(2))]  # it slides on, so it stays
+    assert [each.elements for each in around.held] == [4]
     parts = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p]"], p=6, r=3)
     assert Around.of(parts, ARCH, (Storage("GLB", ("A",)),)) is None  # the second one touches a part
 
@@ -71,3 +71,17 @@ def test_one_node_more_stands_in_order_in_place_of_those_below() -> None:
         assert pm.simulate(WORK, ARCH, Mapping(nodes)).legal
     assert not is_in_order(ARCH, (Storage("ABUF", ("T",)), Spatial("m", 4, "PE")))
     assert not is_in_order(ARCH, (Storage("ABUF", ("T",)), Branch(((Storage("GLB", ("T",)),),))))
+
+
+def test_what_stands_above_a_branch_takes_room_beside_all_statements() -> None:
+    texts = ["T[m,n] = A[m,n] * B[m,n]", "U[m,n] = max(T[m,n], 0)", "E[m,n] = U[m,n] * 2", "F[m,n] = E[m,n] * 3"]
+    work = pm.program(texts, m=4, n=4, temporary=["T", "U", "E"], bits=8)
+    around, held = Storage("GLB", ("T",)), ((), (), (), (Storage("GLB", ("F",)),))
+    legs = tuple((*held[at], Temporal("m", 1), Temporal("n", 1), Compute(f"S{at}")) for at in range(4))
+    tree = Mapping((Storage("DRAM", ("A", "B", "T", "U", "E", "F")), around, Branch(legs)))
+    for words, has_room in ((32, True), (31, False)):
+        arch = buffer(words)
+        assert pm.evaluate(work, arch, tree).legal == has_room  # T stands beside F, which is made of E alone
+        found = Around.of(work, arch, (around,))
+        assert found is not None
+        assert dict(found.leg(work, arch, work.statements[3]).taken) == {1: 16 * 8}

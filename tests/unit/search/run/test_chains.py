@@ -340,3 +340,10 @@ def test_what_is_read_through_windows_is_passed_in_tiles(
     run = pm.run_c(best.workload, buffer(words), best.mapping)
     assert run.matches_reference
     assert run.counts_match
+
+
+def test_what_nobody_reads_may_stay() -> None:
+    texts = ["T[m,n] = A[m,n] * B[m]", "L[m] += T[m,n]", "E[m,n] = max(T[m,n], 0)"]
+    work = pm.program(texts, m=4, n=4, temporary=["T", "L"], bits=8)
+    asked, known = read_question(work, buffer(60), Options("traffic:DRAM", "divide"), provers)
+    assert bound_by_refunds(asked, known, never).floors[0] <= 8 * (16 + 4 + 16)  # A and B come, E goes
