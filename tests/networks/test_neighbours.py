@@ -139,7 +139,8 @@ OTHER: dict[str, Any] = {
     "area_um2": 12,
     "area_um2_per_bit": 3,
     "grains": (),
-    "in_turn": False,  # the last two: bounds only
+    "in_turn": False,
+    "held_cycles_per_bit": 2,  # the last three: bounds only
     "size": 3,
     "multicast": Multicast.NONE,
     "reduction": False,
@@ -157,13 +158,14 @@ OTHER: dict[str, Any] = {
     "preload_cycles": 5,
 }
 """Another value of every field of a machine."""
+BOUNDS_ONLY = ("grains", "in_turn", "held_cycles_per_bit")
 
 
 def with_one_field_changed(arch: pm.Architecture) -> list[pm.Architecture]:
     """Return the machine with each field of each part at another value, those left out that are no machine."""
     found: list[pm.Architecture] = []
     for place, part in enumerate((arch, *arch.nodes)):
-        for name in (each.name for each in fields(part) if each.name not in ("nodes", "grains", "in_turn")):
+        for name in (each.name for each in fields(part) if each.name not in ("nodes", *BOUNDS_ONLY)):
             if place and name == "name":
                 continue
             told = {name: OTHER[name]}
