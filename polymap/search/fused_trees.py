@@ -108,7 +108,7 @@ class FusedTrees:
         """Return the best of the trees that stand around what one statement alone would do."""
         best, seen = None, set[Nodes]()
         for nodes in self._around(program, program.statements, interface, (), is_over):
-            with_room = self._with_room(program, interface, nodes)
+            with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
             if with_room is None:
                 trees = self._with_neighbours_inside(program, interface, nodes, is_over)
                 parts = [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
@@ -351,7 +351,8 @@ class FusedTrees:
         around = Around.of(program, arch, above)
         if around is None:
             return
-        for number, level in reversed([*enumerate(arch.levels)][1:]):
+        levels = [*enumerate(arch.levels)][1:]
+        for number, level in levels if self._is_long else reversed(levels):
             if not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
             for statement in statements:
@@ -364,7 +365,7 @@ class FusedTrees:
                 yield read_off(found, program, level.name, interface.kept, interface.shared)
                 inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
                 inside = [dim for dim in inside if dim not in interface.shared]
-                if is_over() or not loops_above(found, level.name, own).intersection(inside):
+                if self._is_long or is_over() or not loops_above(found, level.name, own).intersection(inside):
                     continue
                 whole = (
                     Span(level.name, name, level.name, dim, n, n)
@@ -391,10 +392,14 @@ class FusedTrees:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
-        is_long = len(self._workload.statements) >= TUNING.most_in_a_segment
-        is_large = is_long and takes_long_to_climb(self._search)
+        is_large = len(self._workload.statements) >= TUNING.most_in_a_segment and takes_long_to_climb(self._search)
         share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
+
+    @property
+    def _is_long(self) -> bool:
+        """Return whether there are so many segments that each gets few trees."""
+        return len(self._workload.statements) > TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
