@@ -73,7 +73,7 @@ def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
     except RecursionError:
         what = f"{file} is nested too deeply, or an expression is too long"
         raise InputError(Mistake("PM151", what, "Split the longest expression.")) from None
-    except c_parser.ParseError as error:
+    except (c_parser.ParseError, AssertionError) as error:  # pycparser 3.0 asserts that a closing brace was opened
         own = "\n".join(source.lines).strip()
         is_name = own.endswith((".c", ".h")) and own.isprintable()
         hint = f"It is a file's name: pass the text, as in pathlib.Path({own!r}).read_text()." if is_name else ""
@@ -91,11 +91,13 @@ def _not_c(said: str, lexer: object, source: Source, file: str) -> str:
         (line, column, token), text = last, ""
     else:
         line, column, token, text = len(source.lines) + 1, 1, "", ""
+    whole = "\n".join(source.lines)
+    has_surplus = whole.count("}") > whole.count("{")
     if line > len(source.lines):  # nothing of the user's, or the brace that is put behind statements alone
-        own = "\n".join(source.lines)
-        text = "the end comes too early" if own.count("}") <= own.count("{") else "there is a '}' too many"
+        text = "there is a '}' too many" if has_surplus else "the end comes too early"
         line, column, token = len(source.lines), len(source.lines[-1].rstrip()) + 1, ""
-    text = f"unexpected '{token}'" if token else text
+    elif token:
+        text = "there is a '}' too many" if has_surplus and token == "}" else f"unexpected '{token}'"
     own = source.lines[line - 1]
     if not own[column - 1 :].startswith(token):  # a macro stands before it: the first such word, or the line's first
         column = max(own.find(token), len(own) - len(own.lstrip())) + 1

@@ -355,7 +355,7 @@ BAD = [
     (loop("for (int j = 0; j < 8; j++) a[i + j / i] = 0;"), "PM262 'j / i' is not affine"),
     (loop(f"{'x' * 65} = 0;"), "PM264 the name 'xxx"),
     ("for (i = 0; i < 8; i++) a[i] = 0", "PM150 this is no C that can be read: the end comes too early (f.c:1:33)"),
-    ("for (i = 0; i < 8; i++) { a[i] = 0; }}", "PM150 this is no C that can be read: there is a '}' too many (f.c:1:39)"),
+    ("for (i = 0; i < 8; i++) { a[i] = 0; }}", "PM150 this is no C that can be read: there is a '}' too many (f.c:1:3"),
 ]  # fmt: skip
 
 
