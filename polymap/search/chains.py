@@ -37,14 +37,7 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
-from polymap.search.legs import (
-    Nodes,
-    common_accesses,
-    elements_of,
-    shared_tile,
-    takes_long_to_climb,
-    width_of,
-)
+from polymap.search.legs import Nodes, common_accesses, elements_of, shared_tile, takes_long_to_climb, width_of
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
@@ -123,13 +116,13 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
     """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
     index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
     fan-outs has room. First the one that is likely to have room."""
+    if workload.original is not None:
+        return (workload,)  # its arrays are those of a text
     end, extents = workload.statements[-1].target, workload.extents()
     passed = [each for each in workload.tensors if each.temporary]
     levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
     rooms, most = [arch.levels[number].usable_bits for number in levels], max(map(_bits, passed), default=0)
     has_room = all(room is None or most <= room for room in rooms)
-    if workload.original is not None:
-        return (workload,)  # its arrays are those of a text
     found = dict[Workload, None]()
     for name in (name for name in end.dims if name in end.dims_alone):
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]

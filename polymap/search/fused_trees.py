@@ -392,14 +392,14 @@ class FusedTrees:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
-        is_large = len(self._workload.statements) >= TUNING.most_in_a_segment and takes_long_to_climb(self._search)
+        is_large = self._is_long and takes_long_to_climb(self._search)
         share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
 
     @property
     def _is_long(self) -> bool:
         """Return whether there are so many segments that each gets few trees."""
-        return len(self._workload.statements) > TUNING.most_in_a_segment
+        return len(self._workload.statements) >= TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)

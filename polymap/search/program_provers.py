@@ -16,10 +16,10 @@ from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.legs import takes_long_to_climb
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
-from polymap.search.problem import analyse, floor_of, rounded_up
+from polymap.search.problem import analyse, floor_of
 from polymap.search.program_search import Drawn, sampled
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
-from polymap.search.provers import climber_of
+from polymap.search.provers import climber_of, rounded
 from polymap.search.relatives import Starts, starts_of_relatives
 
 
@@ -51,8 +51,8 @@ def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evid
         return evidence
     own = with_loops_joined(search.workload)
     extents = own.extents()
-    rounded = {dim: rounded_up(size, TUNING.bits_of_rounded, TUNING.most_prime) for dim, size in extents.items()}
-    longer = None if rounded == extents else with_extents(own, rounded)
+    wanted = {dim: rounded(extent) for dim, extent in extents.items()}
+    longer = None if wanted == extents else with_extents(own, wanted)
     if longer is None or len(own.statements) < 2:
         dividing = replace(search, asked=replace(search.asked, tiles="divide"))
         return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)

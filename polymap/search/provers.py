@@ -214,7 +214,7 @@ def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     """Propose the best dividing mapping of a nest whose extents with large prime factors are rounded up, with tiles cut
     to size: few tiles divide such an extent."""
     extents = search.problem.extents
-    longer = tuple(rounded_up(extent, TUNING.bits_of_rounded, TUNING.most_prime) for extent in extents)
+    longer = tuple(map(rounded, extents))
     tried = search.engines.made(set, set[tuple[int, ...]])
     is_new = longer not in {extents, *tried} and not search.divides
     tried.add(longer)
@@ -222,6 +222,11 @@ def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     if climber is not None and evidence.best is not None:
         climber.begin_at(evidence.best[0])  # from there on is another way
     return _with_longer(search, evidence, longer, TUNING.rounded_share) if is_new else evidence
+
+
+def rounded(extent: int) -> int:
+    """Return an extent with a large prime factor rounded up to one with many divisors; any other as it is."""
+    return rounded_up(extent, TUNING.bits_of_rounded, TUNING.most_prime)
 
 
 def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:

@@ -112,11 +112,11 @@ def test_a_tree_of_a_longer_program_cut_to_size_is_legal_and_costs_no_more(seed:
     assert longer is not None, text
     best = search(longer, "flat3", tiles="divide", time_limit_s=2, clock=time.process_time)
     assert best.best is not None, text
-    if best.workload == longer:
-        cut = pm.evaluate(program, "flat3", cut_to(best.best, program.extents()))
-        assert cut.legal, f"{program} {best.best}"
-        assert best.value is not None
-        assert cut.energy_pj <= best.value, f"{program} {best.best}"
+    assert best.workload == longer, text
+    assert best.value is not None, text
+    cut = pm.evaluate(program, "flat3", cut_to(best.best, program.extents()))
+    assert cut.legal, f"{program} {best.best}"
+    assert cut.energy_pj <= best.value, f"{program} {best.best}"
 
 
 def test_programs_with_large_primes_cost_no_more_than_rounded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
