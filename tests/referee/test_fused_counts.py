@@ -63,20 +63,25 @@ IN_TILES = (  # T is read through windows along other axes than t
 HEADS = ("Q[h,m] += X[m,d] * W[h,d]", "K[h,n] += X[n,d] * V[h,d]", "S[h,m,n] = Q[h,m] * K[h,n]")
 
 
+def drawn_program(rng: random.Random, chains: tuple[tuple[str, ...], ...], temporary: float) -> Workload:
+    """Return one of some chains with short extents. temporary: how likely what statements pass on is."""
+    texts = rng.choice(chains)
+    names = sorted(set(re.findall(r"[a-z]", re.sub("max", "", " ".join(texts)))) - {"x"})
+    read = [name for name in dict.fromkeys(text[0] for text in texts) if any(f"{name}[" in each[6:] for each in texts)]
+    return program(
+        list(texts),
+        sizes={name: rng.choice((1, 2, 3, 4, 5)) for name in names},
+        temporary=[name for name in read if rng.random() < temporary],
+        initial=[texts[-1][0]] if rng.random() < 0.3 else [],
+        bits=rng.choice((8, 4)),
+    )
+
+
 def fused_case(
     rng: random.Random, chains: tuple[tuple[str, ...], ...] = CHAINS
 ) -> tuple[Workload, Architecture, Mapping]:
     """Return a chain in a random tree, at most one node of each level on a way, with room for its spatial loops."""
-    texts = rng.choice(chains)
-    names = sorted(set(re.findall(r"[a-z]", re.sub("max", "", " ".join(texts)))) - {"x"})
-    read = [name for name in dict.fromkeys(text[0] for text in texts) if any(f"{name}[" in each[6:] for each in texts)]
-    work = program(
-        list(texts),
-        sizes={name: rng.choice((1, 2, 3, 4, 5)) for name in names},
-        temporary=[name for name in read if rng.random() < 0.6],
-        initial=[texts[-1][0]] if rng.random() < 0.3 else [],
-        bits=rng.choice((8, 4)),
-    )
+    work = drawn_program(rng, chains, 0.6)
     multicast, adds = rng.choice(("identical", "union", "none")), rng.random() < 0.5
     wire = {"pj_per_word": 1, "hops": "unicast"} if rng.random() < 0.3 else {}
     nodes = [

@@ -22,11 +22,11 @@ from polymap.ir import Architecture, Mapping, MappingError, OptionError, Workloa
 from polymap.schedules.check import check_mapping
 from polymap.search.certificate import canonical, machine_table, program_table
 from polymap.search.problem import objective_value, parse_single
-from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
 from tests.referee.all_fused import Program as Tiny, least_words
 from tests.referee.test_all_fused import drawn, question
 from tests.referee.test_certificate_fields import finished
+from tests.referee.test_fused_counts import drawn_program
 from tests.times import few
 
 SHARED = (  # a tensor that several statements read, over and over at times
@@ -47,16 +47,7 @@ PROGRAMS = (
 
 def counted_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
     """Return a program, a machine whose accesses cost energy, with room, and a random tree."""
-    texts = rng.choice(PROGRAMS)
-    names = sorted(set(re.findall(r"[a-z]", re.sub("max", "", " ".join(texts)))) - {"x"})
-    read = [name for name in dict.fromkeys(text[0] for text in texts) if any(f"{name}[" in each[6:] for each in texts)]
-    work = program(
-        list(texts),
-        sizes={name: rng.choice((1, 2, 3, 4, 5)) for name in names},
-        temporary=[name for name in read if rng.random() < 0.7],
-        initial=[texts[-1][0]] if rng.random() < 0.3 else [],
-        bits=rng.choice((8, 4)),
-    )
+    work = drawn_program(rng, PROGRAMS, 0.7)
     multicast, adds = rng.choice(("identical", "union", "none")), rng.random() < 0.5
     nodes = [
         {"level": "DRAM", "read_pj": rng.randint(100, 109), "write_pj": rng.randint(100, 109)},

@@ -143,3 +143,19 @@ def test_a_tree_of_a_longer_program_is_cut_to_size_once(monkeypatch: pytest.Monk
     found = search(program, "flat3", "traffic:DRAM", time_limit_s=2, clock=time.process_time)
     assert found.value is not None, found
     assert len(cut) == len({*cut}) > 0, f"{found} {cut}"
+
+
+@pytest.mark.parametrize("seed", few(range(120), 12))
+def test_any_tree_of_huge_rounded_extents_cut_to_size_costs_no_more(seed: int) -> None:
+    rng = random.Random(f"huge {seed}")
+    text = rng.choice(("C[m,n] += A[m,k] * B[k,n]", "C[m,n] += A[m+k] * B[k,n]", "C[m,n] += A[m+2k,n] * B[k]"))
+    nest = pm.einsum(text, sizes={dim: rng.choice((17, 101, 1009, 65537, 2**31 - 1)) for dim in "mnk"})
+    longer = with_extents(nest, {dim.name: rounded_up(dim.extent, 6, 13) for dim in nest.dims})
+    assert longer is not None, text
+    machine = rng.choice(("flat3", "simple3", "eyeriss_like"))
+    for mapping in pm.sample_mappings(longer, machine, 2, seed=seed).mappings:
+        before = pm.evaluate(longer, machine, mapping)
+        after = pm.evaluate(nest, machine, cut_to(mapping, nest.extents()))
+        assert after.legal == before.legal, f"{nest} {mapping}"
+        assert after.energy_pj_exact <= before.energy_pj_exact, f"{nest} {mapping}"
+        assert after.latency_cycles <= before.latency_cycles, f"{nest} {mapping}"
