@@ -118,11 +118,11 @@ class Frame:
     bottom: float = 380.0
 
     def upright(self, x: float, label: str = "") -> list[str]:
-        """Return a grid line at x with its number below, smaller where it would end far beyond the frame."""
+        """Return a grid line at x with its number below, further left where it would end far beyond the frame."""
         shapes = [svg.line(x, self.top, x, self.bottom, stroke=svg.RULE)]
         if label:
-            size = 11 * min(1, (self.right + 24 - x) / (svg.text_width(label, 11) / 2))
-            shapes.append(svg.text(x, self.bottom + 18, label, size=size, fill=svg.GREY, anchor="middle"))
+            middle = min(x, self.right + 24 - svg.text_width(label, 11) / 2)
+            shapes.append(svg.text(middle, self.bottom + 18, label, size=11, fill=svg.GREY, anchor="middle"))
         return shapes
 
     def level(self, y: float, label: str) -> list[str]:
