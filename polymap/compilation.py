@@ -13,16 +13,16 @@ from polymap.codegen.native import (
     NativeCall,
     NativeFunction,
     PackedWeights,
-    Quad,
     RegionCall,
     Requantize,
+    Word,
     flatten,
     function_of_parts,
+    in_words,
     load_function,
     load_region,
     memory_steps,
     native_function,
-    quads,
     residues,
     vector_dims,
 )
@@ -212,7 +212,7 @@ def native_code(
     function = _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
     if function is not None:
         return None, function
-    over, dims, fours = _as_printed(workload, layout, facts, has_tail=bool(tail))
+    over, dims, words = _as_printed(workload, layout, facts, has_tail=bool(tail))
     steps = memory_steps(over, layout)
     choice = choice_of(over, arch, dims, steps=steps)
     if choice is None:  # plain loops read bytes one by one
@@ -220,7 +220,7 @@ def native_code(
         mapping = plain_mapping(over, arch, memory_steps(over, layout))
         return None, printed(arch, mapping, remark=_remark(over, None, layout, threads, ""), flat=over)
     remark = _remark(over, choice, layout, threads, "")
-    return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_fours=fours, packed=choice.packed)
+    return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_words=words, packed=choice.packed)
 
 
 def _by_residues(
@@ -256,15 +256,15 @@ def _by_residues(
 
 def _as_printed(
     workload: Workload, layout: str, facts: CpuFacts, *, has_tail: bool
-) -> tuple[Workload, tuple[str, ...], dict[str, Quad]]:
+) -> tuple[Workload, tuple[str, ...], dict[str, Word]]:
     """Return the workload whose loops are printed, the dims that its vectors may lie along, and how its arrays of bytes
     are read four at a time."""
     over = flatten(workload, layout, has_tail=has_tail) or workload
     lanes = max(1, facts.vector_bits // over.tensor(over.statements[0].target.tensor).bits)
-    fours = quads(over, layout, lanes)
-    if fours is None:
+    words = in_words(over, layout, lanes)
+    if words is None:
         return over, vector_dims(over, layout, lanes), {}
-    return fours.workload, fours.dims, fours.forms
+    return words.workload, words.dims, words.forms
 
 
 def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> None:

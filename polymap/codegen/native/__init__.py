@@ -6,10 +6,9 @@ with lazy(__name__):
     from polymap.codegen.native.arrays import (
         LAYOUTS as LAYOUTS,
         ArrayForm as ArrayForm,
-        Quad as Quad,
+        Word as Word,
         program_forms as program_forms,
     )
-    from polymap.codegen.native.byte_quads import quads as quads
     from polymap.codegen.native.cache import build_shared as build_shared
     from polymap.codegen.native.callable import (
         NativeCall as NativeCall,
@@ -33,3 +32,4 @@ with lazy(__name__):
     from polymap.codegen.native.residue_parts import residues as residues
     from polymap.codegen.native.scalar import neutral_value as neutral_value, operand_types as operand_types
     from polymap.codegen.native.tails import NARROW as NARROW, Requantize as Requantize
+    from polymap.codegen.native.words import in_words as in_words

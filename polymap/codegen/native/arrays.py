@@ -28,7 +28,7 @@ _C_TYPES = {
     "float64": "double",
     "double": "double",
     "bfloat16": "uint16_t",
-    "quad": "quad",
+    "word": "word",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _BY_BITS = {32: "float32", 64: "float64"}
@@ -65,13 +65,14 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Quad:
-    """How four bytes along a reduction are one element. kind: of the bytes; source: the first one's position; step:
-    from one to the next (byte_quads.py). dim, length: the reduction and its bytes, of which the last quad may have
+class Word:
+    """How elements along a reduction are one of 32 bits (words.py). kind, count: of these; source: the first one's
+    position; step: from one to the next. dim, length: the reduction and its elements, of which the last word may have
     fewer. is_flipped: the highest bits of bytes that are broadcast are flipped. axes: of an array that is copied before
-    quads are broadcast, elements, their step there, and in bytes."""
+    words are broadcast, sizes, steps there, and in the array."""
 
     kind: str
+    count: int
     source: Linear
     step: int
     dim: str
@@ -85,8 +86,8 @@ class ArrayForm:
     """A tensor as its caller holds it. parameter: its name in C. kind: its element type ("float32", "bfloat16", ...).
 
     shape: the array's own, its axes in memory order. sizes, strides (elements), before: of the tensor's axes; index i
-    of an axis reads element i - before, and nothing where that is below 0 or not below the size. quad: of arrays of
-    bytes that are read four at a time.
+    of an axis reads element i - before, and nothing where that is below 0 or not below the size. word: of arrays
+    that are read in words.
     """
 
     tensor: str
@@ -97,7 +98,7 @@ class ArrayForm:
     strides: tuple[int, ...]
     before: tuple[int, ...]
     is_written: bool
-    quad: Quad | None = None
+    word: Word | None = None
 
     @property
     def c_type(self) -> str:

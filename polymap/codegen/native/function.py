@@ -27,8 +27,7 @@ from polymap.codegen.lower import (
     lines_of,
     order_of_sums,
 )
-from polymap.codegen.native.arrays import ArrayForm, Quad, array_forms
-from polymap.codegen.native.byte_quads import DOT, gathering
+from polymap.codegen.native.arrays import ArrayForm, Word, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
@@ -45,6 +44,7 @@ from polymap.codegen.native.plan import (
 from polymap.codegen.native.scalar import scalar_function
 from polymap.codegen.native.tails import Requantize, Tail, in_a_loop, tail_of, vector_helpers
 from polymap.codegen.native.variants import kernels
+from polymap.codegen.native.words import gathering, word_helpers
 from polymap.ir import Architecture, Mapping, Workload
 
 _HEAD = """#include <math.h>
@@ -158,20 +158,20 @@ def native_function(
     remark: str = "",
     tail: Sequence[str | Requantize] = (),
     flat: Workload | None = None,
-    by_fours: Mapping_[str, Quad] | None = None,
+    by_words: Mapping_[str, Word] | None = None,
     packed: Mapping | None = None,
 ) -> NativeFunction:
     """Return the function of a mapping. packed: that of the function on packed weights, where it is another one.
 
-    flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). by_fours: how its
-    tensors of quads are read (`quads`). remark: lines of the comment at its head. tail: what is done to each sum before
+    flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). by_words: how its
+    tensors of words are read (`in_words`). remark: lines of the comment at its head. tail: what is done to each sum before
     it is stored; the arrays that it takes stand behind the operands. Raises WorkloadError where an element type or the
     workload has no form in C, OptionError where the tail has no meaning (PM623), BudgetError where its own arrays would
     not fit into memory or indices into 32 bits (PM601).
     """
     arrays, steps = _arrays_and_tail(workload, layout, tail)
     workload, head = flat or workload, _head(remark)
-    sums = tuple(_in_fours(form, by_fours or {}) for form in array_forms(workload, layout))
+    sums = tuple(_read_in_words(form, by_words or {}) for form in array_forms(workload, layout))
     mapping = _of_whole_sums(workload, mapping, steps)
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
@@ -246,15 +246,15 @@ def _tiles(nest: Nest) -> list[str]:
     ]
 
 
-def _in_fours(form: ArrayForm, by_fours: Mapping_[str, Quad]) -> ArrayForm:
-    """Return the form of an array that is read four bytes at a time under a name of its own."""
-    quad = by_fours.get(form.tensor)
-    return form if quad is None else replace(form, quad=quad, parameter=f"{form.parameter}_quads")
+def _read_in_words(form: ArrayForm, by_words: Mapping_[str, Word]) -> ArrayForm:
+    """Return the form of an array that is read in words under a name of its own."""
+    word = by_words.get(form.tensor)
+    return form if word is None else replace(form, word=word, parameter=f"{form.parameter}_words")
 
 
 def _packed_elements(ahead: Packing) -> int:
     """Return the elements of a packed array in the type of the caller's one."""
-    return ahead.elements if ahead.form.quad is None else ahead.elements * ELEMENT_BYTES[ahead.form.c_type]
+    return ahead.elements * (1 if ahead.form.word is None else ahead.form.word.count)
 
 
 def _arrays_and_tail(
@@ -352,20 +352,20 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     moved = [kind, *(each.form.c_type for each in plan.operands if each.is_vector)]
     if plan.tail is not None:
         moved += [form.c_type for form in (*plan.tail.arrays, plan.tail.stored)]
-    if plan.has_quads:
-        lines.append("typedef int32_t quad __attribute__((may_alias, aligned(1)));")
+    if plan.has_words:
+        lines.append("typedef int32_t word __attribute__((may_alias, aligned(1)));")
     for c_type in dict.fromkeys(moved):
         width = ELEMENT_BYTES[c_type]
         attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
-        element = "int32_t" if c_type == "quad" else c_type
+        element = "int32_t" if c_type == "word" else c_type
         lines.append(f"typedef {element} any_{c_type} __attribute__(({attributes}));")
     if "HOLD(" in body:
         macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
         lines.insert(0, _HOLD.format(macro=macro, register=register))
     if "APART(" in body:
         lines.insert(0, _APART)
-    if plan.has_quads:
-        lines.append(DOT.format(lanes=lanes))
+    if plan.has_words:
+        lines.append(word_helpers(lanes, kind))
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
     helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
@@ -410,11 +410,11 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) ->
 
 
 def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") -> list[str]:
-    """Return the declarations of arrays that are read four bytes at a time, and the copies of such as are copied first.
+    """Return the declarations of arrays that are read in words, and the copies of such as are copied first.
     packed: the one that the caller packed."""
     given = {form.tensor: form.parameter for form in arrays}
     lines: list[str] = []
-    for form in (each.form for each in plan.operands if each.form.quad is not None):
+    for form in (each.form for each in plan.operands if each.form.word is not None):
         if form in _gathered(plan):
             lines += [
                 *_allocated(form.c_type, form.parameter, form.elements),
@@ -422,22 +422,22 @@ def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") ->
             ]
             continue
         end = "_packed" if form.tensor == packed else ""
-        lines.append(f"    const quad *const {form.parameter}{end} = (const quad *){given[form.tensor]}{end};")
+        lines.append(f"    const word *const {form.parameter}{end} = (const word *){given[form.tensor]}{end};")
     return lines
 
 
 def _gathered(plan: KernelPlan) -> list[ArrayForm]:
-    """Return the arrays whose quads are put together before they are broadcast."""
-    quads = [each.form for each in plan.operands if not each.is_vector and each.form.quad is not None]
-    return [form for form in quads if form.quad is not None and form.quad.axes]
+    """Return the arrays whose words are put together before they are broadcast."""
+    words = [each.form for each in plan.operands if not each.is_vector and each.form.word is not None]
+    return [form for form in words if form.word is not None and form.word.axes]
 
 
 def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
-    if ahead.form.quad is None:
+    if ahead.form.word is None:
         return []
     return [
-        f"    const quad *const {ahead.form.parameter} = (const quad *){caller.parameter};",
-        f"    quad *const {ahead.parameter} = (quad *){caller.parameter}_packed;",
+        f"    const word *const {ahead.form.parameter} = (const word *){caller.parameter};",
+        f"    word *const {ahead.parameter} = (word *){caller.parameter}_packed;",
     ]
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from polymap.codegen.lower import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
-from polymap.codegen.native.byte_quads import dot_macro
 from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
 from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
 from polymap.codegen.native.tuning import TUNING
 from polymap.codegen.native.variants import Group, Side, is_static
+from polymap.codegen.native.words import dot_macro
 from polymap.ir import Apply, Expression, Read
 
 
@@ -336,7 +336,7 @@ def _products(
                 body += _load(kernel, operand, name, at, slot)
                 if hold and operand.is_vector:
                     body.append(Run("HOLD", (Name(name),)))
-        if plan.has_quads:
+        if plan.has_words:
             body.append(_dot(kernel, _accumulator(index, slot), names))
             vectors = [name for each, name in zip(plan.operands, names, strict=True) if each.is_vector]
             if has_excess(kernel) and (slot, *vectors) not in counted:
@@ -354,16 +354,16 @@ def has_excess(kernel: Kernel) -> bool:
     """Return whether the products of bytes of one sign have 128 more in each of the elements that are broadcast, and
     what is too much is summed once per vector for all rows: they have the same vectors and taps."""
     plan, sides = kernel.plan, kernel.sides.items()
-    kinds = {each.form.quad.kind for each in plan.operands if each.form.quad is not None}
+    words = [each.form.word for each in plan.operands if each.form.word is not None]
     shared = all(each.inside.of(dim) == 0 for dim, _ in sides for each in plan.operands if each.is_vector)
-    return len(kinds) == 1 and shared and not any(side.groups for _, side in sides)
+    return any(each.is_flipped for each in words) and shared and not any(side.groups for _, side in sides)
 
 
 def _dot(kernel: Kernel, total: str, names: list[str]) -> Stmt:
     """Return the addition of products of bytes to a sum, or of what is too much in these."""
     operands = kernel.plan.operands
-    kinds = [each.form.quad.kind for each in operands if each.form.quad is not None]
-    if kinds[0] != kinds[1]:
+    kinds = [each.form.word.kind for each in operands if each.form.word is not None]
+    if kinds[0] != kinds[1] or kinds[0] == "bfloat16":
         return Copy(Name(total), Name(f"{dot_macro(*kinds)}({', '.join((total, *names))})"))
     (vector,) = (name for each, name in zip(operands, names, strict=True) if each.is_vector)
     (single,) = (name for each, name in zip(operands, names, strict=True) if not each.is_vector)
@@ -402,9 +402,13 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
     if not operand.is_vector:
         element = f"{operand.parameter}[{place}]"
         value = f"bfloat16_value({element})" if operand.form.kind == "bfloat16" else element
-        cast = "" if operand.form.kind == "bfloat16" or kind == plan.accumulator else f"({plan.accumulator})"
-        return (Declare(f"const {plan.accumulator}", name, Name(cast + value)),)
-    lanes = _lanes_read(kernel, operand, slot)
+        cast = "" if operand.form.kind in ("bfloat16", "word") or kind == plan.accumulator else f"({plan.accumulator})"
+        return (Declare(f"const {'int32_t' if operand.form.word else plan.accumulator}", name, Name(cast + value)),)
+    lanes, word = _lanes_read(kernel, operand, slot), operand.form.word
+    if word is not None:
+        whole = f"*(const any_word *)({operand.parameter} + {place})"
+        lying = f"words_at({operand.parameter}, {place}, {word.step})"
+        return (Declare("const word_vec", name, Name(whole if operand.packing else lying)),)
     if lanes == plan.lanes:
         return (
             Declare(
@@ -424,6 +428,6 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
 def _vector_as_sums(plan: KernelPlan, operand: Operand, vector: str) -> str:
     if operand.form.kind == "bfloat16":
         return f"(vec)(__builtin_convertvector({vector}, bits_vec) << 16)"
-    if operand.form.c_type == plan.accumulator or operand.form.quad is not None:
+    if operand.form.c_type == plan.accumulator:
         return vector
     return f"__builtin_convertvector({vector}, vec)"

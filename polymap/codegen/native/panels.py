@@ -172,10 +172,12 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     index[packing.vector] = _index(own.span, f"(panel * {own.span.size} + lane)")
     at = _source(packing, index)
     source: Expr = Element(packing.form.parameter, (at,))
-    quad = packing.form.quad
-    if quad is not None:
-        left = Int(4) if quad.length % 4 == 0 else Name(f"MIN(4, {quad.length} - 4 * {index[quad.dim]})")
-        source = Invoke("quad_at", (Name(packing.form.parameter), at, Int(quad.step), left))
+    word = packing.form.word
+    if word is not None:
+        left: Expr = Int(word.count)
+        if word.length % word.count:
+            left = Name(f"MIN({word.count}, {word.length} - {word.count} * {index[word.dim]})")
+        source = Invoke("word_at", (Name(packing.form.parameter), at, Int(word.step), left))
     body = _rows(packing, names, others, Element(packing.parameter, (total(to),)), source)
     for each in reversed(others[:-1]):
         body = (For(names[each.span.dim], Int(0), each.span.count, body),)

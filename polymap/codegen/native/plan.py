@@ -39,7 +39,7 @@ from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
 ELEMENT_BYTES = {
     "float": 4,
     "double": 8,
-    "quad": 4,
+    "word": 4,
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
 
@@ -128,9 +128,9 @@ class KernelPlan:
     tail: Tail | None = None
 
     @property
-    def has_quads(self) -> bool:
-        """Whether the operands are read four bytes at a time."""
-        return any(each.form.quad is not None for each in self.operands)
+    def has_words(self) -> bool:
+        """Whether the operands are read in words of several elements."""
+        return any(each.form.word is not None for each in self.operands)
 
     @property
     def slots(self) -> int:
@@ -405,14 +405,14 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
         packings = None
     elif factor:
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
-        is_direct = not reused and factor == 1 and form.quad is None
+        is_direct = not reused and factor == 1 and form.word is None
         packings = None if is_direct or _lies_well(plan, form, linear) else _panels(plan, form, linear)
     else:
         packings = _rows_with_padding(plan, form, linear)
     if packings is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
-    if packings is None and factor and form.quad is not None:
-        raise NoPlan(f"quads of {access.tensor} are not packed")
+    if packings is None and factor and form.word is not None:
+        raise NoPlan(f"words of {access.tensor} are not packed")
     if packings is None:
         return plain
     ahead, packing = packings
@@ -422,16 +422,18 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
 
 def unpacked(plan: KernelPlan) -> KernelPlan:
     """Return the plan of one call on operands as they are: panels that few rows of tiles read are read where they lie,
-    as copying them takes longer."""
+    as copying them takes longer. Words are put together of whole vectors of their elements."""
 
-    def is_seldom_read(operand: Operand) -> bool:
-        is_panel = operand.ahead is not None and operand.form.quad is None
-        return is_panel and _has_few_passes(plan, operand.at) and _has_whole_vectors(plan, operand.at)
+    def as_it_lies(operand: Operand) -> Operand:
+        word, at = operand.form.word, operand.at
+        if operand.ahead is None or not _has_few_passes(plan, at):
+            return operand
+        at = at if word is None else word.source
+        has_words = word is None or (word.length % word.count == 0 and plan.store.of(plan.vector) == 1)
+        is_direct = has_words and _has_whole_vectors(plan, at)
+        return replace(operand, at=at, inside=at, ahead=None, packing=None) if is_direct else operand
 
-    operands = tuple(
-        replace(each, inside=each.at, ahead=None, packing=None) if is_seldom_read(each) else each
-        for each in plan.operands
-    )
+    operands = tuple(map(as_it_lies, plan.operands))
     return plan if operands == plan.operands else replace(plan, operands=operands)
 
 
@@ -452,7 +454,7 @@ def _has_whole_vectors(plan: KernelPlan, linear: Linear) -> bool:
 def _lies_well(plan: KernelPlan, form: ArrayForm, linear: Linear) -> bool:
     """Return whether an operand of vectors is read as fast where it lies as in panels: all of it is one panel, or few
     of its rows are read at a time, or it stays in the second cache and its rows fall onto all sets of the first one."""
-    if form.quad is not None or not _has_whole_vectors(plan, linear):
+    if form.word is not None or not _has_whole_vectors(plan, linear):
         return False
     width, own = ELEMENT_BYTES[form.c_type], {plan.vector, *plan.reductions}
     has_rows_together = bool(plan.outer) and plan.outer[0].dim in plan.reductions and _has_few_passes(plan, linear)
@@ -535,7 +537,7 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
 
     def at(level: int) -> Packing:
         own = tuple(_span(plan, dim, level) for dim in (*plan.tile, *plan.reductions) if linear.of(dim))
-        source = linear if form.quad is None else form.quad.source
+        source = linear if form.word is None else form.word.source
         return panels(form, source, own, _span(plan, plan.vector, level), width, level)
 
     whole = at(0)

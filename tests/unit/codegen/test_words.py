@@ -54,13 +54,13 @@ def test_products_of_bytes(number: int, text: str) -> None:
     given = (a.astype(kinds[0]), np.ascontiguousarray(b if text == "B[k,n]" else b.T).astype(kinds[1]))
     np.testing.assert_array_equal(function(*given), (a @ b).astype(np.int32))
     np.testing.assert_array_equal(function(given[0], function.pack_weights(given[1])), (a @ b).astype(np.int32))
-    assert ("DOT_" in function.source) == (k >= 4 and min(m, n) > 1), "shorter sums have no quads"
+    assert ("DOT_" in function.source) == (k >= 4 and min(m, n) > 1), "shorter sums have no words"
 
 
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize(("flag", "machine"), BASELINES)
 def test_processors_without_the_instructions(kinds: tuple[str, str], flag: str, machine: str, tmp_path: Path) -> None:
-    """All pairs of bytes, at each of the four places of a quad."""
+    """All pairs of bytes, at each of the four places of a word."""
     if "v4" in flag and "avx512bw" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
         pytest.skip("the processor has no AVX-512")
     function = pm.compile(product_of(kinds, 1024, 256, 4), machine)
@@ -118,7 +118,7 @@ def test_convolutions_of_bytes(number: int, layout: str) -> None:
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_tiles_whose_steps_have_several_vectors(groups: int, kind: str) -> None:
-    """Of two groups, or two quads in one step: each vector has its own part in what is too much."""
+    """Of two groups, or two words in one step: each vector has its own part in what is too much."""
     types = {"I": kind, "W": kind, "O": "int32"}
     work = pm.einsum("O[g,k,p] += I[g,c,p] * W[g,k,c]", g=groups, k=20, p=49, c=8, types=types)
     x, w = drawn(kind, (groups, 8, 49)), drawn(kind, (groups, 20, 8), 1)
