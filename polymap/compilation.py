@@ -257,8 +257,8 @@ def _by_residues(
 def _as_printed(
     workload: Workload, layout: str, facts: CpuFacts, *, has_tail: bool
 ) -> tuple[Workload, tuple[str, ...], dict[str, Word]]:
-    """Return the workload whose loops are printed, the dims that its vectors may lie along, and how its arrays of bytes
-    are read four at a time."""
+    """Return the workload whose loops are printed, the dims that its vectors may lie along, and how its arrays
+    are read in words."""
     over = flatten(workload, layout, has_tail=has_tail) or workload
     lanes = max(1, facts.vector_bits // over.tensor(over.statements[0].target.tensor).bits)
     words = in_words(over, layout, lanes)

@@ -164,8 +164,8 @@ def native_function(
     """Return the function of a mapping. packed: that of the function on packed weights, where it is another one.
 
     flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). by_words: how its
-    tensors of words are read (`in_words`). remark: lines of the comment at its head. tail: what is done to each sum before
-    it is stored; the arrays that it takes stand behind the operands. Raises WorkloadError where an element type or the
+    tensors of words are read (`in_words`). remark: lines of the comment at its head. tail: what is done to sums before
+    they are stored; the arrays it takes stand behind the operands. Raises WorkloadError where an element type or the
     workload has no form in C, OptionError where the tail has no meaning (PM623), BudgetError where its own arrays would
     not fit into memory or indices into 32 bits (PM601).
     """
@@ -303,7 +303,7 @@ def _plain_loops(
     target = replace(tail.target, parameter="sums")
     size = target.elements * ELEMENT_BYTES[target.c_type]
     check_memory(size)
-    new = f"aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES})"
+    new = f"({target.c_type} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES})"
     begin = (Declare(f"{target.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
     loops = scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)
     return (*begin, *loops, *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
@@ -365,7 +365,7 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     if "APART(" in body:
         lines.insert(0, _APART)
     if plan.has_words:
-        lines.append(word_helpers(lanes, kind))
+        lines.append(word_helpers(lanes, kind, body))
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
     helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
@@ -452,7 +452,7 @@ def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
 def _allocated(kind: str, name: str, elements: int) -> list[str]:
     size = elements * ELEMENT_BYTES[kind]
     return [
-        f"    {kind} *const {name} = aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});",
+        f"    {kind} *const {name} = ({kind} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});",
         f"    if (!{name})\n        abort(); /* no memory for the copy */",
     ]
 

@@ -407,8 +407,10 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
     lanes, word = _lanes_read(kernel, operand, slot), operand.form.word
     if word is not None:
         whole = f"*(const any_word *)({operand.parameter} + {place})"
-        lying = f"words_at({operand.parameter}, {place}, {word.step})"
-        return (Declare("const word_vec", name, Name(whole if operand.packing else lying)),)
+        if operand.packing is not None:
+            return (Declare("const word_vec", name, Name(whole)),)
+        put = Run("words_at", (Name(operand.parameter), Name(place), Int(word.step), Name(f"&{name}")))
+        return (Declare("word_vec", name, Name("(word_vec){0}")), put)
     if lanes == plan.lanes:
         return (
             Declare(

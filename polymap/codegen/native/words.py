@@ -166,30 +166,32 @@ def dot_macro(first: str, second: str) -> str:
     return f"DOT_{letters[first]}{letters[second]}"
 
 
-def word_helpers(lanes: int, sums: str) -> str:
-    """Return the C macros and functions that texts with words use. sums: their type in C."""
+def word_helpers(lanes: int, sums: str, body: str) -> str:
+    """Return the C macros and functions that a text with words uses. sums: their type in C."""
     part, width, dots = ("uint16_t", 2, _DOT_OF_PAIRS) if sums == "float" else ("uint8_t", 1, _DOT_OF_BYTES)
     parts = " | ".join(f"PART({number})" for number in range(_WORD_BYTES // width))
-    return (_WORDS + dots).format(lanes=lanes, part=part, width=width, parts=parts)
+    text = _WORDS + dots + (_WORDS_AT if "words_at(" in body else "")
+    return text.format(lanes=lanes, part=part, width=width, parts=parts)
 
 
 _WORDS = """typedef int32_t word_vec __attribute__((vector_size(4 * {lanes})));
 typedef uint32_t word_bits __attribute__((vector_size(4 * {lanes})));
-typedef {part} parts_of_words __attribute__((vector_size({width} * {lanes}), aligned({width}), may_alias));
 #define WHOLE(x) ((word_vec){{0}} + (x))
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define BITS_BEHIND(bits, n) (32 - (bits) * ((n) + 1))
 #else
 #define BITS_BEHIND(bits, n) ((bits) * (n))
 #endif
+"""
+_WORDS_AT = """
+typedef {part} parts_of_words __attribute__((vector_size({width} * {lanes}), aligned({width}), may_alias));
 #define PART(n) \\
     (__builtin_convertvector(*(const parts_of_words *)(parts + (n) * step), word_bits) << BITS_BEHIND(8 * {width}, n))
-static inline word_vec words_at(const word *from, long at, long step)
+static inline void words_at(const word *from, long at, long step, word_vec *to)
 {{
     const {part} *const parts = (const {part} *)from + at;
-    return (word_vec)({parts});
-}}
-"""
+    *to = (word_vec)({parts});
+}}"""
 _DOT_OF_PAIRS = """#if defined(__AVX512BF16__) && {lanes} == 16
 #include <immintrin.h>
 #define DOT_BB(s, a, b) ((vec)_mm512_dpbf16_ps((__m512)(s), (__m512bh)WHOLE(a), (__m512bh)WHOLE(b)))
