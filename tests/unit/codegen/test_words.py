@@ -1,10 +1,14 @@
-"""Products of bytes four at a time: equal to numpy's sums in 32 bits, with and without dot-product instructions."""
+"""Products of bytes four at a time: equal to numpy's sums in 32 bits, with and without dot-product instructions; those
+of bfloat16 two at a time: in their stated order and rounding, within the bound of float32's sums."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +42,60 @@ def drawn(kind: str, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.int64]
     info, generator = np.iinfo(kind), np.random.default_rng(seed)
     values = generator.integers(info.min, info.max + 1, shape)
     return np.where(generator.random(shape) < 0.2, info.min, np.where(generator.random(shape) < 0.2, info.max, values))
+
+
+def shorts(shape: tuple[int, ...], seed: int, spread: int = 3, middle: int = 0) -> NDArray[np.uint16]:
+    """Return bits of bfloat16, their exponents within a spread around a middle."""
+    generator = np.random.default_rng(seed)
+    exponents = generator.integers(127 + middle - spread, 128 + middle + spread, shape)
+    bits = generator.integers(0, 2, shape) << 15 | exponents << 7 | generator.integers(0, 128, shape)
+    return bits.astype(np.uint16)
+
+
+def widened(bits: NDArray[np.uint16]) -> NDArray[np.float64]:
+    """Return the values of bfloat16, by the bits of float32."""
+    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def allowed(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far sums of float32 may be from a @ b: each of k products is rounded with its sum and on its own, and
+    what is below 2^-126 counts as zero, in operands, products and sums."""
+    k, unit, tiny = a.shape[1], 2.0**-24, 2.0**-126
+    steps = 2 * k * unit / (1 - 2 * k * unit)
+    lost = tiny * (np.abs(a).sum(1)[:, None] + np.abs(b).sum(0)[None, :]) + 2 * k * tiny
+    return steps * (np.abs(a) @ np.abs(b)) + lost
+
+
+def rounded(value: Fraction) -> Fraction:
+    """Return the float32 nearest to a value, the even one of two, without limits of the exponent."""
+    if not value:
+        return value
+    unit = Fraction(2) ** (math.frexp(float(value))[1] - 24)
+    return round(value / unit) * unit
+
+
+def pair_by_pair(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of products of which the second of each pair is added first, each addition rounded once."""
+    m, k, n = a.shape[0], a.shape[1], b.shape[1]
+    order = [at for first in range(0, k, 2) for at in (first + 1, first) if at < k]
+    sums = np.zeros((m, n))
+    for i, j in np.ndindex(m, n):
+        total = Fraction(0)
+        for at in order:
+            total = rounded(total + Fraction(a[i, at]) * Fraction(b[at, j]))
+        sums[i, j] = float(total)
+    return sums
+
+
+def as_built(function: pm.CompiledFunction, flag: str, where: Path, *given: NDArray[Any]) -> NDArray[np.float32]:
+    """Return what a product's text computes on its operands, compiled with a flag."""
+    source, library = where / "product.c", where / "product.so"
+    source.write_text(function.source, encoding="ascii")
+    command = ["cc", "-O2", "-ffp-contract=fast", flag, "-w", "-shared", "-fPIC", str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    c = np.zeros((given[0].shape[0], given[1].shape[1]), np.float32)
+    ctypes.CDLL(str(library)).polymap_native(*(ctypes.c_void_p(each.ctypes.data) for each in (*given, c)))
+    return c
 
 
 def product_of(kinds: tuple[str, str], m: int, n: int, k: int, text: str = "B[k,n]") -> pm.Workload:
@@ -148,3 +206,70 @@ def test_a_limit_that_leaves_no_mapping_leaves_the_value(limit_s: float) -> None
     b, a = drawn("int8", (63, 32, 23)).astype(np.int8), drawn("int8", (31, 32, 23), 1).astype(np.int8)
     found = pm.compile(workload, "cpu_avx512", time_limit_s=limit_s)(b, a)
     np.testing.assert_array_equal(found, np.einsum("nkb,mkb->mn", b, a, dtype=np.int32))
+
+
+SHORTS = ("bfloat16", "bfloat16")
+
+
+def shorts_of(m: int, n: int, k: int, text: str = "B[k,n]", *, associative: bool = True) -> pm.Workload:
+    types = {"A": "bfloat16", "B": "bfloat16", "C": "float32"}
+    return pm.einsum(f"C[m,n] += A[m,k] * {text}", m=m, n=n, k=k, types=types, associative=associative)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("text", ["B[k,n]", "B[n,k]"])
+def test_products_of_bfloat16(size: tuple[int, int, int], text: str) -> None:
+    m, n, k = size
+    function = pm.compile(shorts_of(m, n, k, text), "host_cpu")
+    a, b = shorts((m, k), 0), shorts((k, n), 1)
+    given = a, b if text == "B[k,n]" else np.ascontiguousarray(b.T)
+    first, second = widened(a), widened(b)
+    for found in (function(*given), function(given[0], function.pack_weights(given[1]))):
+        assert (np.abs(found - first @ second) <= allowed(first, second)).all()
+    assert ("DOT_BB" in function.source) == (min(m, n) > 1)
+
+
+@pytest.mark.parametrize("flag", [flag for flag, _ in BASELINES[1:]] + ["-march=native"])
+@pytest.mark.parametrize("k", [8, 7])
+def test_pairs_are_added_in_their_order_and_rounded_once(flag: str, k: int, tmp_path: Path) -> None:
+    """With the instruction and without it, to the bit; values from 2^-6 to 2^7 leave nothing below 2^-126."""
+    if flag != "-march=native" and (
+        "v4" in flag and "avx512bw" not in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    ):
+        pytest.skip("the processor has no AVX-512")
+    a, b = shorts((5, k), 2), shorts((k, 37), 3)
+    found = as_built(pm.compile(shorts_of(5, 37, k), "cpu_avx512"), flag, tmp_path, a, b)
+    np.testing.assert_array_equal(found, pair_by_pair(widened(a), widened(b)))
+
+
+@pytest.mark.parametrize("flag", ["-march=x86-64", "-march=native"])
+@pytest.mark.parametrize("middles", [(-64, -64), (-122, 100), (-122, -3)])
+def test_values_below_those_of_float32(flag: str, middles: tuple[int, int], tmp_path: Path) -> None:
+    a, b = shorts((5, 24), 4, 5, middles[0]), shorts((24, 37), 5, 5, middles[1])
+    found = as_built(pm.compile(shorts_of(5, 37, 24), "cpu_avx512"), flag, tmp_path, a, b)
+    first, second = widened(a), widened(b)
+    assert (np.abs(found - first @ second) <= allowed(first, second)).all()
+
+
+def test_what_is_not_associative_is_added_one_by_one() -> None:
+    a, b = shorts((5, 24), 6), shorts((24, 37), 7)
+    function = pm.compile(shorts_of(5, 37, 24, associative=False), "cpu_avx512")
+    assert "DOT_" not in function.source
+    first, second = widened(a), widened(b)
+    assert (np.abs(function(a, b) - first @ second) <= allowed(first, second)).all()
+
+
+@pytest.mark.parametrize("kinds", [*KINDS, SHORTS])
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_matrix_that_few_rows_read_is_read_where_it_lies(kinds: tuple[str, str], m: int) -> None:
+    n, k = 75, 40
+    types = {"A": kinds[0], "B": kinds[1], "C": "float32" if kinds == SHORTS else "int32"}
+    function = pm.compile(pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k, types=types), "cpu_avx512")
+    assert "words_at(" in function.source
+    if kinds == SHORTS:
+        a, b = shorts((m, k), 8), shorts((k, n), 9)
+        found, first, second = function(a, b), widened(a), widened(b)
+        assert (np.abs(found - first @ second) <= allowed(first, second)).all()
+        return
+    a, b = drawn(kinds[0], (m, k)), drawn(kinds[1], (k, n), 1)
+    np.testing.assert_array_equal(function(a.astype(kinds[0]), b.astype(kinds[1])), a @ b)
