@@ -140,7 +140,11 @@ def _join_texts(plan: RowPlan) -> Iterator[str]:
 
 
 def _dot_text(plan: RowPlan, tile: Tile, name: str) -> list[str]:
-    """Return the function that finds as many sums of one row as a vector has lanes, and stores them."""
+    """Return the function that finds as many sums of one row as a vector has lanes, and stores them.
+
+    The rows of the matrix are read in the order of memory: compilers read arguments of one expression from the last one
+    on, and prefetchers follow no steps back (decoding with 64 heads of 2048 x 64 took 4.6 ms instead of 2.4).
+    """
     kind, vector, lanes = plan.c_type, _vector(plan), plan.lanes
     terms = plan.form.extent((tile.product.term,))
     of_lanes = plan.form.factors(tile.product.statement.reads[tile.product.b]).get(tile.product.lane, 0)
@@ -154,15 +158,16 @@ def _dot_text(plan: RowPlan, tile: Tile, name: str) -> list[str]:
         lines.append(f"    for (long k = 0; k < {whole}; k += {lanes})")
         lines.append(f"        s += *(const {vector}_any *)(a + k) * *(const {vector}_any *)(b + k);")
     lines += ["    return s;", "}"]
-    parts = [f"{own}_of(a, b + {of_lanes * lane})" for lane in range(lanes)]
-    half = lanes // 2
-    while half:
-        parts = [f"join_{half}({one}, {other})" for one, other in zip(parts[::2], parts[1::2], strict=True)]
-        half //= 2
     lines += [f"WIDE static void {own}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
-    lines += [f"    const {vector} s = {parts[0]};".replace(" join_", "\n        join_")]
+    for lane in range(lanes):
+        lines.append(f"    {vector} s{lane} = {own}_of(a, b + {of_lanes * lane});")
+        joined = 1
+        while (lane + 1) % (2 * joined) == 0:
+            first, other = lane + 1 - 2 * joined, lane + 1 - joined
+            lines.append(f"    s{first} = join_{lanes // 2 // joined}(s{first}, s{other});")
+            joined *= 2
     sums = "+=" if _adds(plan, tile) else "="
-    return [*lines, f"    *({vector}_any *)to {sums} s;", "}"]
+    return [*lines, f"    *({vector}_any *)to {sums} s0;", "}"]
 
 
 def _is_turned(plan: RowPlan, tile: Tile) -> bool:
