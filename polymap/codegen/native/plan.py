@@ -422,15 +422,19 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
 
 def unpacked(plan: KernelPlan) -> KernelPlan:
     """Return the plan of one call on operands as they are: panels that few rows of tiles read are read where they lie,
-    as copying them takes longer. Words are put together of whole vectors of their elements."""
+    as copying them takes longer, also where the last of several tiles has less than one vector. Words are put together
+    of whole vectors of their elements."""
 
     def as_it_lies(operand: Operand) -> Operand:
         word, at = operand.form.word, operand.at
         if operand.ahead is None or not _has_few_passes(plan, at):
             return operand
         at = at if word is None else word.source
-        has_words = word is None or (word.length % word.count == 0 and plan.store.of(plan.vector) == 1)
-        is_direct = has_words and _has_whole_vectors(plan, at)
+        is_direct = _has_whole_vectors(plan, at)
+        if word is None:
+            is_direct |= at.of(plan.vector) == 1 and plan.extents[plan.vector] > plan.block
+        else:
+            is_direct &= word.length % word.count == 0 and plan.store.of(plan.vector) == 1
         return replace(operand, at=at, inside=at, ahead=None, packing=None) if is_direct else operand
 
     operands = tuple(map(as_it_lies, plan.operands))
