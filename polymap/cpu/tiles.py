@@ -50,7 +50,7 @@ def register_tiles(
     own = dict.fromkeys(dim for index in statement.target.index for dim in index.dims)
     others = [dim for dim in own if dim != vector and extents[dim] > 1]
     found: list[RegisterTile] = []
-    copied = _copy_cycles(workload, vector, steps or {})
+    copied = _copy_cycles(workload, facts, vector, steps or {})
     streamed = is_streamed(workload, vector)
     is_far = rows_together(workload, facts, vector) is not None
     widest = TUNING.most_slots if others or is_far else (facts.registers - 1) // 2
@@ -152,9 +152,10 @@ def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str
     return total
 
 
-def _copy_cycles(workload: Workload, vector: str, memory: MemorySteps) -> float:
+def _copy_cycles(workload: Workload, facts: CpuFacts, vector: str, memory: MemorySteps) -> float:
     """Return the cycles of copying, once each, the operands whose neighbours along the vector dim lie apart, and the
-    windows that slide along it over padding; the last operand is one that callers may pack ahead."""
+    windows that slide along it over padding, whose rows evict their own lines before the next row reads these where
+    they share few sets; the last operand is one that callers may pack ahead."""
     (statement,) = workload.statements
     extents = workload.extents()
     total = 0.0
@@ -164,10 +165,13 @@ def _copy_cycles(workload: Workload, vector: str, memory: MemorySteps) -> float:
         lengths = [high - low + 1 for _, (low, high) in spans]
         slid = [length for (index, _), length in zip(spans, lengths, strict=True) if {vector} < set(index.dims)]
         padded = workload.bare is not None and tuple(lengths) != workload.bare.shape
-        if (slid and padded) or memory.get(access.tensor, {}).get(vector, 0) not in (0, width):
+        step = memory.get(access.tensor, {}).get(vector, 0)
+        if (slid and padded) or step not in (0, width):
             elements = prod(lengths)
             total += TUNING.copied_element_cycles * elements
-            total += TUNING.copied_row_cycles * elements / slid[0] if slid else 0
+        if slid and (padded or step not in (0, width)):
+            evicted = evicted_lines({vector: step}, "", {vector: slid[0]}, facts) if step >= facts.line_bytes else 0
+            total += (TUNING.copied_row_cycles + evicted * facts.miss_cycles) * elements / slid[0]
     return total
 
 

@@ -169,9 +169,9 @@ def dot_macro(first: str, second: str) -> str:
 def word_helpers(lanes: int, sums: str, body: str) -> str:
     """Return the C macros and functions that a text with words uses. sums: their type in C."""
     part, width, dots = ("uint16_t", 2, _DOT_OF_PAIRS) if sums == "float" else ("uint8_t", 1, _DOT_OF_BYTES)
-    parts = " | ".join(f"PART({number})" for number in range(_WORD_BYTES // width))
+    first, second = ("PART(0)", "PART(1)") if sums == "float" else ("HALF_OF_BYTES(0)", "HALF_OF_BYTES(2)")
     text = _WORDS + dots + (_WORDS_AT if "words_at(" in body else "")
-    return text.format(lanes=lanes, part=part, width=width, parts=parts)
+    return text.format(lanes=lanes, part=part, width=width, first=first, second=second)
 
 
 _WORDS = """typedef int32_t word_vec __attribute__((vector_size(4 * {lanes})));
@@ -183,14 +183,18 @@ typedef uint32_t word_bits __attribute__((vector_size(4 * {lanes})));
 #define BITS_BEHIND(bits, n) ((bits) * (n))
 #endif
 """
+# gcc 12 widens elements by more than twice one by one.
 _WORDS_AT = """
 typedef {part} parts_of_words __attribute__((vector_size({width} * {lanes}), aligned({width}), may_alias));
-#define PART(n) \\
-    (__builtin_convertvector(*(const parts_of_words *)(parts + (n) * step), word_bits) << BITS_BEHIND(8 * {width}, n))
+typedef uint16_t halves_of_words __attribute__((vector_size(2 * {lanes})));
+#define PART(n) __builtin_convertvector(*(const parts_of_words *)(parts + (n) * step), halves_of_words)
+#define HALF_OF_BYTES(n) (PART(n) << (BITS_BEHIND(8, n) & 8) | PART((n) + 1) << (BITS_BEHIND(8, (n) + 1) & 8))
 static inline void words_at(const word *from, long at, long step, word_vec *to)
 {{
     const {part} *const parts = (const {part} *)from + at;
-    *to = (word_vec)({parts});
+    const halves_of_words first = {first}, second = {second};
+    const word_bits low = __builtin_convertvector(first, word_bits), high = __builtin_convertvector(second, word_bits);
+    *to = (word_vec)(low << BITS_BEHIND(16, 0) | high << BITS_BEHIND(16, 1));
 }}"""
 _DOT_OF_PAIRS = """#if defined(__AVX512BF16__) && {lanes} == 16
 #include <immintrin.h>
