@@ -115,6 +115,19 @@ def test_rows_that_share_a_set_of_the_cache_are_not_read_together() -> None:
         assert (found[(("p", 7),)] > found[(("q", 7),)]) == (row == 28_672)
 
 
+def test_windows_whose_rows_evict_their_own_lines_cost_more_to_copy() -> None:
+    """Of 30 pixels 14,336 bytes apart 15 share a set of eight ways; of those 512 or 14,848 bytes apart at most four."""
+    layer = conv2d(K=128, C=128, H=28, W=28, R=3, S=3, padding=1, groups=32, bits=32)
+    facts = replace(facts_of(AVX512), way_bytes=4096, ways=8, miss_cycles=9)
+    cycles = dict[int, float]()
+    for row in (14_336, 14_848):
+        steps = {"I": {"g": 16, "c": 4, "p": row, "r": row, "q": 512, "s": 512}}
+        down, along = (register_tiles(layer, facts, dim, 16, steps)[0].cycles for dim in ("p", "q"))
+        assert (down > along) == (row == 14_336)
+        cycles[row] = down
+    assert cycles[14_336] - cycles[14_848] == 9 * 30 * 30 * 128, "each element of the window is read anew"
+
+
 def test_the_taps_of_a_filter_stay_in_the_register_tile() -> None:
     layer = conv2d(K=64, C=64, H=112, W=112, R=3, S=3, stride=2, padding=1, groups=64, bits=32)
     choice = choose_cpu_mapping(layer, AVX512, ("g",))
