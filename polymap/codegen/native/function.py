@@ -65,8 +65,10 @@ _WIDE = """#if defined(__clang__)
 # gcc would load a vector once per use, as the operand of a multiply-add, where loads are what takes the time.
 _HOLD = """#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined({macro})
 #define HOLD(vector) __asm__("" : : "{register}"(vector))
+#define COPIED(vector) __asm__("" : "+{register}"(vector))
 #else
 #define HOLD(vector)
+#define COPIED(vector)
 #endif"""
 # Compilers would share broadcasts between the steps of several taps, and have too few registers left for the sums.
 _APART = """#if defined(__GNUC__)
@@ -359,7 +361,7 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
         attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
         element = "int32_t" if c_type == "word" else c_type
         lines.append(f"typedef {element} any_{c_type} __attribute__(({attributes}));")
-    if "HOLD(" in body:
+    if "HOLD(" in body or "COPIED(" in body:
         macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
         lines.insert(0, _HOLD.format(macro=macro, register=register))
     if "APART(" in body:

@@ -132,12 +132,18 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
         return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(f"{name} + {vector}"))
     if step == 1 and back:
         part = Name(f"{lanes} * sizeof({plan.accumulator})")
-        return Scope((Declare("const vec", "some", Name(name)), Run("memcpy", (Name(place), Name("&some"), part))))
+        return Scope((*_copied(name), Run("memcpy", (Name(place), Name("&some"), part))))
     # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
-    copy = Name(name) if back else Name("(vec){0}")
+    opening: Block = _copied(name) if back else (Declare("vec", "some", Name("(vec){0}")),)
     call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
     after = () if back else (Copy(Name(name), Name(f"{name} + some")),)
-    return Scope((Declare("vec", "some", copy), call, *after))
+    return Scope((*opening, call, *after))
+
+
+def _copied(name: str) -> Block:
+    """Return the copy of a sum to memory: gcc would keep the sum itself there, through all steps (a product of 500 x 7
+    and 50 terms took 26 us instead of 9)."""
+    return Declare("vec", "some", Name(name)), Run("COPIED", (Name("some"),))
 
 
 def _reduction_loops(
