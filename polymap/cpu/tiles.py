@@ -166,10 +166,11 @@ def _copy_cycles(workload: Workload, facts: CpuFacts, vector: str, memory: Memor
         slid = [length for (index, _), length in zip(spans, lengths, strict=True) if {vector} < set(index.dims)]
         padded = workload.bare is not None and tuple(lengths) != workload.bare.shape
         step = memory.get(access.tensor, {}).get(vector, 0)
-        if (slid and padded) or step not in (0, width):
-            elements = prod(lengths)
-            total += TUNING.copied_element_cycles * elements
-        if slid and (padded or step not in (0, width)):
+        if not (slid and padded) and step in (0, width):
+            continue
+        elements = prod(lengths)
+        total += TUNING.copied_element_cycles * elements
+        if slid:
             evicted = evicted_lines({vector: step}, "", {vector: slid[0]}, facts) if step >= facts.line_bytes else 0
             total += (TUNING.copied_row_cycles + evicted * facts.miss_cycles) * elements / slid[0]
     return total

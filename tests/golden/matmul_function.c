@@ -12,8 +12,10 @@
 #endif
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__AVX__)
 #define HOLD(vector) __asm__("" : : "x"(vector))
+#define COPIED(vector) __asm__("" : "+x"(vector))
 #else
 #define HOLD(vector)
+#define COPIED(vector)
 #endif
 #if defined(__clang__)
 #define WIDE __attribute__((min_vector_width(256)))
@@ -68,11 +70,13 @@ static WIDE void gemm_tile1(const float *restrict A, const float *restrict B_pac
         }
     }
     {
-        const vec some = s0_0;
+        vec some = s0_0;
+        COPIED(some);
         memcpy(C + o_at + 0, &some, 4 * sizeof(float));
     }
     {
-        const vec some = s1_0;
+        vec some = s1_0;
+        COPIED(some);
         memcpy(C + o_at + 20, &some, 4 * sizeof(float));
     }
 }
@@ -109,7 +113,8 @@ static WIDE void gemm_tile3(const float *restrict A, const float *restrict B_pac
         }
     }
     {
-        const vec some = s0_0;
+        vec some = s0_0;
+        COPIED(some);
         memcpy(C + o_at + 0, &some, 4 * sizeof(float));
     }
 }
