@@ -10,7 +10,7 @@ are looked at by what they move at the outermost level; each tree is counted as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -101,14 +101,18 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
     programs = list(product(goals, _in_tiles(search.arch, workload)))
+    binding = dict.fromkeys(each.cost.bottleneck for each in evidence.incumbents[:1])
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
         own_end = _next_share(search.limits.share(), end, len(programs) - number)
-        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence), search.arch)
+        text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
+        asked = parse_single(text, search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
-            evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
+            found = kept_on_chip(search, alone).incumbents
+            evidence = evidence.with_incumbents(found)
+            binding |= dict.fromkeys(each.cost.bottleneck for each in found[:1])
     return evidence
 
 
@@ -194,20 +198,18 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
-def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence) -> str:
+def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
-    of the time that each segment takes alone; where a level takes the most time, of this level's too, as segments that
-    take more of it than of others do not hide behind each other."""
+    of the time that each segment takes alone; of the levels that took the most time in trees found so far, too, as
+    segments that take more of one than of others do not hide behind each other."""
     if not evidence.incumbents:
         return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
     energy, per_cycle = Fraction(powers.energy), cost.energy_pj_exact / max(1, cost.latency_cycles)
     weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
-    level = next((each for each in arch.levels if each.name == cost.bottleneck), None)
-    terms = {"energy": energy, "latency": weight}
-    width = None if level is None else width_of(arch, level)
-    if level is not None and width is not None:
-        terms |= {"latency": weight / 2, f"traffic:{level.name}": weight / width / 2}
+    widths = {each.name: width for each in arch.levels if each.name in binding and (width := width_of(arch, each))}
+    terms = {"energy": energy, "latency": weight / 2 if widths else weight}
+    terms |= {f"traffic:{name}": weight / width / 2 / len(widths) for name, width in widths.items()}
     rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}
     return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 

@@ -142,9 +142,7 @@ class Tuning:
     nests_share: float = 0.3
     """Of what is left of the limit, for all nests of a program together, each mapped alone;"""
     nest_s: float = 0.15
-    """for each so many seconds where that is more,"""
-    nests_share_at_most: float = 0.8
-    """up to this share of what is left for those to come (not swept)."""
+    """for each so many seconds where that is more, past the limit, too (not swept)."""
     chains_share: float = 0.5
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
