@@ -232,22 +232,31 @@ class Chains:
         parts = {ends: part for ends, part in found.items() if part is not None}
         if len(parts) < len(statements):
             return []
-        values = {ends: part.value for ends, part in parts.items()}
         least = {
-            ends: max(Fraction(0), sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved)
+            ends: max(Fraction(0), sum((parts[at, at + 1].value for at in range(*ends)), Fraction(0)) - saved)
             for ends, saved in self._saved()
         }
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
-        bounded, searched = set[Ends](), list[Ends]()
-        while True:
+        parts = self._with_segments(parts, least, last_share, is_long=is_long)
+        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
+        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+
+    def _with_segments(
+        self, parts: dict[Ends, Part], least: dict[Ends, Fraction], last_share: float, *, is_long: bool
+    ) -> dict[Ends, Part]:
+        """Return parts of single statements, and of the segments that were looked at; of few statements those that
+        their time ended again, in the time that others left. least: what other segments cost at least."""
+        statements, limits = self._workload.statements, self._search.limits
+        bounded, searched, hurried = set[Ends](), list[Ends](), list[Ends]()
+        while not limits.until(last_share)():
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
             saved = {
                 ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
             }
             ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
-            if ends is None or limits.until(last_share)():
+            if ends is None:
                 break
             if ends not in bounded:
                 least[ends] = max(least[ends], self._at_least(ends))
@@ -256,10 +265,16 @@ class Chains:
             in_turn = min(len(least), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
             del least[ends]
             searched.append(ends)
-            part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
+            own_end = _next_share(limits.share(), last_share, in_turn)
+            half = limits.until(_next_share(limits.share(), own_end, 2))  # which ends what is tried first
+            part = self._fused(ends, values, own_end)
             parts |= {} if part is None else {ends: part}
-        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
-        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+            hurried += [ends] if half() and not is_long else []
+        for number, ends in enumerate(hurried if not limits.until(last_share)() else ()):
+            values = {ends: part.value for ends, part in parts.items()}
+            part = self._fused(ends, values, _next_share(limits.share(), last_share, len(hurried) - number))
+            parts |= {ends: part} if part is not None and (ends not in parts or part.value < values[ends]) else {}
+        return parts
 
     def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:
         """Return the segments that cost least together alone, and with what passes between them on chip."""
