@@ -35,7 +35,7 @@ from polymap.ir import (
 from polymap.resources import Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
-from polymap.search.evidence import Evidence
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.legs import Nodes, common_accesses, elements_of, shared_tile, takes_long_to_climb, width_of
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
@@ -101,7 +101,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
     programs = list(product(goals, _in_tiles(search.arch, workload)))
-    binding = dict.fromkeys(each.cost.bottleneck for each in evidence.incumbents[:1])
+    binding = set(_slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
@@ -112,7 +112,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             found = kept_on_chip(search, alone).incumbents
             evidence = evidence.with_incumbents(found)
-            binding |= dict.fromkeys(each.cost.bottleneck for each in found[:1])
+            binding.update(_slow_levels(search.arch, found[:1]))
     return evidence
 
 
@@ -198,10 +198,20 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
+def _slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
+    """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
+    for one, level in product(found, arch.levels):
+        bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
+        rows = (row for row in one.cost.traffic if row.level == level.name)
+        moved = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
+        if width is not None and moved >= TUNING.nearly_binding * one.cost.latency_cycles * width:
+            yield level.name
+
+
 def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
-    of the time that each segment takes alone; of the levels that took the most time in trees found so far, too, as
-    segments that take more of one than of others do not hide behind each other."""
+    of the time that each segment takes alone, and the levels that bind trees found so far: segments that take more of
+    one than of others do not hide behind each other."""
     if not evidence.incumbents:
         return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost

@@ -180,6 +180,8 @@ class Tuning:
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
+    nearly_binding: float = 0.5
+    """Of the time of a tree, from which on a level's transfers are charged in sums near it (not swept)."""
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
     segments_in_turn: int = 4
