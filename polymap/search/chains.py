@@ -101,7 +101,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
     programs = list(product(goals, _in_tiles(search.arch, workload)))
-    binding = set(_slow_levels(search.arch, evidence.incumbents[:1]))
+    binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
@@ -112,7 +112,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             found = kept_on_chip(search, alone).incumbents
             evidence = evidence.with_incumbents(found)
-            binding.update(_slow_levels(search.arch, found[:1]))
+            binding.update(slow_levels(search.arch, found[:1]))
     return evidence
 
 
@@ -198,7 +198,7 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
-def _slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
+def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
     """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
     for one, level in product(found, arch.levels):
         bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
