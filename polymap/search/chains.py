@@ -10,7 +10,7 @@ are looked at by what they move at the outermost level; each tree is counted as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -35,7 +35,7 @@ from polymap.ir import (
 from polymap.resources import Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
-from polymap.search.evidence import Evidence
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.legs import Nodes, common_accesses, elements_of, shared_tile, takes_long_to_climb, width_of
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
@@ -101,14 +101,18 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
     programs = list(product(goals, _in_tiles(search.arch, workload)))
+    binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
         own_end = _next_share(search.limits.share(), end, len(programs) - number)
-        asked = parse_single(goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence), search.arch)
+        text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
+        asked = parse_single(text, search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
-            evidence = evidence.with_incumbents(kept_on_chip(search, alone).incumbents)
+            found = kept_on_chip(search, alone).incumbents
+            evidence = evidence.with_incumbents(found)
+            binding.update(slow_levels(search.arch, found[:1]))
     return evidence
 
 
@@ -194,20 +198,28 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
-def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence) -> str:
+def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
+    """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
+    for one, level in product(found, arch.levels):
+        bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
+        rows = (row for row in one.cost.traffic if row.level == level.name)
+        moved = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
+        if width is not None and moved >= TUNING.nearly_binding * one.cost.latency_cycles * width:
+            yield level.name
+
+
+def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
-    of the time that each segment takes alone; where a level takes the most time, of this level's too, as segments that
-    take more of it than of others do not hide behind each other."""
+    of the time that each segment takes alone, and the levels that bind trees found so far: segments that take more of
+    one than of others do not hide behind each other."""
     if not evidence.incumbents:
         return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
     energy, per_cycle = Fraction(powers.energy), cost.energy_pj_exact / max(1, cost.latency_cycles)
     weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
-    level = next((each for each in arch.levels if each.name == cost.bottleneck), None)
-    terms = {"energy": energy, "latency": weight}
-    width = None if level is None else width_of(arch, level)
-    if level is not None and width is not None:
-        terms |= {"latency": weight / 2, f"traffic:{level.name}": weight / width / 2}
+    widths = {each.name: width for each in arch.levels if each.name in binding and (width := width_of(arch, each))}
+    terms = {"energy": energy, "latency": weight / 2 if widths else weight}
+    terms |= {f"traffic:{name}": weight / width / 2 / len(widths) for name, width in widths.items()}
     rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}
     return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 
@@ -230,22 +242,31 @@ class Chains:
         parts = {ends: part for ends, part in found.items() if part is not None}
         if len(parts) < len(statements):
             return []
-        values = {ends: part.value for ends, part in parts.items()}
         least = {
-            ends: max(Fraction(0), sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) - saved)
+            ends: max(Fraction(0), sum((parts[at, at + 1].value for at in range(*ends)), Fraction(0)) - saved)
             for ends, saved in self._saved()
         }
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
-        bounded, searched = set[Ends](), list[Ends]()
-        while True:
+        parts = self._with_segments(parts, least, last_share, is_long=is_long)
+        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
+        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+
+    def _with_segments(
+        self, parts: dict[Ends, Part], least: dict[Ends, Fraction], last_share: float, *, is_long: bool
+    ) -> dict[Ends, Part]:
+        """Return parts of single statements, and of the segments that were looked at; of few statements those that
+        their time ended again, in the time that others left. least: what other segments cost at least."""
+        statements, limits = self._workload.statements, self._search.limits
+        bounded, searched, hurried = set[Ends](), list[Ends](), list[Ends]()
+        while not limits.until(last_share)():
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
             saved = {
                 ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
             }
             ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
-            if ends is None or limits.until(last_share)():
+            if ends is None:
                 break
             if ends not in bounded:
                 least[ends] = max(least[ends], self._at_least(ends))
@@ -254,10 +275,16 @@ class Chains:
             in_turn = min(len(least), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
             del least[ends]
             searched.append(ends)
-            part = self._fused(ends, values, _next_share(limits.share(), last_share, in_turn))
+            own_end = _next_share(limits.share(), last_share, in_turn)
+            half = limits.until(_next_share(limits.share(), own_end, 2))  # which ends what is tried first
+            part = self._fused(ends, values, own_end)
             parts |= {} if part is None else {ends: part}
-        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
-        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+            hurried += [ends] if half() and not is_long else []
+        for number, ends in enumerate(hurried if not limits.until(last_share)() else ()):
+            values = {ends: part.value for ends, part in parts.items()}
+            part = self._fused(ends, values, _next_share(limits.share(), last_share, len(hurried) - number))
+            parts |= {ends: part} if part is not None and (ends not in parts or part.value < values[ends]) else {}
+        return parts
 
     def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:
         """Return the segments that cost least together alone, and with what passes between them on chip."""

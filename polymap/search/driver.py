@@ -205,20 +205,24 @@ class Search:
             return (self.incumbent(mapping),)
         return ()
 
-    def legal_cost(self, workload: Workload, mapping: Mapping, share: float = 0.25) -> Cost | None:
+    def legal_cost(
+        self, workload: Workload, mapping: Mapping, share: float = 0.25, *, is_first: bool = False
+    ) -> Cost | None:
         """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
-        rules, or that takes longer to say than a share of what is left of the limit, and a second."""
+        rules, or that takes longer to say than a share of what is left of the limit, and what is left of a second, or
+        all of one (is_first)."""
         arch, left = self.arch.naming_only(workload.tensors), self.limits.left_s()
+        least_s = TUNING.count_s if is_first else max(TUNING.least_evaluation_s, min(TUNING.count_s, left))
         try:
             with ending_within(max(1, left) if self.limits.is_of_wall_time else None):
-                cost = evaluate_in_cpu_time(workload, arch, mapping, max(1, share * left))
+                cost = evaluate_in_cpu_time(workload, arch, mapping, max(least_s, share * left))
         except BudgetError:
             return None
         return cost if cost.legal and self.meets(mapping, cost, workload) else None
 
     def with_tree(self, evidence: Evidence, workload: Workload, mapping: Mapping) -> Evidence:
         """Return the evidence with a tree of the program, or of it with its loops renamed, if it is legal."""
-        cost = self.legal_cost(workload, mapping)
+        cost = self.legal_cost(workload, mapping, is_first=not evidence.incumbents)
         if cost is None:
             return evidence
         return self.tell(evidence.with_incumbents((self.incumbent(mapping, cost, workload),)))

@@ -109,12 +109,13 @@ class FusedTrees:
         best, seen = None, set[Nodes]()
         for nodes in self._around(program, program.statements, interface, (), is_over):
             with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
-            if with_room is None:
-                trees = self._with_neighbours_inside(program, interface, nodes, is_over)
-                parts = [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
-            else:
-                parts = [] if with_room in seen or is_over() else [self.below(program, with_room)]
+            parts = list[Part | None]()
+            if with_room is not None and with_room not in seen and not is_over():
+                parts.append(self.below(program, with_room))
                 seen.add(with_room)
+            if with_room != nodes:  # there is no room for all that passes, at least not for such tiles
+                trees = self._with_neighbours_inside(program, interface, nodes, is_over)
+                parts += [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
             for found in (part for part in parts if part is not None):
                 found = self.with_more_held(program, found, is_over)
                 best = found if best is None or found.value < best.value else best
@@ -127,7 +128,7 @@ class FusedTrees:
         above all of them."""
         users = {name: [bool(accesses_of(each, name)) for each in program.statements] for name in interface.kept}
         inner = [name for name, own in users.items() if not (own[0] and own[-1])]
-        for name in (each for each in inner if len(inner) < len(users) or each != inner[-1]):
+        for name in inner if len(users) > 1 else ():
             above = self._with_room(program, interface, without_nodes(nodes, (name,)))
             legs = None if above is None else self._children(program, above, program.statements)
             if above is not None and legs is not None:
@@ -346,13 +347,13 @@ class FusedTrees:
         self, program: Workload, statements: tuple[Statement, ...], interface: Interface, above: Nodes, is_over: Stop
     ) -> Iterator[Nodes]:
         """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
-        the level in which it stands first, the innermost one before others."""
+        the level in which it stands first, the innermost one before others, unless there are many."""
         arch = self._search.arch
         around = Around.of(program, arch, above)
         if around is None:
             return
         levels = [*enumerate(arch.levels)][1:]
-        for number, level in levels if self._is_long else reversed(levels):
+        for number, level in levels if self._is_of_many else reversed(levels):
             if not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
             for statement in statements:
@@ -392,13 +393,18 @@ class FusedTrees:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
-        is_large = self._is_long and takes_long_to_climb(self._search)
+        is_large = self._is_of_many and takes_long_to_climb(self._search)
         share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
 
     @property
     def _is_long(self) -> bool:
         """Return whether there are so many segments that each gets few trees."""
+        return len(self._workload.statements) > TUNING.most_in_a_segment
+
+    @property
+    def _is_of_many(self) -> bool:
+        """Return whether each tree takes so long that what is likely to have room goes first."""
         return len(self._workload.statements) >= TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -219,7 +219,7 @@ class Legs:
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
     ) -> SearchResult | None:
-        """Return what the search of nests answers. share: of what is left of the limit."""
+        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it."""
         key = objective.text, form.relative, divides
         found = self._known.get(key)
         if key not in self._known or (found is not None and found.status == "TIMEOUT"):
@@ -260,35 +260,46 @@ class Legs:
         program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others; where
         time is asked for, the best of those that several questions find, and of those the one that transfers least."""
         best: tuple[tuple[Fraction, ...], Nodes] | None = None
-        linear = _in_transfers(search.arch, objective)
-        for one in _asked_in_turn(search, objective, linear):
+        first, *others = parts = _parts_of(objective)
+        is_sum = objective.goal.powers is None or not others
+        linear = _in_transfers(search.arch, objective if is_sum else others[-1])
+        compared = (objective, linear) if is_sum and linear is not None else (objective,)
+        for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
-            found = None if form is None else self.answer(search, form, one, share, divides=leg.divides)
+            found = None if form is None else self.answer(search, form, one, own_share, divides=leg.divides)
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
             nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
-            compared = (objective,) if linear is None else (objective, linear)
             values = tuple(form.times * objective_values(nest, arch, each, cost)[0] for each in compared)
             if nodes is not None and (best is None or values < best[0]):
                 best = values, nodes
-            others = [part for _, part in objective.parts[1:]]
-            is_first = one in [part for _, part in objective.parts[:1]]
+            is_first = one == first and one != objective
             if is_first and all(objective_values(nest, arch, o, cost)[0] == floor_of(nest, arch, o) for o in others):
                 break
         return None if best is None else best[1]
 
 
-def _asked_in_turn(search: Search, objective: Objective, linear: Objective | None) -> tuple[Objective, ...]:
-    """Return the questions of which one has a good answer to an objective: its first part, or it with transfers in
-    place of latency (linear), which are soon answered; last what is asked, where that is no sum with latency in it, or
-    there is time."""
-    if not objective.parts:
-        return (objective,) if linear is None else (objective, linear)
-    soon = [objective.parts[0][1]]
+def _parts_of(objective: Objective) -> tuple[Objective, ...]:
+    """Return what an objective adds up, or multiplies powers of; else the objective."""
+    powers = objective.goal.powers
+    if powers is not None and powers.energy and powers.cycles:
+        return Objective(Goal.ENERGY, None, "energy"), Objective(Goal.LATENCY, None, "latency")
+    return tuple(part for _, part in objective.parts) or (objective,)
+
+
+def _asked_in_turn(
+    search: Search, objective: Objective, parts: tuple[Objective, ...], linear: Objective | None, share: float
+) -> Iterator[tuple[Objective, float]]:
+    """Yield the questions of which one has a good answer to an objective, each with its share of what is left: its
+    first part, or it with transfers in place of latency (linear), which are soon answered; last what is asked, where
+    that is in parts without latency, or there is time."""
+    yield parts[0], share
     if linear is not None:
-        soon += [linear, *(part for _, part in objective.parts[1:] if part.goal is Goal.LATENCY)]
-    return (*soon, *([] if linear is not None and takes_long_to_climb(search) else [objective]))
+        yield linear, share
+        yield from ((part, share) for part in parts[1:] if part.goal is Goal.LATENCY)
+    if parts != (objective,) and (linear is None or not takes_long_to_climb(search)):
+        yield objective, min(share, 1)
 
 
 def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:

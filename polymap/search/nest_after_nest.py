@@ -49,12 +49,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     nests = nests_in_sequence(search.workload)
     if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
         return evidence
-    extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
-    for number, nest in enumerate(nests):
-        soon = TUNING.nest_s / max(TUNING.nest_s, search.limits.left_s())
-        share = max(TUNING.nests_share / len(nests), min(soon, TUNING.nests_share_at_most / (len(nests) - number)))
-        leg = replace(Leg.of(nest.statement, extents), divides=search.divides)
-        mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
+    mapped = _mapped_alone(search, nests)
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
     evidence = search.with_tree(evidence, search.workload, Mapping((Branch(apart),)))
     inside, workload = list[Nodes](), search.workload
@@ -62,6 +57,22 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
         children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
         inside += children
     return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
+
+
+def _mapped_alone(search: Search, nests: tuple[Nest, ...]) -> list[Nodes]:
+    """Return each nest in its own best mapping, those of few instances first. What one leaves of its time is for those
+    after it; where the limit is short, all together go past it."""
+    extents, legs, limits = search.workload.extents(), legs_of(search), search.limits
+    end_s = limits.seconds() + max(TUNING.nests_share * limits.left_s(), TUNING.nest_s * len(nests))
+    mapped = dict[int, Nodes]()
+    sizes = [prod(extents[name] for name in nest.statement.dims) for nest in nests]
+    for number, at in enumerate(sorted(range(len(nests)), key=sizes.__getitem__)):
+        own_s = max(TUNING.nest_s, (end_s - limits.seconds()) / (len(nests) - number))
+        share = own_s / max(1e-6, limits.left_s()) if limits.work.limit is None else TUNING.nests_share / len(nests)
+        statement = nests[at].statement
+        leg = replace(Leg.of(statement, extents), divides=search.divides)
+        mapped[at] = legs.nodes(search, search.workload, leg, search.objective, share) or as_written(statement)
+    return [mapped[at] for at in range(len(nests))]
 
 
 def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:

@@ -142,9 +142,7 @@ class Tuning:
     nests_share: float = 0.3
     """Of what is left of the limit, for all nests of a program together, each mapped alone;"""
     nest_s: float = 0.15
-    """for each so many seconds where that is more,"""
-    nests_share_at_most: float = 0.8
-    """up to this share of what is left for those to come (not swept)."""
+    """for each so many seconds where that is more, past the limit, too (not swept)."""
     chains_share: float = 0.5
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
@@ -167,6 +165,8 @@ class Tuning:
     """Of what is left of the limit, for one nest in trees of neighbours."""
     leg_share_of_large: float = 0.02
     """The same for programs of as many nests as a segment has at most, or more, that are too large to be climbed."""
+    count_s: float = 1.0
+    """CPU seconds for counting the first tree of a program, whatever is left of the limit (not swept)."""
     count_share: float = 0.02
     """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6
@@ -180,6 +180,8 @@ class Tuning:
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
+    nearly_binding: float = 0.5
+    """Of the time of a tree, from which on a level's transfers are charged in sums near it (not swept)."""
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
     segments_in_turn: int = 4

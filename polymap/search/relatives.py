@@ -286,9 +286,10 @@ def answer_of(
     search: Search, relative: Relative, objective: Objective, share: float, *, divides: bool | None = None
 ) -> SearchResult | None:
     """Return the answer to the same question about a related nest; None where the lattice search does not cover it.
-    divides: whether over dividing tiles alone (None: as it is asked)."""
+    share: of what is left of the limit; above 1 it goes past it. divides: whether over dividing tiles alone (None: as
+    it is asked)."""
     workload, arch, rules = relative.workload, relative.arch, relative.rules
-    if search.limits() or analyse(workload, arch, rules).reason is not None:
+    if (search.limits() and share <= 1) or analyse(workload, arch, rules).reason is not None:
         return None
     divides = search.divides if divides is None else divides
     tiles, seed = "divide" if divides else "any", search.asked.seed

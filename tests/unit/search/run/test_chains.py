@@ -11,9 +11,9 @@ import polymap as pm
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Branch, Mapping, Spatial, Storage, Workload
+from polymap.ir import Architecture, Branch, Compute, Mapping, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
-from polymap.search.chains import Chains, Segment, begin_chains, tiles_tried
+from polymap.search.chains import Chains, Segment, begin_chains, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
@@ -347,3 +347,27 @@ def test_what_nobody_reads_may_stay() -> None:
     work = pm.program(texts, m=4, n=4, temporary=["T", "L"], bits=8)
     asked, known = read_question(work, buffer(60), Options("traffic:DRAM", "divide"), provers)
     assert bound_by_refunds(asked, known, never).floors[0] <= 8 * (16 + 4 + 16)  # A and B come, E goes
+
+
+def test_probabilities_stand_in_a_branch_of_their_own_where_not_all_has_room() -> None:
+    """Scores and exponentials of 192 x 192 fit the buffer together, probabilities beside them do not: smaller tiles of
+    all three cost 216,534,912 pJ."""
+    work, machine = pm.attention(heads=12, queries=192, keys=192, dim=64), pm.load_arch("eyeriss_like")
+    asked, _ = read_question(work, machine, Options("energy", "divide", time_limit_s=6, clock=process_time), provers)
+    interface = Interface.of(work)
+    assert interface is not None
+    part = FusedTrees(asked, work, asked.objective, divides=True).read_off(work, interface, asked.limits)
+    assert part is not None
+    assert part.value <= 186_895_872
+    cost = pm.evaluate(work, machine, Mapping(part.nodes[0]))
+    assert (cost.legal, cost.energy_pj_exact) == (True, part.value)
+
+
+def test_sums_near_a_tree_charge_the_levels_that_bind_it_or_nearly() -> None:
+    """DRAM takes 12,288 cycles (by hand: 3 x 262,144 x 8 bits, 512 a cycle), UB 10,240 and ACC 4,096."""
+    work, machine = pm.matmul(m=512, n=512, k=512, bits=8), pm.load_arch("tpu_like")
+    loops = (Temporal("k", 128), Storage("UB", ("A",)), Temporal("n", 128))
+    spread = (Spatial("k", 1, "ROW"), Spatial("n", 1, "COL"), Storage("WREG", ("B",)), Temporal("m", 1))
+    asked, _ = read_question(work, machine, Options("latency", "divide"), provers)
+    tree = Mapping((Storage("ACC", ("C",)), *loops, *spread, Compute(work.statements[0].name)))
+    assert list(slow_levels(machine, [asked.incumbent(tree)])) == ["DRAM", "UB"]

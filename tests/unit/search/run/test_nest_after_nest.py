@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.ir import Architecture, Mapping, Workload, part_of
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search.evidence import Evidence
@@ -156,3 +157,19 @@ def test_a_tree_that_runs_nest_after_nest_is_not_told_to_be_fused() -> None:
     assert runs_nest_after_nest(work, gain.mapping)
     assert gain.unfused_value == gain.value == 8 * 139_264
     assert gain.pays is None
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
+def test_no_limit_is_so_short_that_nests_alone_are_better(objective: str) -> None:
+    texts = ["U[m,f] += R[m,k] * W[k,f]", "G[m,f] = max(U[m,f], 0)", "B[m,p] += G[m,f] * V[f,p]"]
+    work = pm.program(texts, m=256, k=512, f=1024, p=512, temporary=["U", "G"], bits=16)
+    machine = pm.load_arch("tpu_v4i_like")
+    alone = [search(part_of(work, (each,)), machine, objective, "divide").cost for each in work.statements]
+    energy = sum(each.energy_pj_exact for each in alone if each is not None)
+    cycles = sum(each.latency_cycles for each in alone if each is not None)
+    assert None not in alone
+    most = {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
+    for limit_s in (0.001, 0.2):
+        found = search(work, machine, objective, "divide", time_limit_s=limit_s, clock=time.process_time)
+        assert found.value is not None
+        assert found.value <= most
