@@ -180,6 +180,7 @@ def members_that_may_win_are_searched(seed: int) -> None:
             known.groups[0] = GroupBound(0, (), leader=0)
             asked = one.problem, one.measure, members[0]
             (entry,) = steps.step_on(*asked, (0, -steps.Stage.ALL_TENSORS, 0), known, stops, group)
+            assert known.beats(entry[0]), "some member has a better tree"
             alive = stops[entry].members if entry in stops else members
             for own in members:
                 least = one.best(own)
