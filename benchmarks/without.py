@@ -133,7 +133,6 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "slices": tuned(nodes_at_once=NEVER),
         "probes of the best": tuned(first_probe=NEVER),
         "probes near": patched(lambda *_: [], "groups_near", engine),
-        "filled first": tuned(many_structures=NEVER),
         "promising first": patched(lambda *_: (), "_promising", engine),
         "drawn first": tuned(drawn=0),
         "local search": patched(lambda _: None, "_dividing_polish", provers),

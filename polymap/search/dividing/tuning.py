@@ -53,13 +53,6 @@ class Tuning:
     compared_first: int = 2048
     """Structures whose bounds say which promise most, at most."""
 
-    many_structures: int = 20_000
-    """From which on those that fill each fan-out with one dim are searched first: products on 128 x 128 (not swept)."""
-    filled_bounded: int = 12
-    """Of these, in the order of their bounds tensor by tensor, bounded by all tensors together,"""
-    filled_searched: int = 3
-    """and searched, a few nodes each (not swept)."""
-
     # Groups that are bounded side by side.
     stacked_tiles: int = 1 << 16
     """Tiles of all of them together, at most (wired_layers.py)."""
