@@ -138,7 +138,6 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "local search": patched(lambda _: None, "_dividing_polish", provers),
         "multipliers": patched(priced, "improve_multipliers", steps, engine, lagrange),
         "multipliers of the last": patched(_no_start, "_first_wanted", lagrange),
-        "multipliers far end": tuned(first_rounds=NEVER),
         "multipliers idle end": tuned(idle_rounds=NEVER),
         "tradeoffs": tuned(tradeoffs=0),
         "tradeoffs refute": patched(lambda *_: False, "is_refuted", steps),

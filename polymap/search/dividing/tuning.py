@@ -19,8 +19,6 @@ class Tuning:
     # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
     rounds: int = 10
     """Multipliers that are tried per structure, at most."""
-    first_rounds: int = 3
-    """After these, multipliers that have closed less than a third of the way to the limit are not improved."""
     least_gain: int = 20
     """A round that gains less than one part in so many of what is missing is idle,"""
     idle_rounds: int = 3
