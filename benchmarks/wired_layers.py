@@ -1,23 +1,21 @@
 """Layers on a machine with wires, a weight buffer of its own and a tiny register file: how far the proof gets.
 
-    python benchmarks/wired_layers.py [LAYER ...] [--arch MACHINE ...] [--tiles any] [--seconds S] [--without ...]
+    python benchmarks/wired_layers.py [LAYER ...] [--arch MACHINE ...] [--tiles any] [--seconds S]
 
 A row per layer and machine: status, value, bound, gap, CPU seconds; at the end how many are proven and within 1 %.
 LAYER: all of ResNet-50 where none is named. MACHINE: the one below (our own concept, not a product), or a preset, whose
-fan-outs then cost energy per hop. --without: what the search goes without, to see what it is worth: groups (each
-structure is bounded alone), room (no costs by the room in a level), slices (no search waits for others), probes.
+fan-outs then cost energy per hop. What each part of the search is worth: without.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from typing import Any
 
+from search import cpu_clock  # a benchmark beside this one
+
 import polymap as pm
-import polymap.search.dividing.engine as engine
-import polymap.search.dividing.groups as groups
 from polymap.explore import search
 
 LAYERS = [name for name in pm.io.builtin_names() if name.startswith("resnet50.")]
@@ -37,7 +35,6 @@ CONCEPT: dict[str, Any] = {
         {"compute": "MAC", "pj": 0.25},
     ],
 }
-NEVER = 1 << 60
 
 
 def machine(name: str) -> pm.Architecture:
@@ -52,25 +49,10 @@ def machine(name: str) -> pm.Architecture:
     return pm.io.arch_from_document(document)
 
 
-def leave_out(remedies: list[str]) -> None:
-    """Make the search go without remedies."""
-    if "groups" in remedies:
-        engine.groups_of = lambda _problem, _structures: ()
-    tuning = engine.TUNING
-    changes = {"slices": {"nodes_at_once": NEVER}, "probes": {"first_probe": NEVER}}
-    for remedy in remedies:
-        tuning = replace(tuning, **changes.get(remedy, {}))
-    engine.TUNING = tuning
-    if "probes" in remedies:
-        engine.groups_near = lambda *_: []
-    if "room" in remedies:
-        groups.scarce_level = lambda _tables, _multipliers: None
-
-
 def gap(layer: str, arch: pm.Architecture, tiles: str, seconds: float) -> tuple[float, bool]:
     """Search, print the row, and return the gap and whether it is closed."""
     begin = time.process_time()
-    found = search(layer, arch, tiles=tiles, time_limit_s=seconds, clock=time.process_time)
+    found = search(layer, arch, tiles=tiles, time_limit_s=seconds, clock=cpu_clock())
     spent, value, bound = time.process_time() - begin, float(found.value or 0), float(found.bound or 0)
     left = 1 - bound / value if value else 1.0
     row = f"{arch.name:13} {layer:28} {tiles:6} {found.status:9} {value:.9g} {bound:.9g} {left:7.2%} {spent:6.1f} s"
@@ -85,10 +67,8 @@ def main() -> None:
     parser.add_argument("--arch", nargs="+", default=[NAME])
     parser.add_argument("--tiles", default="divide", choices=("divide", "any"))
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--without", nargs="+", default=[], choices=("groups", "room", "slices", "probes"))
     asked = parser.parse_args()
-    leave_out(asked.without)
-    print(f"energy with wires, {asked.seconds:g} CPU s, without: {asked.without or '-'}")
+    print(f"energy with wires, {asked.seconds:g} CPU s")
     for arch in map(machine, asked.arch):
         rows = [gap(layer, arch, asked.tiles, asked.seconds) for layer in asked.layers]
         close = sum(left <= 0.01 for left, _ in rows)

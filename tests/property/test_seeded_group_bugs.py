@@ -29,7 +29,7 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-PLACES = _private(steps, "_decided")
+PLACES, MEMBERS = _private(steps, "_decided"), _private(steps, "_winning_members")
 BUGS = {
     "costs of a group": (
         Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
@@ -175,7 +175,7 @@ BUGS = {
     ),
     "a search goes on": (
         Bug(
-            "a search goes on at the next place", steps.solve_structures, "(ended, left=left)", "(ended, left=left[1:])"
+            "a search goes on at the next place", steps.solve_structures, "(ended, left=left,", "(ended, left=left[1:],"
         ),
     ),
     "bounds place by place": (
@@ -194,6 +194,10 @@ BUGS = {
             "(tables, placed)",
             "(self.tables, node)",
         ),
+    ),
+    "members that may win": (
+        Bug("members are refuted by half of what may win", MEMBERS, "bound < value", "2 * bound < value"),
+        Bug("a member is searched in the place of another", MEMBERS, "zip(members,", "zip(members[::-1],"),
     ),
     "the best tree of all": (
         Bug("every entry waits for another", _private(steps, "_bound_together"), "not in (None, number)", "!= number"),
@@ -256,6 +260,7 @@ LAWS: dict[str, Callable[[int], None]] = {
     "a search goes on": test_rooms.test_a_search_place_by_place_goes_on_where_it_was_ended,
     "bounds place by place": test_rooms.test_bounds_place_by_place_leave_the_best_tree,
     "the best tree of a group": test_group_search.the_best_tree_of_a_group_is_found,
+    "members that may win": test_group_search.members_that_may_win_are_searched,
     "the best tree of all": test_group_search.the_best_tree_of_all_is_found,
 }
 

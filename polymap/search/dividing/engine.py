@@ -585,7 +585,6 @@ def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> O
 
 def _first_trees(problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent) -> None:
     """Score least-cost chains of a few structures that promise most, so that there is an answer from the start."""
-    _search_filled(problem, measure, structures, incumbent)
     stop = incumbent.out_of_time
     for structure in _promising(problem, measure, structures, incumbent):
         context = root_context(problem, structure, places_of(problem, structure)[0])
@@ -602,27 +601,6 @@ def _first_trees(problem: Problem, measure: Measure, structures: Structures, inc
         drawn = None if polish is None or budget < TUNING.worthwhile else polish.first(budget)
         if drawn is not None:
             incumbent.add(*drawn)
-
-
-def _search_filled(problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent) -> None:
-    """Search a few nodes of the best structures that spread one dim over each class of fan-outs, as far as any does: of
-    many structures most are between these."""
-    if len(structures) < TUNING.many_structures or incumbent.keep > 1 or measure.is_front:
-        return
-    used = np.prod(structures.classes, axis=2)
-    is_filled = (used == used.max(axis=0)) & (np.count_nonzero(structures.classes > 1, axis=2) <= 1)
-    filled = structures.only(structures.chosen[is_filled.all(axis=1)])
-    bounds = single_tensor_bounds(problem, measure, filled, incumbent.caches)
-    known = sorted((bound, number) for number, bound in enumerate(bounds) if bound is not None)
-    found = list[tuple[int, int]]()
-    with suppress(OutOfTime):
-        for _, number in known[: TUNING.filled_bounded]:
-            context = root_context(problem, filled[number], places_of(problem, filled[number])[0])
-            tables = build_tables(problem, filled[number], measure, context, incumbent.out_of_time, incumbent.caches)
-            least = least_value(bound_tables(tables, ()))
-            found += [] if least is None else [(least, number)]
-        for _, number in sorted(found)[: TUNING.filled_searched]:
-            solve_structures(problem, measure, (filled[number],), incumbent, None, None, TUNING.probed_nodes)
 
 
 def _promising(

@@ -167,11 +167,6 @@ def _next_wanted(wanted: Wanted, excess: Excess, length: float) -> Wanted:
     }
 
 
-def _is_far(bound: int, best_bound: int, limit: int | None) -> bool:
-    """Return whether less than a third of the distance to the limit is covered."""
-    return limit is not None and 3 * (best_bound - bound) < limit - bound
-
-
 class Improved(NamedTuple):
     """What multipliers come to.
 
@@ -217,9 +212,8 @@ def improve_multipliers(
         return Improved(None, bound, cheapest)
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
-    for done in range(rounds):
-        far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
-        if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
+    for _ in range(rounds):
+        if idle == TUNING.idle_rounds or search.incumbent.out_of_time():
             break
         if trial is None:
             missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)

@@ -134,16 +134,22 @@ class StructureFactors(SpatialFactors[int]):
 
     def __init__(self, problem: Problem, structure: Structure, places: Places = ()) -> None:
         super().__init__(problem, structure.classes, 1)
-        self.places = {(one.below, one.dim): one for one in places}
-        self._crossings: dict[tuple[str, int, int, int], tuple[Crossing, ...]] = {}
+        self._place(places)
+        self._crossings: dict[tuple[str, int, int, int, Places], tuple[Crossing, ...]] = {}
+        self._groups = tuple(sorted({one.below for one in problem.classes}))
+        self._orders: dict[tuple[str, int], tuple[tuple[int, ...], ...]] = {}
         self._spread = {
             dim for row in structure.classes for dim, factor in zip(problem.dims, row, strict=True) if factor > 1
         }
 
+    def _place(self, places: Places) -> None:
+        self.places = {(one.below, one.dim): one for one in places}
+        self._along = {own.dim: tuple(one for one in places if one.dim == own.dim) for own in places}
+
     def placed(self, places: Places) -> StructureFactors:
-        """Return the factors with spatial loops at other places."""
+        """Return the factors with spatial loops at other places; what is known of a dim's places is shared."""
         found = copy(self)
-        found.places, found._crossings = {(one.below, one.dim): one for one in places}, {}
+        found._place(places)
         return found
 
     def unites(self, dims: Iterable[str], after: int, upto: int) -> bool:
@@ -158,9 +164,9 @@ class StructureFactors(SpatialFactors[int]):
         the first `cut` fan-outs."""
         if dim not in self._spread:
             return ()
-        asked = dim, after, level, cut
+        asked = dim, after, level, cut, self._along.get(dim, ())
         if asked not in self._crossings:
-            self._crossings[asked] = tuple(self._crossings_of(*asked))
+            self._crossings[asked] = tuple(self._crossings_of(dim, after, level, cut))
         return self._crossings[asked]
 
     def _crossings_of(self, dim: str, after: int, level: int, cut: int) -> Iterator[Crossing]:
@@ -180,13 +186,15 @@ class StructureFactors(SpatialFactors[int]):
 
     def orders(self, dim: str, below: int) -> tuple[tuple[int, ...], ...]:
         """Return the orders that count differently of a window dim's spatial loops right above a level, as classes."""
-        d = self.problem.dims.index(dim)
-        spread = [i for i, one in enumerate(self.problem.classes) if one.below == below and self.rows[i][d] > 1]
-        return self.problem.spatial_orders(spread) if spread else ()
+        if (dim, below) not in self._orders:
+            d = self.problem.dims.index(dim)
+            spread = [i for i, one in enumerate(self.problem.classes) if one.below == below and self.rows[i][d] > 1]
+            self._orders[dim, below] = self.problem.spatial_orders(spread) if spread else ()
+        return self._orders[dim, below]
 
     def groups(self) -> tuple[int, ...]:
         """Return the fan-out groups, named by the level below them, outermost first."""
-        return tuple(sorted({one.below for one in self.problem.classes}))
+        return self._groups
 
     def group_factor(self, dim: str, below: int) -> int:
         """Return the dim's factor over one group."""

@@ -47,8 +47,8 @@ Box = tuple[int, Places]  # a lower bound of the trees with spatial loops at som
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended, or begins: its multipliers, the joint states of its chains, which
-    first state, the way down from there, whether it knows the costs below marks, and the choices of places that are
-    left with lower bounds, that at which it was ended first."""
+    first state, the way down from there, whether it knows the costs below marks, the choices of places that are
+    left with lower bounds, that at which it was ended first, and of a group the members that may win (none: all)."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
@@ -56,6 +56,7 @@ class StopPoint:
     way: BranchPath
     is_marked: bool = False
     left: tuple[Box, ...] = ()
+    members: tuple[Structure, ...] = ()
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -100,7 +101,7 @@ def step_on(
         case Stage.ALL_TENSORS if few_first:
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            yield _raised(entry, _room_bound(problem, measure, members, incumbent, known))
+            yield _to_search(problem, measure, members, entry, incumbent, stop_points, known)
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
             least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
@@ -109,6 +110,48 @@ def step_on(
             own = _raised(entry, max(least, _room_bound(problem, measure, members, incumbent, known) if first else 0))
             stop_points[own] = stop_points.pop(entry)
             yield own
+
+
+def _to_search(
+    problem: Problem,
+    measure: Measure,
+    members: tuple[Structure, ...],
+    entry: Entry,
+    incumbent: Incumbent,
+    stop_points: StopPoints,
+    known: GroupBound | None,
+) -> Entry:
+    """Return the entry of a structure, or of a group, to be searched: of a group those members that may win."""
+    least, alive = 0, members
+    if len(members) > 1 and incumbent.value is not None:
+        least, alive = _winning_members(problem, measure, members, incumbent, known)
+    if not alive:
+        return _raised(entry, least)
+    if len(alive) < len(members) and known is not None:
+        known = replace(known, is_by_room=False)
+    own = _raised(entry, max(least, _room_bound(problem, measure, alive, incumbent, known)))
+    if len(alive) < len(members):
+        only = known.only if known else None
+        left = _undecided(open_tables(problem, measure, alive, incumbent, only))
+        stop_points[own] = StopPoint((), only, 0, (), left=left, members=alive)
+    return own
+
+
+def _winning_members(
+    problem: Problem, measure: Measure, members: tuple[Structure, ...], incumbent: Incumbent, known: GroupBound | None
+) -> tuple[int, tuple[Structure, ...]]:
+    """Return the members of a group that may win, each bounded by itself, and the least of their bounds (the best
+    value where none may): the least costs of unlike members together may be no member's."""
+    tables, value = open_tables(problem, measure, members, incumbent, known.only if known else None), incumbent.value
+    assert value is not None, "members win against a value"
+    found = list[tuple[int, Structure, Tables]]()
+    for own, alone in zip(members, tables.alone(), strict=True):
+        bound, _ = relaxed_bound(replace(alone, only=tables.only), incumbent.multipliers)
+        if bound is not None and bound < value:
+            found.append((bound, own, alone))
+    if len(found) == 1:
+        incumbent.tables = (found[0][1],), found[0][2]
+    return min((bound for bound, *_ in found), default=value), tuple(own for _, own, _ in found)
 
 
 def _raised(entry: Entry, least: int) -> Entry:
@@ -179,13 +222,14 @@ def solve_structures(
     an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all).
     upto: a bound; the search ends where what is left has no lower one (None: it goes on). decides: whether places of
     spatial loops are decided before trees are searched, which takes longer than a few nodes."""
-    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+    alive = stop_point.members if stop_point else ()
+    tables = open_tables(problem, measure, alive or members, incumbent, known.only if known else None)
     left, before = stop_point.left if stop_point else _undecided(tables), incumbent.nodes
     while left and incumbent.beats(left[0][0]):
         spent = incumbent.nodes - before
         goes_on = stop_point is not None and bool(stop_point.way)
         if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
-            return StopPoint((), known.only if known else None, 0, (), left=left)
+            return StopPoint((), known.only if known else None, 0, (), left=left, members=alive)
         is_open = not decides or goes_on or len(left) > TUNING.decided_places
         decided = None if is_open else _decided(tables, incumbent, left[0])
         if decided is not None:
@@ -195,7 +239,7 @@ def solve_structures(
         more = None if most is None else most - spent
         ended = _solve_at(tables_at(own, left[0][1]), incumbent, stop_point, more)
         if ended is not None:
-            return replace(ended, left=left)
+            return replace(ended, left=left, members=alive)
         stop_point, left = None, left[1:]
     return None
 

@@ -19,8 +19,6 @@ class Tuning:
     # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
     rounds: int = 10
     """Multipliers that are tried per structure, at most."""
-    first_rounds: int = 3
-    """After these, multipliers that have closed less than a third of the way to the limit are not improved."""
     least_gain: int = 20
     """A round that gains less than one part in so many of what is missing is idle,"""
     idle_rounds: int = 3
@@ -52,13 +50,6 @@ class Tuning:
     # A first answer (single_layers.py).
     compared_first: int = 2048
     """Structures whose bounds say which promise most, at most."""
-
-    many_structures: int = 20_000
-    """From which on those that fill each fan-out with one dim are searched first: products on 128 x 128 (not swept)."""
-    filled_bounded: int = 12
-    """Of these, in the order of their bounds tensor by tensor, bounded by all tensors together,"""
-    filled_searched: int = 3
-    """and searched, a few nodes each (not swept)."""
 
     # Groups that are bounded side by side.
     stacked_tiles: int = 1 << 16

@@ -23,7 +23,7 @@ from polymap.search.dividing.cost_tables import Tables, build_tables, load_weigh
 from polymap.search.dividing.groups import Group, groups_of, is_searched_at_once
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Context, places_of, root_context
-from polymap.search.dividing.progress import Incumbent
+from polymap.search.dividing.progress import GroupBound, Incumbent
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import Structure
@@ -164,6 +164,36 @@ def the_best_tree_of_all_is_found(seed: int) -> None:
     assert one.scaled(outcome.found[0][0]) == true, "the best tree of all structures"
     assert outcome.bound == outcome.found[0][0], "it is proven"
     assert outcome.count.is_whole, "every structure is accounted for"
+
+
+def members_that_may_win_are_searched(seed: int) -> None:
+    """Where a value is known that some members beat, all of these are searched, and the best tree of all is found."""
+    one = grouped(seed)
+    for members in every_group(one):
+        incumbent, true = Incumbent(never), best(one, members)
+        steps.solve_structures(one.problem, one.measure, members, incumbent, None, None)
+        if incumbent.value is None:
+            continue
+        for value in (incumbent.value + 1, incumbent.value + incumbent.value // 10 + 1):
+            known, group, stops = Incumbent(never), Group(0, members), steps.StopPoints()
+            known.add(value, CompletedMapping((), Mapping(())))
+            known.groups[0] = GroupBound(0, (), leader=0)
+            asked = one.problem, one.measure, members[0]
+            (entry,) = steps.step_on(*asked, (0, -steps.Stage.ALL_TENSORS, 0), known, stops, group)
+            assert known.beats(entry[0]), "some member has a better tree"
+            alive = stops[entry].members if entry in stops else members
+            for own in members:
+                least = one.best(own)
+                assert own in alive or least is None or least >= one.scaled(value), "it has no better tree"
+            while entries := tuple(steps.step_on(*asked, entry, known, stops, group, 1 + seed % 7)):
+                (entry,) = entries
+            assert known.value is not None
+            assert one.scaled(known.value) == true, "the best tree of all members"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_members_of_a_group_that_may_win_are_searched(seed: int) -> None:
+    members_that_may_win_are_searched(seed)
 
 
 @pytest.mark.parametrize("decided", [0, 16])
