@@ -162,15 +162,15 @@ def _holding_less(
         if answer is None or answer.best is None:
             break
         held = dict(evaluate(search.workload, relative.arch, answer.best).occupancy_bits)
-        less = [_with_room_for(relative, level.name, held[level.name] // 2) for level in levels]
         scored = _scored(search, answer.best)
         if len(levels) > 1 and held[levels[1].name] > 1:
-            scored += _holding_less(search, less[1], objective, levels[1:])
+            less = _with_room_for(relative, levels[1].name, held[levels[1].name] // 2)
+            scored += _holding_less(search, less, objective, levels[1:])
         least = min((value for _, value in scored), default=None)
         found += scored
         if least is None or (best is not None and least >= best) or held[levels[0].name] < 2:
             break
-        best, relative = least, less[0]
+        best, relative = least, _with_room_for(relative, levels[0].name, held[levels[0].name] // 2)
     return found
 
 
