@@ -15,7 +15,7 @@ through a window over priced fan-outs that unite loads: mappings to begin with, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, islice, pairwise, product
@@ -118,8 +118,9 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step and few_timed_trees(search) is None:
         better, after = _after_waits(search, objective)
         found, least = found + better, max(least, after)
-        if found and least < (best := min(value for _, value in found)):
-            found += _holding_less(search, relative, objective, answer, best)
+        if found and least < min(value for _, value in found):
+            for machine in (relative, _with_slower_bus(relative)):
+                found += _holding_less(search, machine, objective, _levels_to_cut(search.arch))
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
 
@@ -145,24 +146,41 @@ def _after_waits(search: Search, objective: Objective) -> tuple[list[tuple[Mappi
     return found, Fraction(0) if least is None else least + floor(arch.start_cycles)
 
 
+def _levels_to_cut(arch: Architecture) -> list[MemoryLevel]:
+    """Return the levels whose tiles the run waits for: limited ones of which there is one instance."""
+    return [each for each in arch.levels[1:] if each.capacity_bits and not arch.fanouts_above(each.name)]
+
+
 def _holding_less(
-    search: Search, relative: Relative, objective: Objective, first: SearchResult, best: Fraction
+    search: Search, relative: Relative, objective: Objective, levels: Sequence[MemoryLevel]
 ) -> list[tuple[Mapping, Fraction]]:
-    """Return mappings that hold half of what the best one does in a level, a quarter, ..., as long as this helps: less
-    is waited for, and steps hide more. first: the answer for whole levels; best: the least latency that is known."""
-    found, stop = list[tuple[Mapping, Fraction]](), of_rest(TUNING.less_held_share)(search.limits)
-    for level in reversed(search.arch.levels[1:]):
-        answer, is_better = first, level.capacity_bits is not None and not search.arch.fanouts_above(level.name)
-        while is_better and answer is not None and answer.best is not None and not stop():
-            held = dict(evaluate(search.workload, relative.arch, answer.best).occupancy_bits)[level.name]
-            if held < 2:
-                break
-            less = _with_room_for(relative, level.name, held // 2)
-            answer = answer_of(search, less, objective, TUNING.one_less_share)
-            scored = _scored(search, answer.best) if answer is not None and answer.best is not None else []
-            is_better = any(value < best for _, value in scored)
-            found, best = found + scored, min((value for _, value in scored), default=best) if is_better else best
+    """Return mappings that hold half of what the best one does in a level, a quarter, ..., as long as this helps, and
+    with each of these less in the further levels: less is waited for, and steps hide more."""
+    found, best, stop = list[tuple[Mapping, Fraction]](), None, of_rest(TUNING.less_held_share)(search.limits)
+    while levels and not stop():
+        answer = answer_of(search, relative, objective, TUNING.one_less_share)
+        if answer is None or answer.best is None:
+            break
+        held = dict(evaluate(search.workload, relative.arch, answer.best).occupancy_bits)
+        scored = _scored(search, answer.best)
+        if len(levels) > 1 and held[levels[1].name] > 1:
+            less = _with_room_for(relative, levels[1].name, held[levels[1].name] // 2)
+            scored += _holding_less(search, less, objective, levels[1:])
+        least = min((value for _, value in scored), default=None)
+        found += scored
+        if least is None or (best is not None and least >= best) or held[levels[0].name] < 2:
+            break
+        best, relative = least, _with_room_for(relative, levels[0].name, held[levels[0].name] // 2)
     return found
+
+
+def _with_slower_bus(relative: Relative) -> Relative:
+    """Return the nest on the machine whose outermost bus takes twice as long for an element: in steps loads come
+    unevenly, so of mappings on which work decides those that move less are better."""
+    outer = relative.arch.levels[0]
+    grains = tuple(replace(grain, bits_per_cycle=grain.bits_per_cycle / 2) for grain in outer.grains)
+    nodes = tuple(replace(outer, grains=grains) if node is outer else node for node in relative.arch.nodes)
+    return replace(relative, arch=replace(relative.arch, nodes=nodes))
 
 
 def _with_room_for(relative: Relative, name: str, bits: int) -> Relative:
