@@ -9,28 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
 from itertools import pairwise
 from math import gcd, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polymap.costmodel.arrivals import (
-    END,
-    FIRST,
-    Merge,
-    Sending,
-    Sent,
-    alone,
-    as_added,
-    as_one,
-    as_sent,
-    sending_of,
-)
+from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
 from polymap.costmodel.contiguous import Blocks, Commands, Ints, united
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Architecture,
     Branch,
@@ -50,7 +36,6 @@ from polymap.ir import (
 )
 from polymap.schedules import LoopInTree, LoopView, StorageInTree, view_of
 
-Floats = NDArray[np.float64]
 SentOften = tuple[Sent, int]  # messages, and how often each is sent
 
 
@@ -212,81 +197,32 @@ def _kept(cache: MemoryLevel, at: list[list[_Stream]], own: list[int]) -> list[l
     at: the streams below so many loops; own: below how many the nodes lie that they go to: nothing of them passes
     during a visit of a body further in.
     """
-    shares: list[list[Fraction]] = []
-    for depth, streams in enumerate(at):
-        fillings = [_filling(each, cache) for each in streams]
-        passing = [depth <= most for most in own]
-        shares.append([_fitting(fillings, passing, place) for place in range(len(fillings))])
-    later = [[max(Fraction(0), y - x) for x, y in zip(*pair, strict=True)] for pair in pairwise(shares)]
-    return [[1 - share for share in shares[-1]], *later]
+    lines = (cache.capacity_bits or 0) // (cache.line_bits or 1)
+    sets = lines // cache.ways if cache.ways else 1
+    tiles = [[_lines_of_sets(each, cache, sets) for each in streams] for streams in at]
+    passing = [
+        [tile * (depth <= most) for tile, most in zip(each, own, strict=True)] for depth, each in enumerate(tiles)
+    ]
+    fitting = [np.sum(each, axis=0) <= (cache.ways or lines) for each in passing]
+    chosen = [~fitting[-1], *(now & ~before for before, now in pairwise(fitting))]
+    return [
+        [Fraction(int(tile[sets_chosen].sum()), max(1, int(tile.sum()))) for tile in listed]
+        for listed, sets_chosen in zip([tiles[-1], *tiles[1:]], chosen, strict=True)
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Filling:
-    """How a tensor's tiles fill the sets of a cache, in the mean over its tiles. chances: which share of the
-    tiles has so many lines in each set, the last row of more than its ways; lines: of an average tile in each."""
-
-    chances: Floats
-    lines: Floats
-
-
-def _fitting(fillings: list[_Filling], passing: list[bool], place: int) -> Fraction:
-    """Return the share of a tensor's lines that lie in sets which all that passes does not fill beyond their ways, as
-    if the tiles of different tensors lay anywhere beside each other."""
-    own, ways = fillings[place], len(fillings[place].chances) - 2
-    others = np.zeros_like(own.chances[:-1])
-    others[0] = 1.0
-    for other in (each for n, each in enumerate(fillings) if passing[n] and n != place):
-        added = np.zeros_like(others)
-        for many in np.flatnonzero(other.chances[:-1].any(axis=1)).tolist():
-            added[many:] += other.chances[many] * others[: ways + 1 - many]
-        others = added
-    room = np.cumsum(others, axis=0)  # row n: the chance that others leave room for ways - n lines
-    if passing[place]:
-        kept = float((np.arange(ways + 1)[:, None] * own.chances[:-1] * room[::-1]).sum())
-    else:
-        kept = float((own.lines * room[-1]).sum())
-    parts = TUNING.parts_of_lines
-    return Fraction(round(kept / max(1.0, float(own.lines.sum())) * parts), parts)
-
-
-def _filling(stream: _Stream, cache: MemoryLevel) -> _Filling:
-    """Return how the tiles that pass on their way in fill the sets of a cache, each message by itself."""
+def _lines_of_sets(stream: _Stream, cache: MemoryLevel, sets: int) -> Ints:
+    """Return how many lines of a tensor's first tile lie in each set of a cache."""
     assert cache.line_bits is not None, "only caches with lines miss any"
-    many, size = (cache.capacity_bits or 0) // cache.line_bits, cache.line_bits // stream.tensor.bits
-    ways, sets = (cache.ways, many // cache.ways) if cache.ways else (many, 1)
-    base = np.array([stream.sender.base_offset_bits // stream.tensor.bits])
-    chances, lines, tiles = np.zeros((ways + 2, sets)), np.zeros(sets), 0.0
-    for advance in range(FIRST, stream.depth):
-        for sent, times in _sent(stream, advance, as_sent, whole=True):
-            for each in sent.messages:
-                begins = times * reduce(_turned, (_at(start, sets * size) for start in (base, *each.starts)))
-                tiles += float(begins.sum())
-                places = united(
-                    [_ends_of_lines(part, size) if n == each.row else part for n, part in enumerate(each.parts)]
-                )
-                for first in np.flatnonzero(begins.reshape(sets, size).any(axis=0)).tolist():
-                    numbers = (places + first) // size  # rising
-                    found = np.bincount(numbers[np.diff(numbers, prepend=numbers[0] - 1) > 0] % sets, minlength=sets)
-                    for number in (1 + np.flatnonzero(np.bincount(found)[1:])).tolist():
-                        here = _turned((found == number).astype(np.float64), begins[first::size])
-                        lines += number * here
-                        chances[min(number, ways + 1)] += here
-    chances, lines = chances / max(1.0, tiles), lines / max(1.0, tiles)
-    chances[0] = 1.0 - chances[1:].sum(axis=0)
-    return _Filling(chances, lines)
-
-
-def _at(values: Ints, period: int) -> Floats:
-    return np.bincount(values % period, minlength=period).astype(np.float64)
-
-
-def _turned(one: Floats, other: Floats) -> Floats:
-    """Return how often sums of one place of each fall on each place of a circle: whole numbers."""
-    if np.count_nonzero(other) == 1:
-        (place,) = np.flatnonzero(other).tolist()
-        return np.roll(one, place) * other[place]
-    return np.rint(np.fft.irfft(np.fft.rfft(one) * np.fft.rfft(other), len(one)))
+    size, base = cache.line_bits // stream.tensor.bits, stream.sender.base_offset_bits // stream.tensor.bits
+    found = np.zeros(sets, np.int64)
+    for sent, _ in _sent(stream, FIRST, as_sent, whole=True):
+        for each in sent.messages:
+            first = sum((start[:1] for start in each.starts), np.array([base]))
+            parts = [_ends_of_lines(part, size) if place == each.row else part for place, part in enumerate(each.parts)]
+            numbers = np.unique((united(parts) + first) // size)
+            found += np.bincount(numbers % sets, minlength=sets)
+    return found
 
 
 def _ends_of_lines(row: Ints, size: int) -> Ints:

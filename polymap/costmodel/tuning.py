@@ -43,8 +43,6 @@ class Tuning(NamedTuple):
     fit_pull: float = 1e-5
     """and what a factor of e adds to the mean error, of constants that do not matter (1e-6 to 1e-3 rank alike)."""
 
-    parts_of_lines: int = 1 << 20
-    """How finely the share of a tensor's lines that a cache keeps is told (not swept)."""
     parts_of_bits: int = 64
     """Of what an element takes of a bus at least, how finely a bit is told (coarse numbers are searched faster)."""
 

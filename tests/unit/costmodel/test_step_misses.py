@@ -91,18 +91,6 @@ def test_rows_a_power_of_two_apart_share_sets() -> None:
     assert misses(machine(2048, None), STRIDED, sizes, ("n", 1), ("m", 64), ("k", 64)) == 0, "all 1,088 lines fit"
 
 
-def test_tiles_that_meet_others_in_their_sets_now_and_then_push_them_out_as_often() -> None:
-    # 64 sets of 2 lines: B and the 1,024 sums of C lie in the sets from 0 on, and 8 rows of A in every eighth step too.
-    touched = [
-        each
-        for step in range(128)
-        for each in [*((8 * step + row, True) for row in range(8)), (FAR, True), (2 * FAR + step // 8, False)]
-    ]
-    found = misses(machine(128, 2), VECTOR, {"m": 1024, "k": 64}, ("m", 8), ("k", 64))
-    assert evicting(128, 2, touched) == 1024 + 2, "rows of A once, and B where the sums lie in its set"
-    assert found == 1024 + 2, "by the first step alone B would be missed in each of 128"
-
-
 def test_sums_that_stay_for_the_whole_run_push_nothing_out_of_a_cache() -> None:
     # C takes 64 lines and passes once, at the end: each of 8 times, 8 lines of A stay while 64 of B stream through.
     workload = einsum("C[m,n] += A[m,k] * B[n,k]", m=64, n=64, k=64, bits=8)
