@@ -157,7 +157,7 @@ def drawn(seed: int) -> Workload:
             text = f"T{at}[{','.join(own)}] += T{at - 1}[{','.join([*before, *window])}] * {factor}"
             rows, columns = step * (rows - 1) + reach, step * (columns - 1) + reach if plane else 1
         texts.insert(0, text)
-        rows += (rng.random() < 0.1) * (at > 1)  # one that nobody reads
+        rows += (rng.random() < 0.1) * (at > 1 and not plane)  # one that nobody reads
     if rng.random() < 0.2:
         at = rng.randint(1, count - 1)  # another one that reads what is passed on
         own = ["c" + str(at)] * channels + [f"y{at}"] + [f"x{at}"] * plane
