@@ -90,7 +90,7 @@ def test_the_referee_counts_what_the_simulator_counts(seed: int, lanes: int) -> 
 
 def floors(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
     """Return the words that no tree moves fewer than, by the nests alone and by cases."""
-    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)  # as of programs that are too large to be climbed
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)  # as of programs that are too large to be climbed
     asked, known = read_question(
         *question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers
     )
