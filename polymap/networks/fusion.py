@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import prod
 
 from polymap.costmodel import Cost, integer_root
 from polymap.formatting import listing, plural, size
@@ -32,6 +33,8 @@ _ADDITIVE = (Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC)
 _SCALE = 1 << 20  # of the denominators of roots
 
 Sums = tuple[Fraction, Fraction]
+Loops = tuple[Temporal | Spatial, ...]
+Place = tuple[str, Loops]  # a level, and the loops above a node of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,51 +189,57 @@ def _within(groups: list[Group], answer: GroupAnswer, arch: Architecture) -> Ite
         readers = dict.fromkeys(group.names[link.consumer] for link in group.links if link.producer == number)
         passing = Passing(group.names[number], tuple(readers), tensor, through, times=len(groups))
         if answer.is_together:
-            yield _placed(passing, answer.result, through)
+            yield _placed(passing, group.program, answer.result, arch)
         else:
             yield replace(passing, reason="as one program they cost no less than apart")
 
 
-def _placed(passing: Passing, result: SearchResult, outermost: str) -> Passing:
+def _placed(passing: Passing, program: Workload, result: SearchResult, arch: Architecture) -> Passing:
     """Return where a result stays in the best tree of its group."""
     workload, best, cost = result.workload, result.best, result.cost
     assert workload is not None and best is not None and cost is not None, "a group with a value has a mapping"
-    rows = [row for row in cost.traffic if row.tensor == passing.tensor and row.level == outermost]
-    place = next(_places(best, passing.tensor, workload.extents(), outermost), None)
+    rows = [row for row in cost.traffic if row.tensor == passing.tensor and row.level == passing.through]
+    place = next(_places(best, passing.tensor, passing.through), None)
     if place is None or any(row.reads for row in rows):
         return replace(passing, reason="no tree was found that costs less with it on chip")
-    level, extents = place
-    tensor, tile = workload.tensor(passing.tensor), _tile(workload, passing.tensor, extents)
-    elements = 1
-    for length in tile:
-        elements *= length
+    (level, loops), extents = place, workload.extents()
+    above = {fanout.name for fanout in arch.fanouts_above(level)}
+    for loop in loops:
+        if isinstance(loop, Temporal) or loop.fanout in above:  # others do not part what a node holds
+            extents[loop.dim] = min(loop.tile, extents[loop.dim])
+    tensor, tile = program.tensor(passing.tensor), _tile(workload, passing.tensor, extents)
     return replace(
         passing,
         level=level,
-        tile=tile,
+        tile=_over_axes(tile, workload.tensor(passing.tensor).shape, tensor.shape),
         shape=tensor.shape,
-        tile_bits=elements * tensor.bits,
+        tile_bits=prod(tile) * tensor.bits,
         writes=sum(row.writes for row in rows),
     )
 
 
-def _places(
-    mapping: Mapping, tensor: str, extents: dict[str, int], outermost: str
-) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield the level of the outermost node of a tensor on each way from the root, with how long the dims are there."""
+def _over_axes(tile: tuple[int, ...], own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a tile of a tensor of a program in tiles, which has two axes for its rows, over the axes of the program as
+    it is."""
+    at = next((axis for axis, (one, other) in enumerate(zip(own, shape, strict=False)) if one != other), len(tile) - 2)
+    return tile if len(own) == len(shape) else (*tile[:at], tile[at] * tile[at + 1], *tile[at + 2 :])
 
-    def walk(nodes: tuple[MappingNode, ...], inside: dict[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+
+def _places(mapping: Mapping, tensor: str, outermost: str) -> Iterator[Place]:
+    """Yield the level of the outermost node of a tensor on each way from the root, and the loops above it."""
+
+    def walk(nodes: tuple[MappingNode, ...], loops: Loops) -> Iterator[Place]:
         for node in nodes:
             if isinstance(node, Storage) and tensor in node.tensors and node.level != outermost:
-                yield node.level, inside
+                yield node.level, loops
                 return
             if isinstance(node, Temporal | Spatial):
-                inside = inside | {node.dim: min(node.tile, inside[node.dim])}
+                loops = (*loops, node)
             elif isinstance(node, Branch):
                 for child in node.children:
-                    yield from walk(child, inside)
+                    yield from walk(child, loops)
 
-    return walk(mapping.nodes, extents)
+    return walk(mapping.nodes, ())
 
 
 def _tile(workload: Workload, tensor: str, extents: dict[str, int]) -> tuple[int, ...]:

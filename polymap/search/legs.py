@@ -171,11 +171,13 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     return None if least is None else form.times * least
 
 
-def dividing_legs(search: Search) -> bool:
-    """Return whether what legs cost at least is asked over tiles that divide. Where other loops are tried, now or when
-    the search goes on, tiles that divide their extents may not divide these."""
+def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
+    """Return whether what legs (that of a statement) cost at least is asked over tiles that divide. Where other loops
+    are tried, now or when the search goes on, tiles that divide their extents may not divide these; where rows are made
+    again, those of the last statement do, which is cut into tiles that divide."""
     is_climbed = may_be_climbed(search.workload, search.arch, search.objective)
-    return search.divides and not is_climbed and not makes_rows_again(search.workload)
+    is_last = statement == search.workload.statements[-1]
+    return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
 
 
 def takes_long_to_climb(search: Search) -> bool:

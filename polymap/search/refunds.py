@@ -17,7 +17,9 @@ that writes it, if one does, are then its only users; each of the others reads o
 (relatives.py, "one element"), and the loads of that one are taken off. Each of the others also has an innermost node of
 the tensor that it shares with another reader, in some level, or none; what it reads from there is its own. So alone,
 with the tensor in that level, its loads into it free, and above it only where a level must hold it, it costs no more;
-the least over the levels bounds it.
+the least over the levels bounds it. So it is with what
+a statement reads through a window: it shares nodes with the statement that writes it, and its own ones further in load
+no less than alone (of a program in tiles of rows, the rows that two tiles share twice).
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
@@ -498,12 +500,12 @@ class Cases:
         if with_less_room(search.arch, ((search.arch.levels[level].name, bits) for level, bits in taken)) is None:
             return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
-        leg = replace(leg, taken=taken, once=self.once[statement], divides=self.divides)
-        least, alike = least_of_leg(search, leg, self.objective, share), simple_accesses(search.workload)
-        shared = [name for name in leg.once if name in alike or name not in written_tensors(search.workload)]
-        if least is None or not shared or not self.divides:
+        divides, shared = self.of_chains or dividing_legs(search, own), self.once[statement]
+        leg = replace(leg, taken=taken, once=shared, divides=divides)
+        least = least_of_leg(search, leg, self.objective, share)
+        if least is None or not shared or not divides:
             return least
-        leg = replace(leg, once=tuple(name for name in leg.once if name not in shared))
+        leg = replace(leg, once=())
         costs = list[Fraction | None]()
         for places in product(*(_levels_of(search, name) for name in shared)):
             free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)

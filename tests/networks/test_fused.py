@@ -18,14 +18,16 @@ from polymap.cli.command_line import main
 from polymap.importers.calls import Call
 from polymap.importers.operators import parts_of
 from polymap.inputs import parse_json
+from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 from polymap.networks.documents import answer_document
-from polymap.networks.fusion import Total
+from polymap.networks.fusion import GroupAnswer, Passing, Total, passing_of
 from polymap.networks.groups import Group, plan_of
 from polymap.networks.read_back import network_answer_from_document
 from polymap.networks.tuning import TUNING
 from polymap.report import answer_text
 from polymap.search.problem import Powers
+from polymap.search.programs import in_tiles
 from polymap.workload.joining import with_axes_merged, without_idle_dims
 
 Steps = list[tuple[str, tuple[Part, ...], str]]  # name, loop nests, the operand that the node before it writes
@@ -183,6 +185,56 @@ def test_what_others_need_stays_on_chip_for_its_readers_and_is_written_once() ->
     answer = pm.explore_network(net, "flat3", tiles="divide", time_limit_s=2, fuse=True)
     assert [each.writes for each in answer.passing] == [0, 8 * 6 * 6]
     assert str(answer.passing[1]).endswith("B; written to DRAM once besides, as others need it")
+
+
+def machine(words: int) -> Architecture:
+    nodes: list[dict[str, object]] = [
+        {"level": "DRAM", "word_bits": 32, "read_pj": 100, "write_pj": 100},
+        {"level": "GLB", "word_bits": 32, "capacity_bits": 32 * words, "read_pj": 1, "write_pj": 1},
+        {"fanout": "X", "size": 2},
+        {"compute": "MAC", "pj": 1},
+    ]
+    return pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
+
+
+def told(group: Group, work: Workload, *around: MappingNode) -> tuple[list[Passing], int]:
+    """Return what is told of a group below some nodes, and the bits that these hold. work: its program, perhaps in
+    tiles."""
+    arch, above = machine(200), {node.dim for node in around if isinstance(node, Temporal | Spatial)}
+    legs = (
+        (*(Temporal(dim, 1) for dim in each.dims if dim not in above), Compute(each.name)) for each in work.statements
+    )
+    best = Mapping((*around, Branch(tuple(legs))))
+    cost = pm.evaluate(work, arch, best)
+    assert cost.legal
+    result = replace(pm.explore(pm.matmul(2, 2, 2), arch), workload=work, arch=arch, best=best, cost=cost)
+    answer = GroupAnswer((group.names,), result, Fraction(1), Fraction(1), Fraction(2), Fraction(1), is_together=True)
+    return list(passing_of([([group], answer)], (), arch)), dict(cost.occupancy_bits)["GLB"]
+
+
+@pytest.mark.parametrize("taps", [2, 3])
+def test_what_stays_in_tiles_of_rows_is_told_over_its_own_axes(taps: int) -> None:
+    size = 4 + taps
+    second = (Part(pm.conv2d(K=2, C=2, H=size, W=size, R=taps, S=taps, stride=2, types="float32"), is_product=True),)
+    steps: Steps = [("conv", convolution(2, 2, size + 2, 3), "I"), ("relu", relu(1, 2, size, size), "A")]
+    group = group_of(chain("pool", [*steps, ("pool", second, "I")]))
+    rows = group.program.statements[-1].target.dims[1]
+    work = in_tiles(group.program, rows, 1)
+    assert work is not None
+    passing, bits = told(group, work, Temporal(rows, 1), Storage("GLB", ("O", "O_2")))
+    assert [each.tile for each in passing] == 2 * [(2, taps, size)]
+    assert [each.shape for each in passing] == 2 * [(2, size, size)]
+    assert sum(each.tile_bits for each in passing) == bits
+
+
+def test_a_node_holds_what_all_instances_below_it_need() -> None:
+    group = group_of(chain("rows", [("product", product(4, 6, 3), "A"), ("relu", relu(4, 6), "A")]))
+    target = group.program.statements[0].target
+    rows = target.dims[0]
+    around = Temporal(rows, 2), Spatial(rows, 1, "X"), Storage("GLB", (target.tensor,))
+    (passing,), bits = told(group, group.program, *around)
+    assert passing.tile == (2, 6)
+    assert passing.tile_bits == bits
 
 
 def test_layers_have_no_groups_unless_that_is_asked() -> None:

@@ -1,21 +1,23 @@
 """All trees of a tiny program of several statements through one buffer, and the fewest words that any of them moves at
-the outermost level: written out, step by step, in sets.
+the outermost level, or the least that a price of steps and words asks: written out, step by step, in sets.
 
 It shares nothing with the counting and the search. Tiles divide; every loop above a branch is over a dim of each
 statement below, and none sums up what another statement below reads. Nodes stand above loops and branches. A node
-holds its whole tile; elements that die before the tile ends would leave room for others.
+holds its whole tile; elements that die before the tile ends would leave room for others. With lanes, loops also run
+side by side below the buffer, above branches too: these lanes share what they read and add up what they write.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 
-Tree = tuple  # ("loop", dim, tile, tree), ("branch", trees) or ("run", number of the statement)
+Tree = tuple  # ("loop" or "lanes", dim, tile, tree), ("branch", trees) or ("run", number of the statement)
 Box = dict[str, tuple[int, int]]
+Boxes = tuple[Box, ...]  # of lanes that run side by side
 
 
 @dataclass(frozen=True)
@@ -51,23 +53,40 @@ def least_words(program: Program, room: int) -> int:
     return best
 
 
-def trees(program: Program, group: tuple[int, ...], left: dict[str, int], above: str = "") -> Iterator[Tree]:
+def least_price(program: Program, room: int, lanes: int, price: Callable[[int, int], int]) -> int:
+    """Return the least price of (steps, words) of any tree through a buffer of so many words over so many lanes. price:
+    does not fall with words."""
+    best = dict[int, int]()  # words, by steps
+    for tree in trees(program, tuple(range(len(program.texts))), dict(program.sizes), lanes=lanes):
+        steps = len(Walk(program, tree, "", frozenset()).taken)
+        enough = min((words for fewer, words in best.items() if fewer <= steps), default=-1)
+        options = [_options(program, tree, name, room) for name in program.tensors()]
+        best[steps] = _least(sorted(options, key=len), room, enough)
+    return min(price(steps, words) for steps, words in best.items())
+
+
+def trees(
+    program: Program, group: tuple[int, ...], left: dict[str, int], above: str = "", lanes: int = 1
+) -> Iterator[Tree]:
     """Yield the trees of neighbouring statements, so many indices of each dim being left. above: the dim of the loop
-    right above; "branch" right below one."""
+    right above; "branch" right below one. lanes: still free."""
     if len(group) == 1 and all(left[dim] == 1 for dim in program.dims(group[0])):
         yield ("run", group[0])
         return
     for dim in program.dims(group[0]):
-        if dim == above or any(dim not in program.dims(each) for each in group) or _is_summed_up(program, group, dim):
+        if any(dim not in program.dims(each) for each in group):
             continue
-        for tile in range(1, left[dim]):
-            if left[dim] % tile == 0:
-                yield from (("loop", dim, tile, each) for each in trees(program, group, left | {dim: tile}, dim))
+        for tile in (tile for tile in range(1, left[dim]) if left[dim] % tile == 0):
+            inside, many = left | {dim: tile}, left[dim] // tile
+            if dim != above and not _is_summed_up(program, group, dim):
+                yield from (("loop", dim, tile, each) for each in trees(program, group, inside, dim, lanes))
+            if many <= lanes:
+                yield from (("lanes", dim, tile, each) for each in trees(program, group, inside, "", lanes // many))
     if len(group) > 1 and above != "branch":
         for many in range(1, len(group)):
             for cuts in combinations(range(1, len(group)), many):
                 ends = list(zip((0, *cuts), (*cuts, len(group)), strict=True))
-                parts = (list(trees(program, group[begin:end], left, "branch")) for begin, end in ends)
+                parts = (list(trees(program, group[begin:end], left, "branch", lanes)) for begin, end in ends)
                 yield from (("branch", children) for children in product(*parts))
 
 
@@ -145,50 +164,55 @@ class Walk:
         self.words, self.taken = 0, list[int]()
         self.tiles = dict[int, set]()  # by the node
         self.dirty, self.outside = set(), set()
-        self.idle = (
-            0  # branches that the tensor's node stands right above, in a child before its first or after its last user
-        )
         self.left = Counter[tuple]()  # uses still to come
         self.is_written = any(program.target(number) == tensor for number in range(len(program.texts)))
-        box = {dim: (0, size) for dim, size in program.sizes}
-        self.count_uses(tree, box)
-        self.go(tree, box)
+        boxes = ({dim: (0, size) for dim, size in program.sizes},)
+        self.count_uses(tree, boxes)
+        self.go(tree, boxes)
         self.release(tree)
 
-    def elements(self, number: int, box: Box) -> set:
+    def elements(self, numbers: list[int], boxes: Boxes) -> set:
         return {
             element
+            for number in numbers
             for name, dims in self.program.accesses(number)
             if name == self.tensor
+            for box in boxes
             for element in product(*(range(*box[dim]) for dim in dims))
         }
 
-    def count_uses(self, tree: Tree, box: Box) -> None:
+    def count_uses(self, tree: Tree, boxes: Boxes) -> None:
         if tree[0] == "run":
-            self.left.update(self.elements(tree[1], box))
+            self.left.update(self.elements([tree[1]], boxes))
         elif tree[0] == "branch":
             for child in tree[1]:
-                self.count_uses(child, box)
+                self.count_uses(child, boxes)
         else:
-            for inside in self.boxes(tree, box):
+            for inside in self.steps(tree, boxes):
                 self.count_uses(tree[3], inside)
 
-    def boxes(self, tree: Tree, box: Box) -> Iterator[Box]:
-        _, dim, tile, _ = tree
-        yield from (box | {dim: (start, start + tile)} for start in range(*box[dim], tile))
+    def steps(self, tree: Tree, boxes: Boxes) -> Iterator[Boxes]:
+        """Yield what the lanes do below a loop, step by step; they are more of them below lanes."""
+        kind, dim, tile, _ = tree
+        low, high = boxes[0][dim]
+        every = [
+            tuple(box | {dim: (box[dim][0] + at, box[dim][0] + at + tile)} for box in boxes)
+            for at in range(0, high - low, tile)
+        ]
+        yield from (tuple(box for one in every for box in one),) if kind == "lanes" else every
 
-    def go(self, tree: Tree, box: Box) -> None:
+    def go(self, tree: Tree, boxes: Boxes) -> None:
         if id(tree) in self.places:
-            self.change(id(tree), set().union(*(self.elements(number, box) for number in _statements(tree))))
-        if tree[0] == "loop":
-            for inside in self.boxes(tree, box):
-                self.go(tree[3], inside)
-        elif tree[0] == "branch":
+            self.change(id(tree), self.elements(_statements(tree), boxes))
+        if tree[0] == "branch":
             for child in tree[1]:
-                self.go(child, box)
+                self.go(child, boxes)
                 self.release(child)
+        elif tree[0] == "run":
+            self.compute(tree[1], boxes)
         else:
-            self.compute(tree[1], box)
+            for inside in self.steps(tree, boxes):
+                self.go(tree[3], inside)
 
     def release(self, tree: Tree) -> None:
         """Empty the nodes of a child."""
@@ -209,9 +233,9 @@ class Walk:
         self.words += len((new - old) & self.outside) if self.is_written else len(new - old)
         self.tiles[node] = new
 
-    def compute(self, number: int, box: Box) -> None:
+    def compute(self, number: int, boxes: Boxes) -> None:
         writes = self.program.target(number) == self.tensor
-        own, is_held = self.elements(number, box), any(self.tiles.values())
+        own, is_held = self.elements([number], boxes), any(self.tiles.values())
         for element in own:
             self.left[element] -= 1
             if is_held:

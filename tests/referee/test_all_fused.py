@@ -1,4 +1,5 @@
-"""No tree of a tiny program of several statements moves fewer words than is proven: all of them, written out."""
+"""No tree of a tiny program of several statements moves fewer words, or takes less time, than is proven: all of them,
+written out."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from time import process_time
 import pytest
 
 import polymap as pm
-from polymap.explore import provers
-from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.explore import explore, provers
+from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
 from polymap.search import refunds
 from polymap.search.options import Options
 from polymap.search.provers import read_question
-from tests.referee.all_fused import Program, Tree, Walk, least_words, places_of, trees
+from tests.referee.all_fused import Program, Tree, Walk, least_price, least_words, places_of, trees
 from tests.times import few
 
 CHAINS = (
@@ -29,9 +30,10 @@ CHAINS = (
     ("A[m,k] = X[m] * Y[k]", "T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
 )
 MOST_POINTS = 24  # instances of all statements
+FAR = {"word_bits": 8, "read_pj": 5, "write_pj": 5}
 
 
-def drawn(seed: int) -> tuple[Program, int]:
+def drawn(seed: int, most_points: int = MOST_POINTS) -> tuple[Program, int]:
     """Return a program and the words of a buffer."""
     rng = random.Random(f"all fused {seed}")
     while True:
@@ -41,12 +43,18 @@ def drawn(seed: int) -> tuple[Program, int]:
         program = Program(texts, tuple((name, rng.choice((1, 2, 2, 3, 4))) for name in names), temporary)
         extents = dict(program.sizes)
         points = (prod(extents[dim] for dim in program.dims(number)) for number in range(len(texts)))
-        if sum(points) <= MOST_POINTS:
+        if sum(points) <= most_points:
             return program, rng.randint(3, 16)
 
 
-def question(program: Program, room: int) -> tuple[Workload, Architecture]:
-    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 8 * room}, {"compute": "PE"}]
+def question(program: Program, room: int, lanes: int = 1, speed: int | None = None) -> tuple[Workload, Architecture]:
+    """Return a program and its machine. lanes: of a fan-out below the buffer; speed: bits a cycle outside it."""
+    nodes = [
+        {"level": "DRAM"} if speed is None else {"level": "DRAM", **FAR, "bandwidth_bits_per_cycle": speed},
+        {"level": "Buf", "capacity_bits": 8 * room},
+        *([{"fanout": "X", "size": lanes, "reduction": True}] if lanes > 1 else []),
+        {"compute": "PE", "pj": 0 if speed is None else 1},
+    ]
     arch = pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
     sizes = dict(program.sizes)
     return pm.program(list(program.texts), sizes=sizes, temporary=list(program.temporary), bits=8), arch
@@ -59,14 +67,15 @@ def as_nodes(tree: Tree, places: dict[str, frozenset[int]]) -> tuple[MappingNode
         return (*stores, Compute(f"S{tree[1]}"))
     if tree[0] == "branch":
         return (*stores, Branch(tuple(as_nodes(child, places) for child in tree[1])))
-    return (*stores, Temporal(tree[1], tree[2]), *as_nodes(tree[3], places))
+    loop = Temporal(tree[1], tree[2]) if tree[0] == "loop" else Spatial(tree[1], tree[2], "X")
+    return (*stores, loop, *as_nodes(tree[3], places))
 
 
-@pytest.mark.parametrize("seed", few(range(40), 4))
-def test_the_referee_counts_what_the_simulator_counts(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "lanes"), few([(seed, 1 + seed % 3) for seed in range(60)], 6))
+def test_the_referee_counts_what_the_simulator_counts(seed: int, lanes: int) -> None:
     rng, (program, _) = random.Random(seed), drawn(seed)
-    work, arch = question(program, 10**6)
-    every = trees(program, tuple(range(len(program.texts))), dict(program.sizes))
+    work, arch = question(program, 10**6, lanes, 8)
+    every = trees(program, tuple(range(len(program.texts))), dict(program.sizes), lanes=lanes)
     for tree in rng.choices(list(islice(every, 3_000)), k=4):
         places = {name: rng.choice(list(places_of(program, tree, name))) for name in program.tensors()}
         walks = {name: Walk(program, tree, name, own) for name, own in places.items()}
@@ -75,11 +84,13 @@ def test_the_referee_counts_what_the_simulator_counts(seed: int) -> None:
         assert rows == {name: walk.words for name, walk in walks.items()}, "words that the outermost level moves"
         taken = max(map(sum, zip(*(walk.taken for walk in walks.values()), strict=True)))
         assert 8 * taken >= dict(cost.occupancy_bits)["Buf"], "a tree that fits here fits there"
+        steps, words = len(next(iter(walks.values())).taken), sum(walk.words for walk in walks.values())
+        assert (cost.latency_cycles, cost.energy_pj_exact) == (max(steps, words), 5 * words + cost.instances)
 
 
 def floors(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
     """Return the words that no tree moves fewer than, by the nests alone and by cases."""
-    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)  # as of programs that are too large to be climbed
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)  # as of programs that are too large to be climbed
     asked, known = read_question(
         *question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers
     )
@@ -95,3 +106,21 @@ def test_no_tree_moves_less_than_is_proven(seed: int, monkeypatch: pytest.Monkey
     least = least_words(program, room)
     assert least >= 0, "everything may pass by the buffer"
     assert by_nests <= by_cases <= least, "no tree moves less, and cases say no less than nests alone"
+
+
+@pytest.mark.parametrize("seed", few(range(400), 6))
+def test_no_tree_takes_less_time_than_is_proven(seed: int) -> None:
+    rng, (program, room) = random.Random(f"timed {seed}"), drawn(seed, 12)
+    lanes, speed, objective = rng.choice((1, 2, 3, 4)), rng.choice((4, 8, 24)), rng.choice(("latency", "edp", "ed2p"))
+    work, arch = question(program, room, lanes, speed)
+    power = {"latency": None, "edp": 1, "ed2p": 2}[objective]
+
+    def price(steps: int, words: int) -> int:
+        cycles = max(steps, -(-8 * words // speed))
+        return cycles if power is None else (5 * words + work.instances_of_boxes()) * cycles**power
+
+    answer = explore(work, arch, objective, tiles=rng.choice(("divide", "any")), work_limit=20, time_limit_s=60)
+    least = least_price(program, room, lanes, price)
+    assert answer.bound <= least, "no tree of dividing tiles costs less"
+    assert answer.value is not None, "everything may pass by the buffer"
+    assert answer.status != "OPTIMAL" or answer.space.name or answer.value <= least

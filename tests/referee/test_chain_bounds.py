@@ -115,7 +115,7 @@ def test_no_chain_moves_less_than_is_proven(sizes: Sizes, room: int) -> None:
 def test_the_floor_of_all_trees_is_no_more_than_the_least_chain(
     sizes: Sizes, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)  # as of programs that are too large to be climbed
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)  # as of programs that are too large to be climbed
     work, arch = chain_of(sizes, room)
     asked, known = read_question(work, arch, Options("traffic:DRAM", "divide", clock=process_time), provers)
     steps = count()

@@ -96,7 +96,7 @@ def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes],
 
 def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch, objective: str = "energy") -> float:
     for module in (refunds, legs):
-        patch.setattr(module, "dividing_legs", lambda _search: True)
+        patch.setattr(module, "dividing_legs", lambda *_: True)
     asked, known = read_question(work, arch, Options(objective, "divide", time_limit_s=60), provers)
     return float(refunds.bound_by_refunds(asked, known, never).floors[0])
 

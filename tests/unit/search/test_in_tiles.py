@@ -18,6 +18,7 @@ from polymap.search.options import Options
 from polymap.search.programs import in_tiles, made_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
+from tests.times import few
 from tests.unit.search.run.test_nest_after_nest import begun, buffer
 
 POOL = ("T[k,y,x] += I[c,y+r,x] * W[k,c,r]", "G[k,y,x] = T[k,y,x] * A[k]", "O[k,v,w] max= G[k,2*v+a,2*w+b]")
@@ -131,3 +132,67 @@ def test_tiles_of_rows_need_not_divide_the_rows() -> None:
     assert cut is not None
     (best,) = begun(cut, buffer(5), "energy").incumbents
     assert bound_by_refunds(asked, known, never).floors[0] <= best.values[0]
+
+
+def drawn(seed: int) -> Workload:
+    """Return a program of two to five statements, over rows (and columns, channels), which pass on what the next one
+    reads at its own place or through a window; of some nobody reads all rows, some are kept or read twice."""
+    rng = random.Random(f"in tiles {seed}")
+    count, plane = rng.randint(2, 5), rng.random() < 0.3
+    rows, columns = rng.randint(2, 6), rng.randint(1, 3) if plane else 1
+    texts, channels = list[str](), rng.random() < 0.4
+    sizes = {"c0": rng.choice((1, 2)), f"c{count}": rng.choice((1, 2))}
+    for at in range(count, 0, -1):  # the last one first: its rows tell how many those before it need
+        own = ["c" + str(at)] * channels + [f"y{at}"] + [f"x{at}"] * plane
+        sizes |= {f"y{at}": rows} | ({f"x{at}": columns} if plane else {})
+        before, sizes[f"c{at - 1}"] = ["c" + str(at - 1)] * channels, rng.choice((1, 2))
+        if rng.random() < 0.3 and not channels:
+            text = f"T{at}[{','.join(own)}] = T{at - 1}[{','.join(own)}] * A{at}[y{at}]"
+        else:
+            step = rng.choice((1, 1, 2, 3))
+            reach = max(step, rng.choice((1, 2, 3)))  # all rows between are read, too
+            sizes |= {f"r{at}": reach} | ({f"s{at}": reach} if plane else {})
+            window = [f"{step}*y{at}+r{at}"] + [f"{step}*x{at}+s{at}"] * plane
+            factor = f"W{at}[{','.join([f'r{at}', *own[:channels], *before])}]"
+            text = f"T{at}[{','.join(own)}] += T{at - 1}[{','.join([*before, *window])}] * {factor}"
+            rows, columns = step * (rows - 1) + reach, step * (columns - 1) + reach if plane else 1
+        texts.insert(0, text)
+        rows += (rng.random() < 0.1) * (at > 1 and not plane)  # one that nobody reads
+    if rng.random() < 0.2:
+        at = rng.randint(1, count - 1)  # another one that reads what is passed on
+        own = ["c" + str(at)] * channels + [f"y{at}"] + [f"x{at}"] * plane
+        texts.insert(rng.randint(at, count - 1), f"U[{','.join(own)}] = T{at}[{','.join(own)}] * B[y{at}]")
+    temporary = [f"T{at}" for at in range(1, count) if rng.random() < 0.95]
+    used = {name: size for name, size in sizes.items() if any(name in text for text in texts)}
+    return pm.program(texts, sizes=used, temporary=temporary, bits=8)
+
+
+def needed(work: Workload, last: str, tile: int) -> dict[str, int]:
+    """Return how many instances of each statement the tiles of the last one need, one by one."""
+    total, extents, end = dict.fromkeys((each.name for each in work.statements), 0), work.extents(), work.statements[-1]
+    for start in range(0, extents[last], tile):
+        wanted = {touched(end.target, point) for point in points(end, extents) if start <= point[last] < start + tile}
+        for each in reversed(work.statements):
+            own = [point for point in points(each, extents) if touched(each.target, point) in wanted]
+            total[each.name] += len(own)
+            wanted |= {touched(access, point) for point in own for access in each.reads}
+    return total
+
+
+@pytest.mark.parametrize("seed", few(range(1_000), 8))
+def test_tiles_of_random_programs_make_what_each_needs(seed: int) -> None:
+    work = drawn(seed)
+    every = results(work)
+    for last in work.statements[-1].target.dims:
+        extent = work.extents()[last]
+        for tile in (tile for tile in range(1, extent) if extent % tile == 0):
+            cut = in_tiles(work, last, tile)
+            if cut is None:
+                continue
+            common, expected = cut.statements[-1].dims[0], needed(work, last, tile)
+            for own, each in zip(work.statements, cut.statements, strict=True):
+                is_cut = each.dims[0] == common
+                instances = prod(cut.extents()[name] for name in each.dims)
+                once = prod(work.extents()[name] for name in own.dims)
+                assert instances == (expected[own.name] if is_cut else once), own.name
+            assert results(cut) == every

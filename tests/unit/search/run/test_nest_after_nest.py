@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from polymap.explore import provers, search
 from polymap.ir import Architecture, Mapping, Workload, part_of
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
+from polymap.search import nest_after_nest
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
@@ -68,6 +70,25 @@ def test_what_a_later_nest_reads_stays_on_chip_where_it_fits() -> None:
     best = begun(work, "flat3", "energy").incumbents[0]
     outside = [row for row in best.cost.traffic if row.level == "DRAM"]
     assert sum(row.reads + row.writes for row in outside) == 4 * 64 * 64  # A, B, D and E once: compulsory
+
+
+@pytest.mark.parametrize(
+    ("method", "now", "is_varied"), [("sets", 0, True), ("sets", 11, False), ("closed form", 11, True)]
+)
+def test_trees_that_take_long_to_count_are_varied_while_there_is_time(
+    method: str, now: int, *, is_varied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, clock = pm.program(CHAINS[0], m=64, n=64, k=64, p=64, temporary=["T"]), [0]
+    asked, known = read_question(
+        work, pm.load_arch("flat3"), Options("energy", "divide", time_limit_s=10, clock=lambda: clock[0]), provers
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(nest_after_nest, "kept_on_chip", lambda _, evidence: evidence)
+        apart = begin_nest_after_nest(asked, known, never)
+    (best,) = apart.incumbents
+    apart = replace(apart, incumbents=(replace(best, cost=replace(best.cost, method=method)),))
+    clock[0] = now
+    assert (nest_after_nest.kept_on_chip(asked, apart) != apart) == is_varied
 
 
 def test_what_two_nests_pass_on_takes_room_beside_these_alone() -> None:

@@ -1,0 +1,108 @@
+"""A program in which a window stands between two statements costs no less than the floor says: what the second one
+reads of the result of the first below its node there is charged to it. Trees: the program and it in tiles of rows,
+random legs of each statement below the loops and the node that stand around both."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from polymap import evaluate, program
+from polymap.arch import arch_from_document
+from polymap.explore import provers
+from polymap.ir.loopnest import Statement, Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.resources import never
+from polymap.search import legs, refunds
+from polymap.search.options import Options
+from polymap.search.programs import in_tiles
+from polymap.search.provers import read_question
+from tests.times import few
+
+Nodes = tuple[MappingNode, ...]
+
+TEXTS = (
+    ("T[y] = I[y] * W[y]", "O[z,v] += T[{s}*v+a] * V[z,a]"),
+    ("T[y] = I[y] * W[y]", "O[v] += T[{s}*v+a] * V[a]"),
+    ("T[k,y] = I[k,y] * W[k]", "O[v] += T[k,{s}*v+a] * V[k,a]"),
+)
+LEGS = 40
+
+
+def question(rng: random.Random) -> tuple[Workload, Architecture]:
+    step, reach, rows = rng.choice((1, 2)), rng.choice((2, 3)), rng.choice((2, 4))
+    texts = [text.format(s=step) for text in rng.choice(TEXTS)]
+    sizes = {"z": 2, "k": 2, "a": reach, "v": rows, "y": step * (rows - 1) + reach}
+    sizes = {name: size for name, size in sizes.items() if any(name in text for text in texts)}
+    nodes = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": rng.choice((5, 20)), "write_pj": rng.choice((0, 9))},
+        {"level": "G", "word_bits": 8, "capacity_bits": 8 * rng.randint(4, 12), "read_pj": rng.randint(1, 4)},
+        *([{"fanout": "U", "size": 2, "reduction": rng.random() < 0.5}] if rng.random() < 0.4 else []),
+        {"compute": "PE", "pj": 1},
+    ]
+    return program(texts, sizes=sizes, temporary=["T"], bits=8), arch_from_document({"name": "small", "nodes": nodes})
+
+
+def least_of_trees(rng: random.Random, work: Workload, arch: Architecture) -> float:
+    """Return the least energy of these trees, of each statement the best of some parts."""
+    least, last = float("inf"), work.statements[-1].target.dims[-1]
+    cuts = [in_tiles(work, last, tile) for tile in range(1, work.extents()[last]) if work.extents()[last] % tile == 0]
+    for own in (work, *(cut for cut in cuts if cut is not None)):
+        common = own.statements[-1].dims[0] if own is not work else ""
+        for held in ("", "T"):
+            loops = (Temporal(common, 1),) if common else ()
+            above = (*loops, *((Storage("G", ("T",)),) if held else ()))
+            extents = own.extents() | ({common: 1} if common else {})
+            parts = [[leg(rng, each, extents, arch, held) for _ in range(LEGS)] for each in own.statements]
+            least = min(least, least_below(own, arch, above, parts))
+    return least
+
+
+def leg(rng: random.Random, statement: Statement, extents: dict[str, int], arch: Architecture, held: str) -> Nodes:
+    """Return the loops of a statement in some order, perhaps one of them side by side, or tiled, and nodes of some of
+    its tensors, but of the one that is held around it."""
+    dims = [name for name in statement.dims if extents[name] > 1]
+    nodes: list[MappingNode] = [Temporal(name, 1) for name in rng.sample(dims, len(dims))]
+    if arch.fanouts and rng.random() < 0.7:
+        at = rng.randrange(len(nodes))
+        name = next(one.dim for one in nodes[at:] if isinstance(one, Temporal))
+        nodes[at] = Spatial(name, -(-extents[name] // 2), "U")
+        nodes += [Temporal(name, 1)] if extents[name] > 2 else []
+    elif any(extents[name] == 4 for name in dims) and rng.random() < 0.5:
+        nodes.insert(0, Temporal(next(name for name in dims if extents[name] == 4), 2))
+    for tensor in dict.fromkeys(each.tensor for each in (statement.target, *statement.reads)):
+        if tensor != held and rng.random() < 0.8:
+            nodes.insert(rng.randint(0, len(nodes)), Storage("G", (tensor,)))
+    return (*nodes, Compute(statement.name))
+
+
+def least_below(work: Workload, arch: Architecture, above: Nodes, parts: list[list[Nodes]]) -> float:
+    """Return the least energy below some nodes: what one part costs does not depend on the other."""
+    best = [min(part, key=len) for part in parts]
+    for place, part in enumerate(parts):
+        trees = ([nodes if place == at else one for at, one in enumerate(best)] for nodes in part)
+        best = min(trees, key=lambda own: energy(work, arch, above, own))
+    return energy(work, arch, above, best)
+
+
+def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes]) -> float:
+    """Return what a tree costs; infinity where it is not legal."""
+    cost = evaluate(work, arch, Mapping((*above, Branch(tuple(parts)))))
+    return cost.energy_pj if cost.legal else float("inf")
+
+
+def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch) -> float:
+    patch.setattr(legs, "may_be_climbed", lambda *_: False)  # as of programs that are too large for that
+    asked, known = read_question(work, arch, Options("energy", "divide", time_limit_s=60), provers)
+    return float(refunds.bound_by_refunds(asked, known, never).floors[0])
+
+
+@pytest.mark.parametrize("seed", few(range(200), 4))
+def test_no_tree_with_a_window_between_statements_is_below_the_floor(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(f"windowed {seed}")
+    work, arch = question(rng)
+    assert floor_of(work, arch, monkeypatch) <= least_of_trees(rng, work, arch) * (1 + 1e-12)
