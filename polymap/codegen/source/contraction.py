@@ -6,7 +6,7 @@ A tile is computed with its sums in vector registers, each in the order of the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from polymap.codegen.source.contiguous import step_of
@@ -51,6 +51,12 @@ class Contraction:
     def panel(self) -> int:
         """Return how many elements of a row a register tile has."""
         return self.lanes * TUNING.lane_vectors
+
+    @property
+    def turned(self) -> Contraction | None:
+        """Return it with rows as lanes, for elements that lie the other way; None where their tiles differ."""
+        is_square = bool(self.lane) and self.tile[0] == self.tile[1]
+        return replace(self, row=self.lane, lane=self.row) if is_square else None
 
 
 def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Contraction | None:

@@ -68,7 +68,24 @@ class _Tile:
         return f"${self.update.kind}"
 
 
-def text_update(region: Region, statement: Statement, found: Contraction, workload: Workload) -> Update | None:
+def text_updates(
+    region: Region, contractions: Sequence[Contraction], workload: Workload
+) -> tuple[list[Contraction], dict[str, Update]]:
+    """Return the contractions whose tiles can be written for a C text, with rows as lanes where its elements lie so, and
+    their assignments as they stand there."""
+    statements = {each.name: each for each in workload.statements}
+    tiled: list[Contraction] = []
+    updates: dict[str, Update] = {}
+    for each in contractions:
+        for found in (each, each.turned):
+            update = found and _text_update(region, statements[each.statement], found, workload)
+            if found and update and each.statement not in updates and (not found.lane or _packs(update)):
+                tiled.append(found)
+                updates[each.statement] = update
+    return tiled, updates
+
+
+def _text_update(region: Region, statement: Statement, found: Contraction, workload: Workload) -> Update | None:
     """Return the assignment of a contraction as it stands in a C text; None where it has conditions, or names that are
     no variables of loops, sizes or elements, or where its terms are counted down."""
     own = next(each for each in region.statements if each.name == statement.name)

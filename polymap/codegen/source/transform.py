@@ -31,7 +31,7 @@ from polymap.codegen.source.order_tuning import TUNING as ORDER_TUNING
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
-from polymap.codegen.source.register_tiles import text_update
+from polymap.codegen.source.register_tiles import text_updates
 from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
     TransformedC,
@@ -197,6 +197,11 @@ def _chosen_text(
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
         chosen = choose(workload, _CORE, wider=bool(words))
+        tiled, updates = text_updates(region, chosen.contractions, workload)
+        untiled = frozenset(each.statement for each in chosen.contractions) - frozenset(updates)
+        if untiled:
+            chosen = choose(workload, _CORE, wider=bool(words), untiled=untiled)
+            tiled, updates = text_updates(region, chosen.contractions, workload)
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
         is_left = not chosen.changes and not any(is_window for _, is_window in vectors)
@@ -209,12 +214,6 @@ def _chosen_text(
         )
         name = f"chosen ({'; '.join(done)})" if chosen.changes else "the original's"
         order = partial(_own_order, region, chosen.schedule, name)
-        statements = {each.name: each for each in workload.statements}
-        pairs = [
-            (each, text_update(region, statements[each.statement], each, workload)) for each in chosen.contractions
-        ]
-        updates = {each.statement: update for each, update in pairs if update is not None}
-        tiled = [each for each, update in pairs if update is not None]
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
         with _isl_budget("the sizes of tiles"):
             small = [f"{each} >= {ORDER_TUNING.least_tiled}" for each in sizes_of_tiles(region, updates)]
