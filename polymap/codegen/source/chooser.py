@@ -155,6 +155,19 @@ def _numbers(found: Contraction) -> list[Affine]:
     return [tile_number(Affine(((1, dim),)), size) for dim, size in zip(found.dims, found.tile, strict=True)]
 
 
+def turned(chosen: Chosen, found: Contraction) -> Chosen:
+    """Return an order with the points of a contraction's tiles row by row of its lanes: where elements lie the other
+    way than the order was chosen for."""
+    own = chosen.schedule.times[found.statement]
+    first, last = sorted(own.index(Affine(((1, dim),)), found.end) for dim in (found.row, found.lane))
+    changed: dict[str, list[TimeDim]] = {}
+    for name in _together(chosen.schedule, found):
+        places = list(chosen.schedule.scattering(name).places)
+        places[first], places[last] = places[last], places[first]
+        changed[name] = places
+    return replace(chosen, schedule=chosen.schedule.with_places(changed))
+
+
 def _words(found: Contraction) -> str:
     sizes = " x ".join(f"{size} {dim}" for dim, size in zip(found.dims, found.tile, strict=True))
     return f"{found.statement} in tiles of {sizes}, its sums in vector registers"

@@ -53,6 +53,11 @@ class Contraction:
         return self.lanes * TUNING.lane_vectors
 
     @property
+    def is_in_band(self) -> bool:
+        """Return whether its tiles are those of a band of several statements, equal along all dims."""
+        return bool(self.lane) and len(set(self.tile)) == 1
+
+    @property
     def turned(self) -> Contraction | None:
         """Return it with rows as lanes, for elements that lie the other way; None where their tiles differ."""
         is_square = bool(self.lane) and self.tile[0] == self.tile[1]

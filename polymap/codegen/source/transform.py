@@ -11,7 +11,7 @@ from functools import partial
 from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.chooser import EXPANDED, Chosen, choose
+from polymap.codegen.source.chooser import EXPANDED, Chosen, choose, turned
 from polymap.codegen.source.contiguous import cost_of, vector_loops
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
@@ -202,6 +202,8 @@ def _chosen_text(
         if untiled:
             chosen = choose(workload, _CORE, wider=bool(words), untiled=untiled)
             tiled, updates = text_updates(region, chosen.contractions, workload)
+        for each in tiled:
+            chosen = chosen if each in chosen.contractions else turned(chosen, each)
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
         is_left = not chosen.changes and not any(is_window for _, is_window in vectors)
@@ -216,7 +218,8 @@ def _chosen_text(
         order = partial(_own_order, region, chosen.schedule, name)
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
         with _isl_budget("the sizes of tiles"):
-            small = [f"{each} >= {ORDER_TUNING.least_tiled}" for each in sizes_of_tiles(region, updates)]
+            least = ORDER_TUNING.band_extent if any(each.is_in_band for each in tiled) else ORDER_TUNING.least_tiled
+            small = [f"{each} >= {least}" for each in sizes_of_tiles(region, updates)]
         written = write(order, wanted=Parallel(demanded=marks), tiles=tiles, tests=small)
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not is_marked and not chosen.changes:
