@@ -195,7 +195,7 @@ def _chosen_text(
     Compilers cannot test whether arrays are apart around short loops, and leave these out of vectors unless told.
     """
     try:
-        workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
+        workload = workload_of_text(source, sizes, file, TUNING.chosen_sizes)
         chosen = choose(workload, _CORE, wider=bool(words))
         tiled, updates = text_updates(region, chosen.contractions, workload)
         untiled = frozenset(each.statement for each in chosen.contractions) - frozenset(updates)
@@ -227,7 +227,8 @@ def _chosen_text(
         changes = (*done, *([_MARKED] if is_marked else []), *([f"{_SMALL} {' && '.join(small)}"] if small else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
-        return f"another order cannot be written: {error.mistakes[0].what}"
+        first = error.mistakes[0]
+        return f"another order cannot be written: {first.what}{f'. {first.hint}' if first.hint else ''}".rstrip(".")
 
 
 _NOTHING = "no other order was found to pay"
@@ -238,7 +239,7 @@ _MARKED = "loops marked for vectors, as their iterations touch no element in com
 def _ground(chosen: Chosen, region: Region, sizes: Mapping[str, int]) -> str:
     """Return what is expected of a chosen order, and how that is known; a number only where the chooser counted one."""
     missing = ", ".join(name for name in region.parameters if name not in sizes)
-    at = f", with sizes near {TUNING.chosen_size:,} for {missing}" if missing else ""
+    at = f", with sizes near {TUNING.chosen_sizes[0]:,} for {missing} where arrays have them" if missing else ""
     told = f"less time on one thread, by the rules of the choice{at}; not measured"
     if chosen.strips or len(chosen.changes) > 1 or chosen.contractions:
         return told
