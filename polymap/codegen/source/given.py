@@ -12,7 +12,7 @@ from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.ir import Affine, Dim, Mistake, ScheduleError, Statement, Workload, WorkloadError, dim as variable
 from polymap.poly import Counter, Frame, Map, budget
-from polymap.schedules import LoopKind, Schedule
+from polymap.schedules import Loop, LoopKind, Schedule
 from polymap.workload.c import from_c, read_program
 
 
@@ -52,9 +52,14 @@ def demanded_loops(schedule: Schedule) -> tuple[LoopPragma, ...]:
             case LoopKind.VECTOR:
                 found.append(LoopPragma(loop.position, statements, "#pragma omp simd"))
             case LoopKind.UNROLLED:
-                text = f"#pragma GCC unroll {loop.factor or TUNING.most_unrolled}"
-                found.append(LoopPragma(loop.position, statements, text, independent=False))
+                found.append(unrolled(loop, loop.factor or TUNING.most_unrolled))
     return tuple(found)
+
+
+def unrolled(loop: Loop, factor: int) -> LoopPragma:
+    """Return the mark of a loop that compilers are to unroll."""
+    text = f"#pragma GCC unroll {factor}"
+    return LoopPragma(loop.position, frozenset(loop.statements), text, independent=False)
 
 
 def strip_loops(schedule: Schedule, strips: Collection[str], pragma: str) -> tuple[LoopPragma, ...]:

@@ -12,12 +12,12 @@ from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import EXPANDED, Chosen, choose, turned
-from polymap.codegen.source.contiguous import cost_of, vector_loops
+from polymap.codegen.source.contiguous import cost_of, vector_loops, written_out_sums
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.destinations import with_destinations
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, workload_of_text
+from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, unrolled, workload_of_text
 from polymap.codegen.source.loops import (
     LoopConflictError,
     LoopPragma,
@@ -206,7 +206,8 @@ def _chosen_text(
             chosen = chosen if each in chosen.contractions else turned(chosen, each)
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
-        is_left = not chosen.changes and not any(is_window for _, is_window in vectors)
+        sums = [] if words else [unrolled(*each) for each in written_out_sums(chosen.schedule)]
+        is_left = not (chosen.changes or sums or any(is_window for _, is_window in vectors))
         # An element in place of a variable costs a store in each iteration, which vectors or registers must outweigh.
         if is_left or (words and not (chosen.contractions or (chosen.changes and vectors))):
             return _NOTHING
@@ -220,11 +221,12 @@ def _chosen_text(
         with _isl_budget("the sizes of tiles"):
             least = ORDER_TUNING.band_extent if any(each.is_in_band for each in tiled) else ORDER_TUNING.least_tiled
             small = [f"{each} >= {least}" for each in sizes_of_tiles(region, updates)]
-        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles, tests=small)
+        written = write(order, wanted=Parallel(demanded=(*marks, *sums)), tiles=tiles, tests=small)
         is_marked = any(each.pragma == names.apart for each in written.marked)
-        if not is_marked and not chosen.changes:
+        if not (is_marked or chosen.changes or sums):
             return _NOTHING
-        changes = (*done, *([_MARKED] if is_marked else []), *([f"{_SMALL} {' && '.join(small)}"] if small else []))
+        marked = [*([_MARKED] if is_marked else []), *([_WRITTEN_OUT] if sums else [])]
+        changes = (*done, *marked, *([f"{_SMALL} {' && '.join(small)}"] if small else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         first = error.mistakes[0]
@@ -233,6 +235,7 @@ def _chosen_text(
 
 _NOTHING = "no other order was found to pay"
 _SMALL = "the text's own loops unless"
+_WRITTEN_OUT = "short sums marked to be written out, so that loops around them are in vectors"
 _MARKED = "loops marked for vectors, as their iterations touch no element in common"
 
 
