@@ -71,8 +71,8 @@ class _Tile:
 def text_updates(
     region: Region, contractions: Sequence[Contraction], workload: Workload
 ) -> tuple[list[Contraction], dict[str, Update]]:
-    """Return the contractions whose tiles can be written for a C text, with rows as lanes where its elements lie so, and
-    their assignments as they stand there."""
+    """Return the contractions whose tiles can be written for a C text, with rows as lanes where its elements lie so,
+    and their assignments as they stand there."""
     statements = {each.name: each for each in workload.statements}
     tiled: list[Contraction] = []
     updates: dict[str, Update] = {}

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import EXPANDED, Chosen, choose, turned
 from polymap.codegen.source.contiguous import cost_of, vector_loops, written_out_sums
-from polymap.codegen.source.contraction import Core
+from polymap.codegen.source.contraction import Contraction, Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.destinations import with_destinations
 from polymap.codegen.source.executed import check_instances
@@ -31,7 +32,7 @@ from polymap.codegen.source.order_tuning import TUNING as ORDER_TUNING
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
-from polymap.codegen.source.register_tiles import text_updates
+from polymap.codegen.source.register_tiles import Update, text_updates
 from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
     TransformedC,
@@ -45,7 +46,7 @@ from polymap.codegen.source.told import (
 )
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
-from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
+from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, Workload, WorkloadError
 from polymap.poly import AstNode, Map, budget, formula_texts
 from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
@@ -196,20 +197,12 @@ def _chosen_text(
     """
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_sizes)
-        chosen = choose(workload, _CORE, wider=bool(words))
-        tiled, updates = text_updates(region, chosen.contractions, workload)
-        untiled = frozenset(each.statement for each in chosen.contractions) - frozenset(updates)
-        if untiled:
-            chosen = choose(workload, _CORE, wider=bool(words), untiled=untiled)
-            tiled, updates = text_updates(region, chosen.contractions, workload)
-        for each in tiled:
-            chosen = chosen if each in chosen.contractions else turned(chosen, each)
+        chosen, tiled, updates = _choice(region, workload, wider=bool(words))
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
         sums = [] if words else [unrolled(*each) for each in written_out_sums(chosen.schedule)]
         is_left = not (chosen.changes or sums or any(is_window for _, is_window in vectors))
-        # An element in place of a variable costs a store in each iteration, which vectors or registers must outweigh.
-        if is_left or (words and not (chosen.contractions or (chosen.changes and vectors))):
+        if is_left or (words and not _outweighs_stores(chosen, in_vectors=bool(vectors))):
             return _NOTHING
         marks = strip_loops(chosen.schedule, chosen.strips, names.single)
         marks += tuple(
@@ -231,6 +224,31 @@ def _chosen_text(
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
         first = error.mistakes[0]
         return f"another order cannot be written: {first.what}{f'. {first.hint}' if first.hint else ''}".rstrip(".")
+
+
+def _choice(region: Region, workload: Workload, *, wider: bool) -> tuple[Chosen, list[Contraction], dict[str, Update]]:
+    """Return the order chosen, and its contractions that register tiles can be written for; it tiles no others."""
+    untiled = frozenset[str]()
+    while True:
+        chosen = choose(workload, _CORE, wider=wider, untiled=untiled)
+        tiled, updates = text_updates(region, chosen.contractions, workload)
+        others = frozenset(each.statement for each in chosen.contractions) - frozenset(updates)
+        if not others:
+            break
+        untiled |= others
+    for each in tiled:
+        chosen = chosen if each in chosen.contractions else turned(chosen, each)
+    return chosen, tiled, updates
+
+
+def _outweighs_stores(chosen: Chosen, *, in_vectors: bool) -> bool:
+    """Return whether vectors or registers outweigh that an element in place of a variable costs a store in each
+    iteration: the statement with most instances has its sums in registers, or gains by the order of loops."""
+    extents = chosen.workload.extents()
+    most = max(chosen.workload.statements, key=lambda each: prod(extents[dim] for dim in each.dims)).name
+    if most in chosen.strips or any(most == each.statement for each in chosen.contractions):
+        return True
+    return in_vectors and cost_of(chosen.schedule) < cost_of(Schedule.original(chosen.workload, strict=True).normal())
 
 
 _NOTHING = "no other order was found to pay"
