@@ -153,7 +153,7 @@ def written_out_sums(schedule: Schedule) -> Iterator[tuple[Loop, int]]:
         kind = workload.tensor(statement.target.tensor).element_type or ""
         steps = [step_of(workload, each, dims[0]) for each in statement.reads]
         is_float = statement.operator is not Operator.ASSIGN and kind.startswith("float")
-        if is_long and is_float and extents[dims[0]] >= TUNING.written_out_terms and set(steps) == {0, 1}:
+        if is_long and is_float and extents[dims[0]] >= TUNING.written_out_terms and {1} <= set(steps) <= {0, 1}:
             yield loop, extents[dims[1]]
 
 
