@@ -20,11 +20,13 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 @dataclass(frozen=True, slots=True)
 class Core:
     """Facts of a core. vector_bits: of a vector register; registers: how many it has; 0: no register tiles are wanted.
-    cache_bytes: of its own second cache; 0: unknown."""
+    cache_bytes: of its own second cache; 0: unknown. extent, instances: the least of contractions that are tiled."""
 
     vector_bits: int
     registers: int
     cache_bytes: int = 0
+    extent: int = TUNING.contraction_extent
+    instances: int = TUNING.contraction_instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,9 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
         return None
     found = _dims(workload, statement)
     extents = workload.extents()
-    if found is None or any(extents[dim] < TUNING.contraction_extent for dim in found):
+    if found is None or any(extents[dim] < facts.extent for dim in found):
         return None
-    if prod(extents[dim] for dim in statement.dims) < TUNING.contraction_instances:
+    if prod(extents[dim] for dim in statement.dims) < facts.instances:
         return None
     lanes = max(1, facts.vector_bits // target.bits)
     rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)

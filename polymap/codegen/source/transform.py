@@ -56,7 +56,9 @@ Tiles = Callable[
     ..., tuple[Region, Times, str]
 ]  # of a region and its times: with tiles, and the text of their functions
 
-_CORE = Core(512, 16, 2**20)  # of no machine in particular: register tiles fit 16 registers, vectors are the target's
+# Of no machine in particular: register tiles fit 16 registers, vectors are the target's. Compilers leave short loops of
+# a text as they are, which `compile` prints written out: contractions are tiled from the least size on that pays.
+_CORE = Core(512, 16, 2**20, ORDER_TUNING.least_tiled, ORDER_TUNING.least_tiled**3)
 
 
 @answers_in_words
@@ -119,9 +121,9 @@ def _best_text(
     conflicts: tuple[Conflict, ...],
 ) -> tuple[Region, tuple[Conflict, ...], Written | str]:
     """Return the region, its conflicts and its text in the order chosen, or why the text stays: where variables of one
-    iteration keep the order, with elements in their place."""
+    iteration keep the order, with elements in their place, if that changes it."""
     found = text_of(region, partial(write, region, conflicts))
-    if isinstance(found, str):
+    if isinstance(found, str) or found.name == _SAME:
         with _isl_budget("the elements that variables end up in"):
             other, words = with_destinations(region)
             between = conflicts_of(other) if words else ()
@@ -208,7 +210,7 @@ def _chosen_text(
         marks += tuple(
             LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
         )
-        name = f"chosen ({'; '.join(done)})" if chosen.changes else "the original's"
+        name = f"chosen ({'; '.join(done)})" if chosen.changes else _SAME
         order = partial(_own_order, region, chosen.schedule, name)
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
         with _isl_budget("the sizes of tiles"):
@@ -251,6 +253,7 @@ def _outweighs_stores(chosen: Chosen, *, in_vectors: bool) -> bool:
     return in_vectors and cost_of(chosen.schedule) < cost_of(Schedule.original(chosen.workload, strict=True).normal())
 
 
+_SAME = "the original's"
 _NOTHING = "no other order was found to pay"
 _SMALL = "the text's own loops unless"
 _WRITTEN_OUT = "short sums marked to be written out, so that loops around them are in vectors"
