@@ -53,13 +53,14 @@ def random_text(rng: random.Random) -> str:
         value += f" {rng.choice('+-')} " + " * ".join(element(*each[:3], turned=each[3]) for each in arrays[2:])
     update = rng.choice([f"{sum_} += {value};", f"{sum_} -= {value};", f"{sum_} = {sum_} + ({value});"])
     head = [f"{kind} alpha", declared("C", row, lane), *(declared(*each[:3], turned=each[3]) for each in arrays)]
-    body = _loops(rng, extent, sum_, update)
+    body = _loops(rng, extent, sum_, update, kind)
     body = f"for (int b = 0; b < 3; b++) {{ {body} }}" if batch else body
     return f"void f(int n, int m, int q, {', '.join(head)}) {{ {body} }}"
 
 
-def _loops(rng: random.Random, extent: dict[str, str], sum_: str, update: str) -> str:
-    """Return the loops around an update: whole or triangular ones, also counted down."""
+def _loops(rng: random.Random, extent: dict[str, str], sum_: str, update: str, kind: str) -> str:
+    """Return the loops around an update: whole or triangular ones, also counted down, or with the sum in a variable,
+    row by row or column by column."""
     row, lane, term = extent
     counter, least = rng.choice(_COUNTERS), {each: rng.choice(["0", "0", "1"]) for each in (row, lane, term)}
     end = dict(extent)
@@ -79,6 +80,11 @@ def _loops(rng: random.Random, extent: dict[str, str], sum_: str, update: str) -
     if end == extent and all(each in "01" for each in least.values()) and not before + behind:
         order = rng.sample([row, lane, term], 3)
         return f"{loops[order[0]]} {loops[order[1]]} {loops[order[2]]} {{ {update} }}"
+    if rng.random() < 0.4:
+        columns = end == extent and all(each in "01" for each in least.values()) and rng.random() < 0.5
+        first, second = (lane, row) if columns else (row, lane)
+        inner = f"{kind} s = {sum_}; {loops[term]} {{ {update.replace(sum_, 's')} }} {sum_} = s;"
+        return f"{loops[first]} {loops[second]} {{ {before} {inner} {behind} }}"
     return f"{loops[row]} {loops[lane]} {{ {before} {loops[term]} {{ {update} }} {behind} }}"
 
 
@@ -116,6 +122,28 @@ def test_what_is_no_plain_contraction_has_no_register_tiles() -> None:
     for (kind, value), is_tiled in told.items():
         made = pm.transform_c(whole.format(kind, loops.format(value)))
         assert ("vector_size" in made) == is_tiled, f"{kind} {value}: {made.report.changes}"
+
+
+CHOLESKY = """void f(int n, double *A) { int i, j, k; for (j = 0; j < n; j++) {
+    double s = A[j * n + j]; for (k = 0; k < j; k++) s -= 0.01 * A[j * n + k] * A[j * n + k]; A[j * n + j] = s;
+    for (i = j + 1; i < n; i++) {
+        double t = A[i * n + j]; for (k = 0; k < j; k++) t -= 0.01 * A[i * n + k] * A[j * n + k];
+        A[i * n + j] = t / 3; } } }"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+def test_a_factorization_column_by_column_has_register_tiles(tmp_path: Path) -> None:
+    made = pm.transform_c(CHOLESKY)
+    assert "vector_size" in made
+    assert "n >= 90" in made, "tiles of smaller matrices take longer than the text"
+    own = CHOLESKY.replace("double *A", "double A[n * n]")
+    sizes = tuple({"n": n} for n in (1, 89, 90, 97, 150))
+    assert not differences_of_texts(own, made.replace("double *A", "double A[n * n]"), sizes, tmp_path, sanitized=False)
+
+
+def test_sums_without_register_tiles_are_not_said_to_have_them() -> None:
+    made = pm.transform_c(CHOLESKY.replace("0.01 * A[i * n + k]", "sqrt(A[i * n + k])"))
+    assert "S4 in tiles" not in made
 
 
 if __name__ == "__main__":

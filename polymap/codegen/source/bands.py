@@ -31,7 +31,7 @@ def in_one_band(
     """
     inside = {each.statement: each for each in contractions if each.statement in outermost.statements}
     statements = [each for each in schedule.workload.statements if each.name in outermost.statements]
-    place = outermost.position
+    place, extents = outermost.position, schedule.workload.extents()
     before = {
         dim for each in statements for at in schedule.scattering(each.name).places[:place] for dim in at.time.dims
     }
@@ -39,6 +39,7 @@ def in_one_band(
         not inside
         or len({len(each.dims) for each in inside.values()}) > 1
         or any(before & set(each.dims) for each in inside.values())
+        or any(each.lane and extents[dim] < TUNING.band_extent for each in inside.values() for dim in each.dims)
     ):
         return None
     try:

@@ -43,18 +43,19 @@ def choose(
     threads: int = 1,
     tiled: bool = True,
     wider: bool = True,
+    untiled: frozenset[str] = frozenset(),
     clock: Callable[[], float] = cpu_seconds,
 ) -> Chosen:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
 
     threads: that take part. tiled: contractions, and steps of time, may be tiled. wider: variables of one iteration may
-    become arrays over the loops.
+    become arrays over the loops. untiled: statements that are no contractions.
     """
-    plain = _best_order(workload, facts if tiled else None, threads, clock)
+    plain = _best_order(workload, facts if tiled else None, threads, clock, untiled)
     arrays = expanded(workload) if wider else workload
     if arrays == workload:
         return plain
-    other = _best_order(arrays, facts if tiled else None, threads, clock)
+    other = _best_order(arrays, facts if tiled else None, threads, clock, untiled)
     if _worth(other) >= _worth(plain):
         return plain
     return replace(other, changes=(*other.changes, EXPANDED))
@@ -68,15 +69,18 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
 
 
-def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
+def _best_order(
+    workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float], untiled: frozenset[str]
+) -> Chosen:
     until = clock() + TUNING.choice_cpu_s
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()
     if facts is not None:
-        matrices = [each for each in (contraction_of(workload, own, facts) for own in workload.statements) if each]
+        free = [own for own in workload.statements if own.name not in untiled]
+        matrices = [each for each in (contraction_of(workload, own, facts) for own in free) if each]
         schedule, left = _taken_out(schedule, matrices, found, until, clock)
         schedule = _in_bands(schedule, left, (in_one_band,), found, until, clock)
-        sums = [each for each in (sum_of(workload, own) for own in workload.statements) if each]
+        sums = [each for each in (sum_of(workload, own) for own in free) if each]
         ways = (in_strips, in_one_band) if facts.registers else (in_strips,)
         schedule = _in_bands(schedule, sums, ways, found, until, clock)
     changes = [_words(each) for each in found]
@@ -149,6 +153,19 @@ def _together(schedule: Schedule, found: Contraction) -> tuple[str, ...]:
 def _numbers(found: Contraction) -> list[Affine]:
     """Return the numbers of a contraction's tiles, as its times have them."""
     return [tile_number(Affine(((1, dim),)), size) for dim, size in zip(found.dims, found.tile, strict=True)]
+
+
+def turned(chosen: Chosen, found: Contraction) -> Chosen:
+    """Return an order with the points of a contraction's tiles row by row of its lanes: where elements lie the other
+    way than the order was chosen for."""
+    own = chosen.schedule.times[found.statement]
+    first, last = sorted(own.index(Affine(((1, dim),)), found.end) for dim in (found.row, found.lane))
+    changed: dict[str, list[TimeDim]] = {}
+    for name in _together(chosen.schedule, found):
+        places = list(chosen.schedule.scattering(name).places)
+        places[first], places[last] = places[last], places[first]
+        changed[name] = places
+    return replace(chosen, schedule=chosen.schedule.with_places(changed))
 
 
 def _words(found: Contraction) -> str:

@@ -136,6 +136,27 @@ def vector_loops(schedule: Schedule) -> Iterator[tuple[Loop, bool]]:
             yield loop, is_window
 
 
+def written_out_sums(schedule: Schedule) -> Iterator[tuple[Loop, int]]:
+    """Yield the innermost loops of sums of floats that gcc writes out only if it is told, and how many terms they have:
+    more than its limit, and all reads step through memory one by one along the loop around, which then is in vectors.
+    """
+    workload, extents = schedule.workload, schedule.workload.extents()
+    own = {each.name: each for each in workload.statements}
+    for loop in schedule.loops():
+        statement = own[loop.statements[0]]
+        around = [each for each in schedule.loops() if statement.name in each.statements]
+        dims = [dim_of(schedule, statement, each) for each in around[-2:]]
+        is_sum = loop.statements == (statement.name,) and loop == around[-1] and len(around) > 1 and all(dims)
+        if not is_sum or any(dims[1] in each.dims for each in statement.constraints):
+            continue
+        is_long = TUNING.written_out_terms < extents[dims[1]] <= TUNING.written_out_iterations
+        kind = workload.tensor(statement.target.tensor).element_type or ""
+        steps = [step_of(workload, each, dims[0]) for each in statement.reads]
+        is_float = statement.operator is not Operator.ASSIGN and kind.startswith("float")
+        if is_long and is_float and extents[dims[0]] >= TUNING.written_out_terms and {1} <= set(steps) <= {0, 1}:
+            yield loop, extents[dims[1]]
+
+
 def _stays(workload: Workload, statement: Statement, dim: str) -> bool:
     """Return whether a statement reads an element of an array again in each iteration of a loop: compilers that test
     whether arrays are apart take it out of the loop, others do not."""

@@ -6,7 +6,7 @@ A tile is computed with its sums in vector registers, each in the order of the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from polymap.codegen.source.contiguous import step_of
@@ -20,11 +20,13 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 @dataclass(frozen=True, slots=True)
 class Core:
     """Facts of a core. vector_bits: of a vector register; registers: how many it has; 0: no register tiles are wanted.
-    cache_bytes: of its own second cache; 0: unknown."""
+    cache_bytes: of its own second cache; 0: unknown. extent, instances: the least of contractions that are tiled."""
 
     vector_bits: int
     registers: int
     cache_bytes: int = 0
+    extent: int = TUNING.contraction_extent
+    instances: int = TUNING.contraction_instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,17 @@ class Contraction:
         """Return how many elements of a row a register tile has."""
         return self.lanes * TUNING.lane_vectors
 
+    @property
+    def is_in_band(self) -> bool:
+        """Return whether its tiles are those of a band of several statements, equal along all dims."""
+        return bool(self.lane) and len(set(self.tile)) == 1
+
+    @property
+    def turned(self) -> Contraction | None:
+        """Return it with rows as lanes, for elements that lie the other way; None where their tiles differ."""
+        is_square = bool(self.lane) and self.tile[0] == self.tile[1]
+        return replace(self, row=self.lane, lane=self.row) if is_square else None
+
 
 def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Contraction | None:
     """Return how a statement is tiled, None where it is no contraction, or a small one."""
@@ -60,9 +73,9 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
         return None
     found = _dims(workload, statement)
     extents = workload.extents()
-    if found is None or any(extents[dim] < TUNING.contraction_extent for dim in found):
+    if found is None or any(extents[dim] < facts.extent for dim in found):
         return None
-    if prod(extents[dim] for dim in statement.dims) < TUNING.contraction_instances:
+    if prod(extents[dim] for dim in statement.dims) < facts.instances:
         return None
     lanes = max(1, facts.vector_bits // target.bits)
     rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)

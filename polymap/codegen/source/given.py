@@ -3,28 +3,40 @@ counters."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.loops import OPENMP, LoopPragma
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
-from polymap.ir import Affine, Dim, Mistake, ScheduleError, Statement, Workload, dim as variable
+from polymap.ir import Affine, Dim, Mistake, ScheduleError, Statement, Workload, WorkloadError, dim as variable
 from polymap.poly import Counter, Frame, Map, budget
-from polymap.schedules import LoopKind, Schedule
+from polymap.schedules import Loop, LoopKind, Schedule
 from polymap.workload.c import from_c, read_program
 
 
-def workload_of_text(source: str, sizes: Mapping[str, int], file: str, example: int = TUNING.example_size) -> Workload:
-    """Return the workload of a C text for which schedules are made; parameters without sizes get example values.
+def workload_of_text(
+    source: str, sizes: Mapping[str, int], file: str, examples: Sequence[int] = (TUNING.example_size,)
+) -> Workload:
+    """Return the workload of a C text for which schedules are made; parameters without sizes get example values: the
+    first of `examples` at which subscripts stay inside arrays of known sizes, and statements run; as large all of them,
+    or the first, or the last one the largest.
 
     Raises as `from_c` does.
     """
     program = read_program(source, sizes, file)
     with budget(TUNING.operations, what="the reading of a C program with symbolic sizes"):
         missing = [name for name in region_of(program, sizes, file).parameters if name not in sizes]
-    some = {name: example + 2 * number for number, name in enumerate(missing)}
-    return from_c(source, {**sizes, **some}, file=file)
+    tries = [
+        {name: example // (number * part + 1) + 2 * number for number, name in enumerate(names)}
+        for example in (examples if missing else examples[:1])
+        for names, part in ((missing, 0), (missing, 1), (missing[::-1], 1))[: 3 if len(missing) > 1 else 1]
+    ]
+    for some in tries[:-1]:
+        with suppress(WorkloadError):
+            return from_c(source, {**sizes, **some}, file=file)
+    return from_c(source, {**sizes, **tries[-1]}, file=file)
 
 
 def demanded_loops(schedule: Schedule) -> tuple[LoopPragma, ...]:
@@ -40,9 +52,14 @@ def demanded_loops(schedule: Schedule) -> tuple[LoopPragma, ...]:
             case LoopKind.VECTOR:
                 found.append(LoopPragma(loop.position, statements, "#pragma omp simd"))
             case LoopKind.UNROLLED:
-                text = f"#pragma GCC unroll {loop.factor or TUNING.most_unrolled}"
-                found.append(LoopPragma(loop.position, statements, text, independent=False))
+                found.append(unrolled(loop, loop.factor or TUNING.most_unrolled))
     return tuple(found)
+
+
+def unrolled(loop: Loop, factor: int) -> LoopPragma:
+    """Return the mark of a loop that compilers are to unroll."""
+    text = f"#pragma GCC unroll {factor}"
+    return LoopPragma(loop.position, frozenset(loop.statements), text, independent=False)
 
 
 def strip_loops(schedule: Schedule, strips: Collection[str], pragma: str) -> tuple[LoopPragma, ...]:

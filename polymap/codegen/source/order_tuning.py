@@ -44,6 +44,8 @@ class Tuning(NamedTuple):
     band_size: int = 48
     """Tiles of a band of several statements: smaller than those of one statement, as tiles on the diagonal are loops of
     points, and equal for all dims, so that the diagonal goes through corners of tiles."""
+    band_extent: int = 90
+    """Shortest dim of a matrix whose band is tiled (Cholesky and LU factorizations of 48 to 200 rows, gcc, clang)."""
 
     # Blocks of rows. Measured by benchmarks/attention.py.
     block_bytes: int = 2**15

@@ -68,7 +68,24 @@ class _Tile:
         return f"${self.update.kind}"
 
 
-def text_update(region: Region, statement: Statement, found: Contraction, workload: Workload) -> Update | None:
+def text_updates(
+    region: Region, contractions: Sequence[Contraction], workload: Workload
+) -> tuple[list[Contraction], dict[str, Update]]:
+    """Return the contractions whose tiles can be written for a C text, with rows as lanes where its elements lie so,
+    and their assignments as they stand there."""
+    statements = {each.name: each for each in workload.statements}
+    tiled: list[Contraction] = []
+    updates: dict[str, Update] = {}
+    for each in contractions:
+        for found in (each, each.turned):
+            update = found and _text_update(region, statements[each.statement], found, workload)
+            if found and update and each.statement not in updates and (not found.lane or _packs(update)):
+                tiled.append(found)
+                updates[each.statement] = update
+    return tiled, updates
+
+
+def _text_update(region: Region, statement: Statement, found: Contraction, workload: Workload) -> Update | None:
     """Return the assignment of a contraction as it stands in a C text; None where it has conditions, or names that are
     no variables of loops, sizes or elements, or where its terms are counted down."""
     own = next(each for each in region.statements if each.name == statement.name)
@@ -102,6 +119,12 @@ def tile_text(update: Update, found: Contraction, bounds: Bounds) -> tuple[list[
     return [*lines, *_register_tiles(tile)], "\n".join(_function(tile)) + "\n"
 
 
+def turn_macro(text: str) -> list[str]:
+    """Return the definition of the macro that keeps the sums of rows from being gathered in vectors, if a text has it:
+    that takes up to 1.4 times as long."""
+    return [_TURN] if "$turn()" in text else []
+
+
 def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
     """Return the types of vectors of element types; vector_bytes 0: as long as the compiler's target has them."""
     text = f"#define $BYTES {vector_bytes}\n" if vector_bytes else _TARGETS
@@ -112,6 +135,13 @@ def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
     )
 
 
+_TURN = """\
+#if defined(__GNUC__)
+#define $turn() __asm__ volatile("") /* each sum by itself */
+#else
+#define $turn()
+#endif
+"""
 _TARGETS = """\
 #if defined(__AVX512F__)
 #define $BYTES 64
@@ -263,6 +293,7 @@ def _sums_of_rows(tile: _Tile) -> list[str]:
         places = [tile.place(f"($i + {row})", "0") for row in range(rows)]
         lines += [f"    {tile.update.kind} $s{row} = {at};" for row, at in enumerate(places)]
         lines.append("    for (long $k = $k0; $k <= $k1; ++$k) {")
+        lines += ["        $turn();"] if rows > 1 else []
         for row in range(rows):
 
             def part(value: Expr, row: int = row) -> str:

@@ -18,7 +18,7 @@ from polymap.codegen.source.contraction import Contraction
 from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.loops import Names, expression_text
 from polymap.codegen.source.region import Constant, Region, SourceStatement
-from polymap.codegen.source.register_tiles import Bounds, Update, tile_text, vector_types
+from polymap.codegen.source.register_tiles import Bounds, Update, tile_text, turn_macro, vector_types
 
 _SET, _IN, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.in_, isl.dim_type.out, isl.dim_type.param
 
@@ -40,7 +40,7 @@ def with_tiles(
     """
     statements = {each.name: each for each in region.statements}
     all_times, stands_for, functions = dict(times), dict[str, str](), dict[str, str]()
-    kinds = dict[str, None]()
+    kinds, macros = dict[str, None](), dict[str, None]()
     for found in contractions:
         own, update = statements[found.statement], updates[found.statement]
         made = _complete_tiles(own, update, found, region, times)
@@ -49,6 +49,7 @@ def with_tiles(
             continue
         (inside, whole), (body, function), name = made, lines, f"{own.name}_tile"
         text = "\n".join(body)
+        macros |= dict.fromkeys(turn_macro(text))
         if function:
             kinds[update.kind] = None
             text = text.replace("$sums", functions.setdefault(function, f"$sums{len(functions)}"))
@@ -59,7 +60,7 @@ def with_tiles(
         at = _times_of_tiles(inside, times[own.name], found).intersect_domain(whole)
         all_times[name] = at.set_tuple_name(_IN, name)
         stands_for[name] = own.name
-    texts = [vector_types(list(kinds), vector_bytes)] if kinds else []
+    texts = [*macros, *([vector_types(list(kinds), vector_bytes)] if kinds else [])]
     texts += [text.replace("$sums", name) for text, name in functions.items()]
     tiled = replace(region, statements=tuple(statements.values()), stands_for=stands_for)
     return tiled, all_times, "".join(texts).replace("$", prefix)

@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.chooser import EXPANDED, Chosen, choose
-from polymap.codegen.source.contiguous import cost_of, vector_loops
-from polymap.codegen.source.contraction import Core
+from polymap.codegen.source.chooser import EXPANDED, Chosen, choose, turned
+from polymap.codegen.source.contiguous import cost_of, vector_loops, written_out_sums
+from polymap.codegen.source.contraction import Contraction, Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.destinations import with_destinations
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, workload_of_text
+from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, unrolled, workload_of_text
 from polymap.codegen.source.loops import (
     LoopConflictError,
     LoopPragma,
@@ -31,7 +32,7 @@ from polymap.codegen.source.order_tuning import TUNING as ORDER_TUNING
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
-from polymap.codegen.source.register_tiles import text_update
+from polymap.codegen.source.register_tiles import Update, text_updates
 from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
     TransformedC,
@@ -45,7 +46,7 @@ from polymap.codegen.source.told import (
 )
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
-from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
+from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, Workload, WorkloadError
 from polymap.poly import AstNode, Map, budget, formula_texts
 from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
@@ -55,7 +56,9 @@ Tiles = Callable[
     ..., tuple[Region, Times, str]
 ]  # of a region and its times: with tiles, and the text of their functions
 
-_CORE = Core(512, 16, 2**20)  # of no machine in particular: register tiles fit 16 registers, vectors are the target's
+# Of no machine in particular: register tiles fit 16 registers, vectors are the target's. Compilers leave short loops of
+# a text as they are, which `compile` prints written out: contractions are tiled from the least size on that pays.
+_CORE = Core(512, 16, 2**20, ORDER_TUNING.least_tiled, ORDER_TUNING.least_tiled**3)
 
 
 @answers_in_words
@@ -118,9 +121,9 @@ def _best_text(
     conflicts: tuple[Conflict, ...],
 ) -> tuple[Region, tuple[Conflict, ...], Written | str]:
     """Return the region, its conflicts and its text in the order chosen, or why the text stays: where variables of one
-    iteration keep the order, with elements in their place."""
+    iteration keep the order, with elements in their place, if that changes it."""
     found = text_of(region, partial(write, region, conflicts))
-    if isinstance(found, str):
+    if isinstance(found, str) or found.name == _SAME:
         with _isl_budget("the elements that variables end up in"):
             other, words = with_destinations(region)
             between = conflicts_of(other) if words else ()
@@ -195,48 +198,72 @@ def _chosen_text(
     Compilers cannot test whether arrays are apart around short loops, and leave these out of vectors unless told.
     """
     try:
-        workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
-        chosen = choose(workload, _CORE, wider=bool(words))
+        workload = workload_of_text(source, sizes, file, TUNING.chosen_sizes)
+        chosen, tiled, updates = _choice(region, workload, wider=bool(words))
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
-        is_left = not chosen.changes and not any(is_window for _, is_window in vectors)
-        # An element in place of a variable costs a store in each iteration, which vectors or registers must outweigh.
-        if is_left or (words and not (chosen.contractions or (chosen.changes and vectors))):
+        sums = [] if words else [unrolled(*each) for each in written_out_sums(chosen.schedule)]
+        is_left = not (chosen.changes or sums or any(is_window for _, is_window in vectors))
+        if is_left or (words and not _outweighs_stores(chosen, in_vectors=bool(vectors))):
             return _NOTHING
         marks = strip_loops(chosen.schedule, chosen.strips, names.single)
         marks += tuple(
             LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
         )
-        name = f"chosen ({'; '.join(done)})" if chosen.changes else "the original's"
+        name = f"chosen ({'; '.join(done)})" if chosen.changes else _SAME
         order = partial(_own_order, region, chosen.schedule, name)
-        statements = {each.name: each for each in workload.statements}
-        pairs = [
-            (each, text_update(region, statements[each.statement], each, workload)) for each in chosen.contractions
-        ]
-        updates = {each.statement: update for each, update in pairs if update is not None}
-        tiled = [each for each, update in pairs if update is not None]
         tiles = partial(with_tiles, contractions=tiled, updates=updates)
         with _isl_budget("the sizes of tiles"):
-            small = [f"{each} >= {ORDER_TUNING.least_tiled}" for each in sizes_of_tiles(region, updates)]
-        written = write(order, wanted=Parallel(demanded=marks), tiles=tiles, tests=small)
+            least = ORDER_TUNING.band_extent if any(each.is_in_band for each in tiled) else ORDER_TUNING.least_tiled
+            small = [f"{each} >= {least}" for each in sizes_of_tiles(region, updates)]
+        written = write(order, wanted=Parallel(demanded=(*marks, *sums)), tiles=tiles, tests=small)
         is_marked = any(each.pragma == names.apart for each in written.marked)
-        if not is_marked and not chosen.changes:
+        if not (is_marked or chosen.changes or sums):
             return _NOTHING
-        changes = (*done, *([_MARKED] if is_marked else []), *([f"{_SMALL} {' && '.join(small)}"] if small else []))
+        marked = [*([_MARKED] if is_marked else []), *([_WRITTEN_OUT] if sums else [])]
+        changes = (*done, *marked, *([f"{_SMALL} {' && '.join(small)}"] if small else []))
         return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
-        return f"another order cannot be written: {error.mistakes[0].what}"
+        first = error.mistakes[0]
+        return f"another order cannot be written: {first.what}{f'. {first.hint}' if first.hint else ''}".rstrip(".")
 
 
+def _choice(region: Region, workload: Workload, *, wider: bool) -> tuple[Chosen, list[Contraction], dict[str, Update]]:
+    """Return the order chosen, and its contractions that register tiles can be written for; it tiles no others."""
+    untiled = frozenset[str]()
+    while True:
+        chosen = choose(workload, _CORE, wider=wider, untiled=untiled)
+        tiled, updates = text_updates(region, chosen.contractions, workload)
+        others = frozenset(each.statement for each in chosen.contractions) - frozenset(updates)
+        if not others:
+            break
+        untiled |= others
+    for each in tiled:
+        chosen = chosen if each in chosen.contractions else turned(chosen, each)
+    return chosen, tiled, updates
+
+
+def _outweighs_stores(chosen: Chosen, *, in_vectors: bool) -> bool:
+    """Return whether vectors or registers outweigh that an element in place of a variable costs a store in each
+    iteration: the statement with most instances has its sums in registers, or gains by the order of loops."""
+    extents = chosen.workload.extents()
+    most = max(chosen.workload.statements, key=lambda each: prod(extents[dim] for dim in each.dims)).name
+    if most in chosen.strips or any(most == each.statement for each in chosen.contractions):
+        return True
+    return in_vectors and cost_of(chosen.schedule) < cost_of(Schedule.original(chosen.workload, strict=True).normal())
+
+
+_SAME = "the original's"
 _NOTHING = "no other order was found to pay"
 _SMALL = "the text's own loops unless"
+_WRITTEN_OUT = "short sums marked to be written out, so that loops around them are in vectors"
 _MARKED = "loops marked for vectors, as their iterations touch no element in common"
 
 
 def _ground(chosen: Chosen, region: Region, sizes: Mapping[str, int]) -> str:
     """Return what is expected of a chosen order, and how that is known; a number only where the chooser counted one."""
     missing = ", ".join(name for name in region.parameters if name not in sizes)
-    at = f", with sizes near {TUNING.chosen_size:,} for {missing}" if missing else ""
+    at = f", with sizes near {TUNING.chosen_sizes[0]:,} for {missing} where arrays have them" if missing else ""
     told = f"less time on one thread, by the rules of the choice{at}; not measured"
     if chosen.strips or len(chosen.changes) > 1 or chosen.contractions:
         return told

@@ -26,8 +26,8 @@ class Tuning(NamedTuple):
     """Iterations that an unrolled loop without a factor asks of gcc."""
     most_assumed: int = 2**60
     """Of a number that is compared with one of the preprocessor, whose own have 64 bits."""
-    chosen_size: int = 1000
-    """Of a parameter without a value where an order is chosen for speed: larger than caches."""
+    chosen_sizes: tuple[int, ...] = (1000, 250, 60)
+    """Of a parameter without a value where an order is chosen for speed: larger than caches, if arrays are."""
     example_size: int = 9
     """Of a parameter without a value: large enough that most loops run."""
 

@@ -326,3 +326,22 @@ def test_loops_that_isl_joins_by_a_stride_go_through() -> None:
             else if (i > n / 2) A[i] -= 2; else A[i] = A[i-1]; } }"""
     assert "A[i] -= 2" in pm.transform_c(text, order="original", tile=1)
     assert "A[i] -= 2" in pm.transform_c(text)
+
+
+@pytest.mark.parametrize(("terms", "is_marked"), [(16, False), (17, True), (32, True), (33, False)])
+def test_short_sums_are_marked_to_be_written_out_where_gcc_does_not(terms: int, *, is_marked: bool) -> None:
+    source = f"""void f(const float *x, float *y, int n) {{
+        for (int i = {terms - 1}; i < n; i++) {{
+            float s = 0; for (int k = 0; k < {terms}; k++) s += x[i - k]; y[i] = s; }} }}"""
+    assert (f"#pragma GCC unroll {terms}\n" in pm.transform_c(source)) == is_marked
+
+
+def test_orders_are_chosen_at_sizes_that_arrays_have_and_at_which_loops_run() -> None:
+    shortest = pm.transform_c("""void f(int d[256][256], int n) {
+        for (int k = 0; k < n; k++) for (int i = 0; i < n; i++) for (int j = 0; j < n; j++)
+            if (d[i][k] + d[k][j] < d[i][j]) d[i][j] = d[i][k] + d[k][j]; }""")
+    assert shortest.report.reason == "no other order was found to pay"
+    filtered = pm.transform_c("""void f(const float *x, size_t n, const float *h, size_t taps, float *y) {
+        for (size_t i = 0; i + taps <= n; ++i) {
+            float s = 0; for (size_t j = 0; j < taps; ++j) s += x[i + j] * h[j]; y[i] = s; } }""")
+    assert "s is computed in y[i]" in filtered.report.changes
