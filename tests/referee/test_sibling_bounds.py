@@ -437,7 +437,10 @@ BUGS = (
     Bug("every instance of a level is loaded", TensorLoads.path, "one.below <= parent)", "one.below <= level)"),
     Bug("the busiest fills what all fill", TensorLoads.fills, "if self.alone else", "if False else"),
     Bug(
-        "sums are read before they are there", _private(tensor_costs, "_TensorCost").least, "- self._zero_start", "+ 0"
+        "sums are read before they are there",
+        _private(tensor_costs, "_TensorCost")._started,
+        "- self._zero_start",
+        "+ 0",
     ),
     Bug(
         "sums that start do so on every level",
