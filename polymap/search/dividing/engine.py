@@ -544,8 +544,8 @@ def _initial_state(
         report(tuple(incumbent.found), 0)
     fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
     state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups)
-    incumbent.listed(len(structures) if is_whole else None)
     _bound_single_tensors(problem, measure, state)
+    incumbent.listed(len(structures) if is_whole else None)
     return state if is_whole else replace(state, bounded=None)
 
 
