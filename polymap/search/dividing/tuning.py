@@ -51,8 +51,9 @@ class Tuning:
 
     # A first answer (single_layers.py).
     compared_first: int = 2048
-    """Structures whose bounds say which promise most, at most."""
-
+    """Structures whose bounds say which promise most, at most;"""
+    compared_searched: int = 16_384
+    """the same where the objective is no sum, and the best of them are searched (latency of conv2_x on tpu_like)."""
     many_structures: int = 20_000
     """From which on those that fill each fan-out with one dim are searched first: products on 128 x 128 (not swept)."""
     filled_bounded: int = 12
