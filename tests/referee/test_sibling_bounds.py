@@ -30,6 +30,7 @@ from polymap.search.any_size.sibling_search import SiblingSearch
 from polymap.search.any_size.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
 from polymap.search.any_size.structures import class_rows
 from polymap.search.enumeration.trees import scored_trees
+from polymap.search.problem import held_alike
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
@@ -447,6 +448,12 @@ BUGS = (
         _private(tensor_costs, "_TensorCost")._node,
         "tensor.initial and",
         "dims or",
+    ),
+    Bug(
+        "the levels that are looked at last hold the tensors",
+        held_alike.joint_values,
+        "np.minimum(least, lower_values(measure, parts, cycles))",
+        "lower_values(measure, parts, cycles)",
     ),
     Bug("steps have no ends", SiblingCounts.cycles, "-(-steps", "1 + (steps"),
 )
