@@ -15,10 +15,10 @@ from polymap.search.problem import (
     Chains,
     Component,
     HolderEdge,
-    HolderGraph,
     IntArray,
     Measure,
     NodeWeights,
+    PricedChains,
     Problem,
     TensorTerm,
     chain_costs,
@@ -141,16 +141,7 @@ class _TensorCost:
         """Return the cost by each chain."""
         return list(map(self._started, chain_costs(*self._chains())))
 
-    def _chains(
-        self,
-    ) -> tuple[
-        HolderGraph,
-        Arithmetic,
-        IntArray,
-        Callable[[HolderEdge], IntArray],
-        Callable[[int], NDArray[np.bool_]],
-        Callable[[int], IntArray],
-    ]:
+    def _chains(self) -> PricedChains:
         graph = level_graph(self._term, self._problem.level_count)
         return graph, self._arithmetic, self._zero, self._node, self._fits, self._end
 

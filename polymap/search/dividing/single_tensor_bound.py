@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from polymap.search.problem import (
     IndexGroup,
     IntArray,
     Measure,
+    PricedChains,
     Problem,
     Structure,
     Structures,
@@ -44,7 +44,6 @@ from polymap.search.problem import (
     zero_start,
 )
 
-_Costs = TypeVar("_Costs")
 _Crossings = tuple[tuple[Crossing, ...], ...]
 _Count = Callable[[WindowCounts, tuple[int, ...], tuple[int, ...], _Crossings], int]
 
@@ -88,7 +87,7 @@ def single_tensor_bounds(
 def _costs_of_chains(batch: StructureBatch, term: TensorTerm, component: Component) -> list[IntArray]:
     """Return per chain of levels what one tensor costs in each structure."""
     start = zero_start(term, component)
-    found = _over_chains(chain_costs, batch, term, component)
+    found = chain_costs(*_chains(batch, term, component))
     return [batch.arithmetic.where(batch.arithmetic.possible(own), own + start) for own in found]
 
 
@@ -181,13 +180,13 @@ class StructureBatch(SpatialFactors[IntArray]):
 
 def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
     """Return per structure the least cost of one tensor, but for `zero_start` (infeasible where it fits nowhere)."""
-    return _over_chains(least_chain, batch, term, component)
+    return least_chain(*_chains(batch, term, component))
 
 
-def _over_chains(asked: Callable[..., _Costs], batch: StructureBatch, term: TensorTerm, component: Component) -> _Costs:
-    """Return what is asked of the chains of levels that may hold a tensor."""
+def _chains(batch: StructureBatch, term: TensorTerm, component: Component) -> PricedChains:
+    """Return the chains of levels that may hold a tensor, with what they cost."""
     node, end = (_output_node, _output_end) if term.is_output else (_read_node, _read_end)
-    return asked(
+    return (
         holder_graph(term, batch.problem.level_count),
         batch.arithmetic,
         batch.one * 0,

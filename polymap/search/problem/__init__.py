@@ -40,6 +40,7 @@ with lazy(__name__):
         HolderEdge as HolderEdge,
         HolderGraph as HolderGraph,
         NodeWeights as NodeWeights,
+        PricedChains as PricedChains,
         chain_costs as chain_costs,
         holder_graph as holder_graph,
         least_chain as least_chain,

@@ -129,6 +129,17 @@ def unfolded(graph: HolderGraph, after: Callable[[bool, HolderEdge], bool]) -> t
     return HolderGraph(levels, tuple(edges), final), tuple(bit for _, bit in states)
 
 
+# The arguments of `least_chain`.
+PricedChains = tuple[
+    HolderGraph,
+    Arithmetic,
+    IntArray,
+    Callable[[HolderEdge], IntArray],
+    Callable[[int], NDArray[np.bool_]],
+    Callable[[int], IntArray],
+]
+
+
 def least_chain(
     graph: HolderGraph,
     arithmetic: Arithmetic,
