@@ -4,7 +4,7 @@ Every question runs in a process of its own (start-up included in its figures), 
 are kept in a file of JSON lines as soon as they are known and the table is written anew each time, so a run that was
 interrupted goes on; an answer is asked for again only under another limit or objective.
 Run: python benchmarks/any_size.py [--machines NAME,...] [--limit CPU_SECONDS] [--workers N] [--objective OBJECTIVE]
-[--seed N] [--draw COUNT] [--out FOLDER] [CASE ...]     (a CASE is the beginning of a name: resnet50, product, ragged, ...)
+[--seed N] [--draw COUNT] [--out FOLDER] [CASE ...]   (a CASE is the beginning of a name: resnet50, product, ...)
 """
 
 from __future__ import annotations
