@@ -4,7 +4,7 @@ Every question runs in a process of its own (start-up included in its figures), 
 are kept in a file of JSON lines as soon as they are known and the table is written anew each time, so a run that was
 interrupted goes on; an answer is asked for again only under another limit or objective.
 Run: python benchmarks/any_size.py [--machines NAME,...] [--limit CPU_SECONDS] [--workers N] [--objective OBJECTIVE]
-[--seed N] [--out FOLDER] [CASE ...]     (a CASE is the beginning of a name: resnet50, product, ragged, ...)
+[--seed N] [--draw COUNT] [--out FOLDER] [CASE ...]   (a CASE is the beginning of a name: resnet50, product, ...)
 """
 
 from __future__ import annotations
@@ -245,6 +245,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--objective", default=None, help="energy where none is given")
     parser.add_argument("--seed", type=int, default=RAGGED_SEED, help="of the ragged shapes")
+    parser.add_argument("--draw", type=int, default=None, help="ask so many of them, drawn by the seed")
     parser.add_argument("--out", default="out", help="folder of the answers and the table")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -252,7 +253,10 @@ def main() -> None:
     wanted = questions(options.cases, machines, options.seed, options.objective)
     if options.child:
         answered_in_child(options, wanted)
-    elif not report(wanted, options):
+        return
+    if options.draw is not None:
+        wanted = Random(options.seed).sample(wanted, min(options.draw, len(wanted)))
+    if not report(wanted, options):
         raise SystemExit("an answer's mapping does not evaluate to the cost that was claimed, or none came")
 
 

@@ -30,6 +30,7 @@ from polymap.search.any_size.sibling_search import SiblingSearch
 from polymap.search.any_size.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
 from polymap.search.any_size.structures import class_rows
 from polymap.search.enumeration.trees import scored_trees
+from polymap.search.problem import held_alike
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
@@ -437,13 +438,22 @@ BUGS = (
     Bug("every instance of a level is loaded", TensorLoads.path, "one.below <= parent)", "one.below <= level)"),
     Bug("the busiest fills what all fill", TensorLoads.fills, "if self.alone else", "if False else"),
     Bug(
-        "sums are read before they are there", _private(tensor_costs, "_TensorCost").least, "- self._zero_start", "+ 0"
+        "sums are read before they are there",
+        _private(tensor_costs, "_TensorCost")._started,
+        "- self._zero_start",
+        "+ 0",
     ),
     Bug(
         "sums that start do so on every level",
         _private(tensor_costs, "_TensorCost")._node,
         "tensor.initial and",
         "dims or",
+    ),
+    Bug(
+        "the levels that are looked at last hold the tensors",
+        held_alike.joint_values,
+        "np.minimum(least, lower_values(measure, parts, cycles))",
+        "lower_values(measure, parts, cycles)",
     ),
     Bug("steps have no ends", SiblingCounts.cycles, "-(-steps", "1 + (steps"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,38 +12,50 @@ from numpy.typing import NDArray
 from polymap.poly import INT64, Arithmetic, Kind, arithmetic_for
 from polymap.search.any_size.single_tensor import Boxes, SiblingCounts, TensorLoads
 from polymap.search.problem import (
+    Chains,
     Component,
     HolderEdge,
     IntArray,
     Measure,
     NodeWeights,
+    PricedChains,
     Problem,
     TensorTerm,
+    chain_costs,
+    joint_values,
     least_chain,
     level_graph,
     most_costed,
     node_weights,
+    sees_all_at_once,
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Lower bounds per box on each component of a measure, and on the compute cycles. feasible: where something
-    fits."""
+    """Lower bounds per box on each component of a measure, and on the compute cycles. feasible: where something fits.
+    arithmetics: per component. chains: what each tensor costs by component and chain of levels (empty: the components
+    are bounded one by one)."""
 
     parts: tuple[IntArray, ...]
     cycles: IntArray
     feasible: NDArray[np.bool_]
+    arithmetics: tuple[Arithmetic, ...]
+    chains: tuple[Chains, ...] = ()
 
     def values(self, measure: Measure) -> list[int | None]:
         """Return lower bounds on the objective (scaled); None where nothing fits or a limit is exceeded."""
+        feasible = self.feasible.tolist()
+        if self.chains:
+            joint = joint_values(measure, self.arithmetics, self.chains, self.cycles)
+            return [value if ok else None for value, ok in zip(joint, feasible, strict=True)]
         if measure.is_linear and not measure.limits:
             found = (self.parts[0] + measure.fixed_energy).tolist()
-            return [value if ok else None for value, ok in zip(found, self.feasible.tolist(), strict=True)]
+            return [value if ok else None for value, ok in zip(found, feasible, strict=True)]
         each = zip(zip(*(part.tolist() for part in self.parts), strict=True), self.cycles.tolist(), strict=True)
         return [
             measure.value_within_limits(parts, cycles) if ok else None
-            for (parts, cycles), ok in zip(each, self.feasible.tolist(), strict=True)
+            for (parts, cycles), ok in zip(each, feasible, strict=True)
         ]
 
 
@@ -56,16 +69,26 @@ def least_components(problem: Problem, measure: Measure, boxes: Boxes) -> Compon
         for term in problem.terms
         for alone in {component.busiest for component in measure.components}  # any order: a lookup
     }
+    arithmetics = tuple(_arithmetic(problem, component, counts) for component in measure.components)
+    costs = [
+        [
+            _TensorCost(loads[term.index, component.busiest], rooms, component, arithmetic)
+            for component, arithmetic in zip(measure.components, arithmetics, strict=True)
+        ]
+        for term in sorted(problem.terms, key=lambda term: not term.is_output)
+    ]
+    if sees_all_at_once(measure, arithmetics, prod(problem.extents)):
+        chains = tuple([one.each() for one in own] for own in costs)
+        return Components((), counts.cycles(), feasible, arithmetics, chains)
     parts: list[IntArray] = []
-    for component in measure.components:
-        arithmetic = _arithmetic(problem, component, counts)
+    for place, arithmetic in enumerate(arithmetics):
         total: IntArray = np.zeros(len(boxes), dtype=arithmetic.dtype)
-        for term in problem.terms:
-            own = _TensorCost(loads[term.index, component.busiest], rooms, component, arithmetic).least()
-            feasible = feasible & arithmetic.possible(own)
-            total = total + np.where(feasible, own, 0)
+        for own in costs:
+            least = own[place].least()
+            feasible = feasible & arithmetic.possible(least)
+            total = total + np.where(feasible, least, 0)
         parts.append(total)
-    return Components(tuple(parts), counts.cycles(), feasible)
+    return Components(tuple(parts), counts.cycles(), feasible, arithmetics)
 
 
 def _arithmetic(problem: Problem, component: Component, counts: SiblingCounts) -> Arithmetic:
@@ -112,9 +135,18 @@ class _TensorCost:
 
     def least(self) -> IntArray:
         """Return the least cost; the value for infeasible where no chain fits."""
+        return self._started(least_chain(*self._chains()))
+
+    def each(self) -> list[IntArray]:
+        """Return the cost by each chain."""
+        return list(map(self._started, chain_costs(*self._chains())))
+
+    def _chains(self) -> PricedChains:
         graph = level_graph(self._term, self._problem.level_count)
-        found = least_chain(graph, self._arithmetic, self._zero, self._node, self._fits, self._end)
-        return self._arithmetic.where(self._arithmetic.possible(found), found - self._zero_start)
+        return graph, self._arithmetic, self._zero, self._node, self._fits, self._end
+
+    def _started(self, cost: IntArray) -> IntArray:
+        return self._arithmetic.where(self._arithmetic.possible(cost), cost - self._zero_start)
 
     def _fits(self, level: int) -> NDArray[np.bool_]:
         return self._rooms.fits(self._term, level)

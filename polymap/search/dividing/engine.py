@@ -584,11 +584,18 @@ def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> O
 
 
 def _first_trees(problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent) -> None:
-    """Score least-cost chains of a few structures that promise most, so that there is an answer from the start."""
+    """Score least-cost chains of a few structures that promise most, or search a few nodes of these, so that there is
+    an answer from the start."""
     stop = incumbent.out_of_time
-    for structure in _promising(problem, measure, structures, incumbent):
+    # The least chain of one component says little of several: a few nodes are searched.
+    searches = not measure.is_linear and not measure.is_front and incumbent.keep == 1
+    compared = TUNING.compared_searched if searches else TUNING.compared_first
+    for structure in _promising(problem, measure, structures, incumbent, compared):
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
+            if searches:
+                solve_structures(problem, measure, (structure,), incumbent, None, None, TUNING.probed_nodes)
+                continue
             bounds = bound_tables(build_tables(problem, structure, measure, context, stop, incumbent.caches), ())
             if least_value(bounds) is not None:
                 improve_multipliers(StructureSearch(bounds.tables, (), incumbent), bounds.insides[0], None)
@@ -604,15 +611,15 @@ def _first_trees(problem: Problem, measure: Measure, structures: Structures, inc
 
 
 def _promising(
-    problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent
+    problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent, most: int
 ) -> tuple[Structure, ...]:
     """Return the two structures of least bounds, tensor by tensor, and that of the least among the most parallel ones:
-    among all where they are few, else among the most parallel ones and some others."""
+    among all where they are at most `most`, else among the most parallel ones and some others."""
     if not len(structures):
         return ()
     siblings = np.prod(structures.classes.reshape(len(structures), -1), axis=1)
-    if len(structures) > TUNING.compared_first:
-        half, order = TUNING.compared_first // 2, np.argsort(-siblings, kind="stable")
+    if len(structures) > most:
+        half, order = most // 2, np.argsort(-siblings, kind="stable")
         some = np.concatenate([order[:half], order[half :: len(order) // half]])
         structures, siblings = structures.only(structures.chosen[some]), siblings[some]
     bounds = single_tensor_bounds(problem, measure, structures, incumbent.caches)

@@ -31,12 +31,16 @@ from polymap.search.problem import (
     IndexGroup,
     IntArray,
     Measure,
+    PricedChains,
     Problem,
     Structure,
     Structures,
     TensorTerm,
+    chain_costs,
     holder_graph,
+    joint_values,
     least_chain,
+    sees_all_at_once,
     zero_start,
 )
 
@@ -50,14 +54,20 @@ def single_tensor_bounds(
     """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits). caches: of
     the search (None: new ones)."""
     counts = window_counts(caches or SearchCaches())
+    batches: dict[Arithmetic, StructureBatch] = {}
+    arithmetics = [plain_arithmetic(problem, component) for component in measure.components]
+    for one in arithmetics:
+        if one not in batches:
+            batches[one] = StructureBatch(problem, structures, one, counts)
+    cycles = -(-batches[arithmetics[0]].steps // problem.arch.compute.per_cycle)
+    each = [(batches[one], component) for one, component in zip(arithmetics, measure.components, strict=True)]
+    if sees_all_at_once(measure, arithmetics, prod(problem.extents)):
+        terms = sorted(problem.terms, key=lambda term: not term.is_output)
+        tensors = [[_costs_of_chains(batch, term, component) for batch, component in each] for term in terms]
+        return joint_values(measure, arithmetics, tensors, cycles)
     parts: list[list[int]] = []
     feasible = np.ones(len(structures), dtype=np.bool_)
-    batches: dict[Arithmetic, StructureBatch] = {}
-    for component in measure.components:
-        arithmetic = plain_arithmetic(problem, component)
-        if arithmetic not in batches:
-            batches[arithmetic] = StructureBatch(problem, structures, arithmetic, counts)
-        batch = batches[arithmetic]
+    for batch, component in each:
         total: IntArray = np.zeros(len(structures), dtype=batch.arithmetic.dtype)
         for term in problem.terms:
             own = tensor_cost(batch, term, component)
@@ -68,12 +78,17 @@ def single_tensor_bounds(
         values = (value + measure.fixed_energy for value in parts[0])
         return [value if fits else None for value, fits in zip(values, feasible.tolist(), strict=True)]
     found: list[int | None] = []
-    spread = [prod(map(prod, rows)) for rows in _classes_of(structures).tolist()]
-    for number, siblings in enumerate(spread):
-        cycles = -(-(prod(problem.extents) // siblings) // problem.arch.compute.per_cycle)
+    for number, own_cycles in enumerate(cycles.tolist()):
         own = tuple(part[number] for part in parts)
-        found.append(measure.value_within_limits(own, cycles) if feasible[number] else None)
+        found.append(measure.value_within_limits(own, own_cycles) if feasible[number] else None)
     return found
+
+
+def _costs_of_chains(batch: StructureBatch, term: TensorTerm, component: Component) -> list[IntArray]:
+    """Return per chain of levels what one tensor costs in each structure."""
+    start = zero_start(term, component)
+    found = chain_costs(*_chains(batch, term, component))
+    return [batch.arithmetic.where(batch.arithmetic.possible(own), own + start) for own in found]
 
 
 def _classes_of(structures: Sequence[Structure]) -> IntArray:
@@ -165,8 +180,13 @@ class StructureBatch(SpatialFactors[IntArray]):
 
 def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
     """Return per structure the least cost of one tensor, but for `zero_start` (infeasible where it fits nowhere)."""
+    return least_chain(*_chains(batch, term, component))
+
+
+def _chains(batch: StructureBatch, term: TensorTerm, component: Component) -> PricedChains:
+    """Return the chains of levels that may hold a tensor, with what they cost."""
     node, end = (_output_node, _output_end) if term.is_output else (_read_node, _read_end)
-    return least_chain(
+    return (
         holder_graph(term, batch.problem.level_count),
         batch.arithmetic,
         batch.one * 0,

@@ -49,7 +49,9 @@ class Tuning:
 
     # A first answer (single_layers.py).
     compared_first: int = 2048
-    """Structures whose bounds say which promise most, at most."""
+    """Structures whose bounds say which promise most, at most;"""
+    compared_searched: int = 16_384
+    """the same where the objective is no sum, and the best of them are searched (latency of conv2_x on tpu_like)."""
 
     # Groups that are bounded side by side.
     stacked_tiles: int = 1 << 16

@@ -31,10 +31,17 @@ with lazy(__name__):
         parse_single as parse_single,
         unit_of as unit_of,
     )
+    from polymap.search.problem.held_alike import (
+        Chains as Chains,
+        joint_values as joint_values,
+        sees_all_at_once as sees_all_at_once,
+    )
     from polymap.search.problem.holding import (
         HolderEdge as HolderEdge,
         HolderGraph as HolderGraph,
         NodeWeights as NodeWeights,
+        PricedChains as PricedChains,
+        chain_costs as chain_costs,
         holder_graph as holder_graph,
         least_chain as least_chain,
         level_graph as level_graph,

@@ -172,7 +172,7 @@ def _cycles(measure: Measure, parts: Sequence[FloatArray], compute_cycles: Float
     total: FloatArray = np.full(parts[0].shape, compute_cycles)
     for cycles in by_level.values():
         total = np.maximum(total, cycles) if measure.overlap else total + cycles
-    return total - np.abs(total) * _SAFE
+    return np.ceil(total - np.abs(total) * _SAFE)  # cycles are whole
 
 
 def may_win(least: NDArray[Any], value: int) -> NDArray[np.bool_]:

@@ -46,6 +46,10 @@ class Tuning:
     """Products of rows of factors that are formed together."""
     symmetric_dims: int = 8
     """Dims up to which permutations of them are tried."""
+    most_choices: int = 64
+    """Choices of the levels that hold the tensors, each of which is bounded by itself (not swept)."""
+    most_bits: int = 400
+    """Of costs whose square is still a float (derived)."""
     model_seconds: float = 10.0
     """Deterministic seconds of CP-SAT after which it is not known whether there is a structure,"""
     most_listed: int = 1024
