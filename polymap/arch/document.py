@@ -174,9 +174,19 @@ def no_energies(arch: Architecture) -> str:
 def arch_to_document(arch: Architecture) -> dict[str, object]:
     """Return the JSON table of an architecture, defaults left out; `arch_from_document` reads it back.
 
-    Numbers that no decimal says are written as texts, such as "1/3".
+    Numbers that no decimal says are written as texts, such as "1/3". Raises ArchError where a level has a field that
+    only machines of bounds have.
     """
     arch = expected_kind(arch, Architecture, "the machine", ArchError)
+    unsaid = [(level, name) for level in arch.levels for name in _OF_BOUNDS if getattr(level, name)]
+    if unsaid:
+        hint = "It stands on machines that bound others, inside of searches: leave it out."
+        raise ArchError(
+            [
+                Mistake("PM317", f"level '{level.name}' has {name}, which no document says", hint)
+                for level, name in unsaid
+            ]
+        )
     document: dict[str, object] = {"name": arch.name}
     if arch.source:
         document["source"] = arch.source
