@@ -178,15 +178,18 @@ def arch_to_document(arch: Architecture) -> dict[str, object]:
     only machines of bounds have.
     """
     arch = expected_kind(arch, Architecture, "the machine", ArchError)
-    unsaid = [(level, name) for level in arch.levels for name in _OF_BOUNDS if getattr(level, name)]
-    if unsaid:
-        hint = "It stands on machines that bound others, inside of searches: leave it out."
-        raise ArchError(
-            [
-                Mistake("PM317", f"level '{level.name}' has {name}, which no document says", hint)
-                for level, name in unsaid
-            ]
+    unsaid = [
+        Mistake(
+            "PM317",
+            f"level '{level.name}' has {name}, which no document says",
+            "It stands on machines that bound others, inside of searches: leave it out.",
         )
+        for level in arch.levels
+        for name in _OF_BOUNDS
+        if getattr(level, name)
+    ]
+    if unsaid:
+        raise ArchError(unsaid)
     document: dict[str, object] = {"name": arch.name}
     if arch.source:
         document["source"] = arch.source
