@@ -174,9 +174,22 @@ def no_energies(arch: Architecture) -> str:
 def arch_to_document(arch: Architecture) -> dict[str, object]:
     """Return the JSON table of an architecture, defaults left out; `arch_from_document` reads it back.
 
-    Numbers that no decimal says are written as texts, such as "1/3".
+    Numbers that no decimal says are written as texts, such as "1/3". Raises ArchError where a level has a field that
+    only machines of bounds have.
     """
     arch = expected_kind(arch, Architecture, "the machine", ArchError)
+    unsaid = [
+        Mistake(
+            "PM317",
+            f"level '{level.name}' has {name}, which no document says",
+            "It stands on machines that bound others, inside of searches: leave it out.",
+        )
+        for level in arch.levels
+        for name in _OF_BOUNDS
+        if getattr(level, name)
+    ]
+    if unsaid:
+        raise ArchError(unsaid)
     document: dict[str, object] = {"name": arch.name}
     if arch.source:
         document["source"] = arch.source

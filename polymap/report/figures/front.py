@@ -95,7 +95,8 @@ def front_svg(result: SearchResult, *, width_px: int = chart.WIDTH_PX) -> svg.Pi
         frame.across(_label(figure.across)),
         frame.up(_label(figure.up)),
     ]
-    key = (chart.KeyRow("dot", PROVEN, "proven"), chart.KeyRow("dot", OPEN, "not proven (hollow)"))
+    rows = (chart.KeyRow("dot", PROVEN, "proven"), chart.KeyRow("hollow", OPEN, "not proven"))
+    key = [row for row in rows if row.colour in colours]
     return layout.picture(f"{figure.up} against {figure.across}: {figure.title}", shapes, key, figure)
 
 

@@ -212,16 +212,16 @@ def circle(x: float, y: float, radius: float, *, fill: str, stroke: str = PAPER)
     return f'<circle {where} fill="{fill}" stroke="{stroke}" stroke-width="1.5"/>'
 
 
-def mark_of(x: float, y: float, colour: str, *, hollow: bool) -> str:
+def mark_of(x: float, y: float, colour: str, *, hollow: bool, radius: float = 4.5) -> str:
     """Return a point of a chart, hollow where it is less sure than the others."""
-    return circle(x, y, 4.5, fill=PAPER if hollow else colour, stroke=colour if hollow else PAPER)
+    return circle(x, y, radius, fill=PAPER if hollow else colour, stroke=colour if hollow else PAPER)
 
 
 def mark(form: str, x: float, y: float, colour: str, radius: float = 6.5) -> list[str]:
-    """Return a mark: dot, ring, square, triangle, diamond or cross."""
+    """Return a mark: dot, hollow (a dot's outline), ring, square, triangle, diamond or cross."""
     r = radius
-    if form == "dot":
-        return [circle(x, y, r * 0.8, fill=colour)]
+    if form in ("dot", "hollow"):
+        return [mark_of(x, y, colour, hollow=form == "hollow", radius=r * 0.8)]
     if form == "ring":
         return [circle(x, y, r * 1.25, fill=PAPER, stroke=colour), circle(x, y, r * 0.6, fill=colour, stroke=colour)]
     if form == "cross":

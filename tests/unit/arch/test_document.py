@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -273,3 +274,14 @@ def test_files_are_read_by_their_ending(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text('{"nodes": [{"level": "DRAM"}, {"level": "DRAM"}]}')
     with pytest.raises(ArchError, match=r"PM304 .*m\.json"):
         load_arch(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("field", ["in_turn", "held_cycles_per_bit"])
+def test_a_field_that_no_document_says_is_not_dropped(field: str) -> None:
+    """A machine with a field of bounds is refused: read back it would be another machine."""
+    arch = load_arch("flat3")
+    told = {"in_turn": replace(arch.levels[1], in_turn=True)}
+    level = told.get(field, replace(arch.levels[1], held_cycles_per_bit=Fraction(1, 8)))
+    nodes = tuple(level if node.name == level.name else node for node in arch.nodes)
+    with pytest.raises(ArchError, match=field):
+        arch_to_document(replace(arch, nodes=nodes))
