@@ -26,6 +26,7 @@ from polymap.ir import (
     Workload,
 )
 from polymap.search import provers
+from polymap.search.problem.scores import bounding_question
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
 
@@ -198,8 +199,10 @@ def test_bounds_by_commands_of_small_tiles_alone_are_seen(monkeypatch: pytest.Mo
         return true(rows[:1], others, commands, base)
 
     monkeypatch.setattr(step_bounds, "least_commanded", of_small_tiles)
+    bounding_question.cache_clear()  # of other tests
     with pytest.raises(AssertionError):
         bounded_by_waits([0], commands=True)
+    bounding_question.cache_clear()
 
 
 def test_windows_in_pieces_take_no_less_than_the_bound_by_commands_says() -> None:

@@ -20,13 +20,14 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 @dataclass(frozen=True, slots=True)
 class Core:
     """Facts of a core. vector_bits: of a vector register; registers: how many it has; 0: no register tiles are wanted.
-    cache_bytes: of its own second cache; 0: unknown. extent, instances: the least of contractions that are tiled."""
+    cache_bytes: of its own second cache; 0: unknown. extent, instances: the least of contractions that are tiled; 0:
+    as `compile` does, which prints short loops written out."""
 
     vector_bits: int
     registers: int
     cache_bytes: int = 0
-    extent: int = TUNING.contraction_extent
-    instances: int = TUNING.contraction_instances
+    extent: int = 0
+    instances: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,9 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
         return None
     found = _dims(workload, statement)
     extents = workload.extents()
-    if found is None or any(extents[dim] < facts.extent for dim in found):
+    if found is None or any(extents[dim] < (facts.extent or TUNING.contraction_extent) for dim in found):
         return None
-    if prod(extents[dim] for dim in statement.dims) < facts.instances:
+    if prod(extents[dim] for dim in statement.dims) < (facts.instances or TUNING.contraction_instances):
         return None
     lanes = max(1, facts.vector_bits // target.bits)
     rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)
