@@ -92,7 +92,7 @@ def lower_values(
     tradeoffs: Sequence[Tradeoff] = (),
 ) -> FloatArray:
     """Return `surely_below` of a measure that has estimates. compute_cycles: of all vectors, or of each."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         cycles = _cycles(measure, parts, np.asarray(compute_cycles, dtype=np.float64))
         if measure.goal.powers and not measure.goal.powers.energy:
             return cycles**measure.goal.powers.cycles

@@ -50,6 +50,10 @@ class Tuning:
     """Choices of the levels that hold the tensors, each of which is bounded by itself (not swept)."""
     most_bits: int = 400
     """Of costs whose square is still a float (derived)."""
+    whole_floats: float = 2.0**35
+    """Up to which lower bounds in floats say the whole number above them (derived);"""
+    rounding: float = 2.0**-36
+    """by this part, others may be lowered (derived)."""
     model_seconds: float = 10.0
     """Deterministic seconds of CP-SAT after which it is not known whether there is a structure,"""
     most_listed: int = 1024

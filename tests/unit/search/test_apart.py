@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 
@@ -101,3 +102,23 @@ def test_a_product_that_fits_is_bounded_exactly() -> None:
     (bound,) = single_tensor_bounds(problem, measure, enumerate_structures(problem, lambda: False)[0])
     assert bound is not None
     assert float(measure.unscaled(bound)) == pm.explore(workload, arch, "energy", tiles="divide").value
+
+
+@pytest.mark.parametrize(("rows", "objective"), [(128, "ed2p"), (10**5, "edp"), (2**330, "ed2p")])
+def test_bounds_beyond_floats_are_exact_where_a_mapping_attains_them(rows: int, objective: str) -> None:
+    """A float that is lowered for its rounding is no value of a mapping, and infinity does not say that nothing fits.
+    Everything fits in the buffer: DRAM, which passes each element once, takes the most time."""
+    nodes = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": 100.123456789, "write_pj": 100, "bandwidth_bits_per_cycle": 8},
+        {"level": "Buf", "word_bits": 8, "read_pj": 0, "write_pj": 0},
+        {"compute": "MAC", "pj": 1},
+    ]
+    arch = arch_from_document({"name": "two", "nodes": nodes})
+    workload = einsum("y[m] += A[m,k] * x[k]", m=rows, k=7)
+    problem = analyse(workload, arch)
+    measure = measure_of(parse_objective(objective, arch), workload, arch)
+    (bound,) = single_tensor_bounds(problem, measure, enumerate_structures(problem, lambda: False)[0])
+    cycles = 8 * rows + 7
+    energy = (7 * rows + 7) * Fraction("100.123456789") + 100 * rows + 7 * rows
+    assert bound is not None
+    assert measure.unscaled(bound) == energy * cycles ** (1 if objective == "edp" else 2)
