@@ -95,12 +95,17 @@ def search(
     """Return what `explore` does. options: the other fields of `search.Options`, among them the clock that the time
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
+    from polymap.ir import Mistake, OptionError
     from polymap.resolve import question_of
     from polymap.search import Options, read_question
 
     workload, arch = question_of(workload, arch)
     question, known = read_question(workload, arch, Options(objective, tiles, **options), provers)
-    return question.answer(known)
+    try:
+        return question.answer(known)
+    except OverflowError as error:
+        what = f"values of {objective} are beyond 1.8e308, the largest number that an answer holds"
+        raise OptionError(Mistake("PM579", what, "Ask for energy or latency, or for a smaller workload.")) from error
 
 
 def provers() -> Table:

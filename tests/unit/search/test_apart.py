@@ -11,7 +11,8 @@ import pytest
 
 from polymap.arch import arch_from_document
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Workload
+from polymap.explore import explore
+from polymap.ir import Architecture, OptionError, Workload
 from polymap.search.dividing import single_tensor_bound
 from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
@@ -122,3 +123,9 @@ def test_bounds_beyond_floats_are_exact_where_a_mapping_attains_them(rows: int, 
     energy = (7 * rows + 7) * Fraction("100.123456789") + 100 * rows + 7 * rows
     assert bound is not None
     assert measure.unscaled(bound) == energy * cycles ** (1 if objective == "edp" else 2)
+
+
+def test_values_that_no_float_holds_are_told() -> None:
+    workload = einsum("y[m] += A[m,k] * x[k]", sizes={"m": 2**330, "k": 2**14})
+    with pytest.raises(OptionError, match="PM579 values of ed2p are beyond"):
+        explore(workload, "flat3", "ed2p", tiles="divide", time_limit_s=2)
