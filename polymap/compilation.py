@@ -309,6 +309,7 @@ def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeF
         remark=remark,
         contractions=tiles,
         strips=chosen.strips,
+        extremes=chosen.extremes,
     )
 
 
