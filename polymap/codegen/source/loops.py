@@ -211,7 +211,9 @@ class _Loops:
         assert isinstance(step, Int)
         loop = For(name, start, end.right, _statements_of_scope(body), pragma, "long", end.symbol, step.value)
         place, inside = int(name.removeprefix(self.names.counter)), _inside(node)
-        found = [each for each in self.parallel.extremes if each.position == place and inside == {each.statement}]
+        found = [
+            each for each in self.parallel.extremes if each.position == place and inside == frozenset((each.statement,))
+        ]
         return in_parts(loop, found[0], self.names.part) if found and not pragma else loop
 
     def _pragma(self, place: int, inside: frozenset[str], *, inside_parallel: bool) -> str:
