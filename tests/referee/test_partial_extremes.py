@@ -93,7 +93,8 @@ def test_maxima_have_the_bits_of_the_text(form: str, kind: str, tmp_path: Path) 
     found = _result(made, tmp_path / "new.so", ("-O3", "-march=native"), rows, starts)
     assert np.array_equal(wanted, found), (rows[wanted != found][:1], starts[wanted != found][:1])
     fn = pm.compile(pm.from_c(text, {"n": 133, "m": len(starts)}), "host_cpu")
-    assert fn.function is not None and _WORD in fn.function.text
+    assert fn.function is not None
+    assert _WORD in fn.function.text
     own: Any = fn(rows, starts.copy())
     bits = np.asarray(own).reshape(-1).view(wanted.dtype)
     if FORMS[form]:

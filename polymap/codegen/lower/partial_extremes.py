@@ -38,13 +38,15 @@ from polymap.codegen.lower.tuning import TUNING
 @dataclass(frozen=True, slots=True)
 class Extreme:
     """An innermost loop that finds a maximum or minimum of floats. position: of the loop in the times. kind: their C
-    type. symbol: > for a maximum. ignores_nan: as `x > m ? x : m`."""
+    type. symbol: > for a maximum. ignores_nan: as `x > m ? x : m`. zero: which of several zeros it keeps, the "first",
+    the "last", or "" where that is open."""
 
     position: int
     statement: str
     kind: str
     symbol: str
     ignores_nan: bool
+    zero: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,25 @@ def in_parts(loop: For, found: Extreme, name: str) -> For | Scope:
         Declare("const long", f"{name}_end", end),
         Declare("int", f"{name}_again", Int(1)),
     )
-    again = For(
-        loop.name, Name(f"{name}_begin"), Name(f"{name}_end"), (*update.own, *update.before, update.last), type="long"
-    )
+    body = (*update.own, *update.before, update.last)
+    again: Stmt = For(loop.name, Name(f"{name}_begin"), Name(f"{name}_end"), body, type="long")
+    if found.zero:
+        again = If(Name(f"{name}_again == 2"), _zero(loop, update, found, name), (again,))
     return Scope((*head, If(least, _parts(loop, update, found, name)), If(Name(f"{name}_again"), (again,))))
+
+
+def _zero(loop: For, update: _Update, found: Extreme, name: str) -> Block:
+    """Return the search of the zero that the loop ends with, among the old value of the target and the elements."""
+    target, is_first = expression(update.target), found.zero == "first"
+    place = f"{name}_begin + {name}_i" if is_first else f"{name}_end - 1 - {name}_i"
+    body: Block = (
+        Declare("const long", loop.name, Name(place)),
+        *update.own,
+        Declare(f"const {found.kind}", f"{name}_value", update.value),
+        If(Name(f"{name}_value == 0"), (Verbatim((f"{target} = {name}_value;", "break;")),)),
+    )
+    search = For(f"{name}_i", Int(0), Name(f"{name}_end - {name}_begin"), body, type="long")
+    return (If(Name(f"{target} != 0"), (search,)),) if is_first else (search,)
 
 
 def _parts(loop: For, update: _Update, found: Extreme, name: str) -> Block:
@@ -99,7 +116,9 @@ def _parts(loop: For, update: _Update, found: Extreme, name: str) -> Block:
         Declare("const long", f"{name}_from", Name(f"({name}_at < {last} ? {name}_at : {last})")),
         For(f"{name}_i", Int(0), Int(parts), inner, type="long"),
     )
-    again = f"{name}[0] == 0" if found.ignores_nan else f"{name}[0] == 0 || {name}_seen[0] != {name}_seen[0]"
+    again = f"{name}[0] == 0 ? {2 if found.zero else 1} : 0"
+    if not found.ignores_nan:
+        again = f"{name}_seen[0] != {name}_seen[0] ? 1 : {again}"
     return (
         Verbatim((f"{found.kind} {declared};", every, f"    {start}")),
         For(f"{name}_at", Name(f"{name}_begin"), Name(f"{name}_end"), steps, type="long", step=parts),

@@ -123,7 +123,8 @@ def program_function(
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
     head += _HEAD + (_MAYBE_ALIKE if writes_interleaved(schedule) else _APART) + several + _helpers(whole) + tiles
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
-    return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
+    flags = program_flags(workload, contractions, fma=fma, in_parts=bool(extremes))
+    return NativeFunction(name, text, storage.callers, None, 0, "", flags)
 
 
 def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Parallel:

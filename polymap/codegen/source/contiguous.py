@@ -6,7 +6,6 @@ Every float is rounded as in the text: no sum changes its order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
@@ -20,7 +19,6 @@ from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
 _EXTREMES = {Operator.MAX: ">", Operator.MIN: "<"}
 _EXTREME_TYPES = {"float32": "float", "float64": "double"}
 _IN_VECTORS = frozenset(("+", "-", "*", "/", "neg", "fabs", "fabsf"))
-_IGNORES_NAN = re.compile(r"(v>=?t|v<=?t|t>=?v|t<=?v)\?v:t")  # NaN compares false, and then the target stays
 
 
 def contiguous_order(
@@ -186,8 +184,10 @@ def extreme_loops(schedule: Schedule) -> Iterator[Extreme]:
             and applied <= _IN_VECTORS
             and extents[dim] >= LOWERING.extreme_iterations
         ):
-            ignores_nan = _IGNORES_NAN.fullmatch(each.comparison) is not None
-            yield Extreme(loop.position, each.name, kind, _EXTREMES[each.operator], ignores_nan)
+            ignores_nan = each.comparison.endswith("?v:t")  # NaN compares false
+            equal = each.comparison.partition("?")[2][:: 1 if "=" in each.comparison else -1][:1]
+            zero = {"v": "last", "t": "first", "": ""}[equal]
+            yield Extreme(loop.position, each.name, kind, _EXTREMES[each.operator], ignores_nan, zero)
 
 
 def _stays(workload: Workload, statement: Statement, dim: str) -> bool:
