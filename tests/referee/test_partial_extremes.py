@@ -81,7 +81,7 @@ def _result(text: str, where: Path, flags: tuple[str, ...], rows: NDArray[Any], 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
 @pytest.mark.parametrize("kind", ["float", "double"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMS, ids=[str(number) for number in range(len(FORMS))])
 def test_maxima_have_the_bits_of_the_text(form: str, kind: str, tmp_path: Path) -> None:
     text = _HEAD + _TEXT.format(kind, form)
     if kind == "float":
