@@ -298,7 +298,7 @@ def _program(
 def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeFunction:
     changes = chosen.changes or ("nothing: no other order was found to pay",)
     tiles = chosen.contractions
-    flags = program_flags(chosen.workload, tiles, fma=fma)
+    flags = program_flags(chosen.workload, tiles, fma=fma, in_parts=bool(chosen.extremes))
     remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes, flags)
     return program_function(
         chosen.workload,
@@ -309,6 +309,7 @@ def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeF
         remark=remark,
         contractions=tiles,
         strips=chosen.strips,
+        extremes=chosen.extremes,
     )
 
 
@@ -332,7 +333,8 @@ def _program_remark(
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
     lines.append(_to_build(flags, threads))
-    lines.append("With clang, these make it faster: -fno-slp-vectorize -mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
+    straight = "" if "-ftree-slp-vectorize" in flags else "-fno-slp-vectorize "
+    lines.append(f"With clang, these make it faster: {straight}-mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
     return _plain("\n".join(lines))
 
 

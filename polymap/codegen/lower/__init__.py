@@ -68,6 +68,7 @@ with lazy(__name__):
         Use as Use,
         read_nest as read_nest,
     )
+    from polymap.codegen.lower.partial_extremes import Extreme as Extreme, in_parts as in_parts
     from polymap.codegen.lower.prelude import (
         EXTREMES as EXTREMES,
         FLOAT_EXTREMES as FLOAT_EXTREMES,

@@ -63,7 +63,7 @@ def host_compiler(flags: Sequence[str] = ()) -> Compiler:
     words = (path, *command[1:])
     version = _version(words)
     own = _CLANG_FLAGS if "clang version" in version else ()
-    return Compiler(words, (*_FLAGS, *flags, *own, *_words_of_variable("CFLAGS")), version)
+    return Compiler(words, (*_FLAGS, *own, *flags, *_words_of_variable("CFLAGS")), version)
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"

@@ -11,14 +11,19 @@ from polymap.ir import Convert, Operator, Statement, Workload, subexpressions
 from polymap.workload.c import type_of
 
 
-def program_flags(workload: Workload, contractions: Sequence[Contraction], *, fma: bool) -> tuple[str, ...]:
-    """Return the flags. fma: a product and a sum may be rounded once.
+def program_flags(
+    workload: Workload, contractions: Sequence[Contraction], *, fma: bool, in_parts: bool = False
+) -> tuple[str, ...]:
+    """Return the flags. fma: a product and a sum may be rounded once. in_parts: so are maxima found, which clang writes
+    out before it finds vectors.
 
     Loops of few instructions were seen to take a quarter longer where they cross a line of 32 bytes.
     """
     flags = [f"-ffp-contract={'fast' if fma else 'off'}", "-falign-loops=32"]
     if _avoids_straight_vectors(workload, contractions):
         flags.append("-fno-tree-slp-vectorize")
+    elif in_parts:
+        flags.append("-ftree-slp-vectorize")
     return (*flags, "-fwrapv") if may_overflow(workload) else tuple(flags)
 
 
@@ -46,5 +51,5 @@ def _is_long_sum(workload: Workload, statement: Statement) -> bool:
     extents, kept = workload.extents(), statement.target.dims
     terms = prod(extents[dim] for dim in statement.dims if dim not in kept)
     kind = workload.tensor(statement.target.tensor).element_type or ""
-    is_sum = statement.operator is not Operator.ASSIGN and kind.startswith("float")
+    is_sum = statement.operator in (Operator.ADD, Operator.MULTIPLY) and kind.startswith("float")
     return is_sum and terms > TUNING.written_out_iterations

@@ -16,6 +16,7 @@ from polymap.codegen.lower import (
     NO_INTERCHANGE,
     NO_VECTORS,
     Block,
+    Extreme,
     Stmt,
     check_indices,
     check_memory,
@@ -85,6 +86,7 @@ def program_function(
     remark: str = "",
     contractions: Sequence[Contraction] = (),
     strips: Sequence[str] = (),
+    extremes: Sequence[Extreme] = (),
 ) -> NativeFunction:
     """Return the function that computes a program in the order of a legal schedule.
 
@@ -93,7 +95,7 @@ def program_function(
     arrays' values. Temporary tensors are local arrays.
 
     contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers. strips:
-    those whose rows run side by side.
+    those whose rows run side by side. extremes: those whose maxima are found in parts.
     threads: cores among which outermost loops with independent iterations are divided (OpenMP). fma: a product and a
     sum may be rounded once. remark: lines of the comment at its head.
 
@@ -108,7 +110,7 @@ def program_function(
     region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
-        parallel = _marked_loops(schedule, strips, threads)
+        parallel = replace(_marked_loops(schedule, strips, threads), extremes=tuple(extremes))
         region, times, tiles = _with_tiles(workload, storage, region, times, contractions)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
@@ -121,7 +123,8 @@ def program_function(
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
     head += _HEAD + (_MAYBE_ALIKE if writes_interleaved(schedule) else _APART) + several + _helpers(whole) + tiles
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
-    return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
+    flags = program_flags(workload, contractions, fma=fma, in_parts=bool(extremes))
+    return NativeFunction(name, text, storage.callers, None, 0, "", flags)
 
 
 def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Parallel:
@@ -209,7 +212,7 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
     lines: list[str] = []
     size = _block_bytes(storage)
     if size:
-        lines.append(f"    char *const block = aligned_alloc({LINE_BYTES}, {size});")
+        lines.append(f"    char *const block = (char *)aligned_alloc({LINE_BYTES}, {size});")
         lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
     for tensor in storage.local:
         form, place = storage.forms[tensor], places[tensor]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from polymap.codegen.lower import Extreme
 from polymap.codegen.source.bands import in_one_band, in_strips
-from polymap.codegen.source.contiguous import contiguous_order, cost_of, is_legal
+from polymap.codegen.source.contiguous import contiguous_order, cost_of, extreme_loops, is_legal
 from polymap.codegen.source.contraction import Contraction, Core, contraction_of, sum_of, tile_number
 from polymap.codegen.source.line_tiles import in_line_tiles
 from polymap.codegen.source.order_tuning import TUNING
@@ -26,7 +27,7 @@ _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contr
 class Chosen:
     """A legal order of a workload, with its contractions; changes: what differs from the text, in words.
 
-    strips: the statements whose rows run side by side.
+    strips: the statements whose rows run side by side. extremes: those whose maxima are found in parts.
     """
 
     workload: Workload
@@ -34,6 +35,7 @@ class Chosen:
     contractions: tuple[Contraction, ...]
     changes: tuple[str, ...]
     strips: tuple[str, ...] = ()
+    extremes: tuple[Extreme, ...] = ()
 
 
 def choose(
@@ -66,7 +68,7 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     extents = chosen.workload.extents()
     own = {each.name: each for each in chosen.workload.statements}
     tiled = sum(prod(extents[dim] for dim in own[each.statement].dims) for each in chosen.contractions)
-    return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
+    return -tiled, cost_of(chosen.schedule, frozenset((*chosen.strips, *(each.statement for each in chosen.extremes))))
 
 
 def _best_order(
@@ -85,6 +87,7 @@ def _best_order(
         schedule = _in_bands(schedule, sums, ways, found, until, clock)
     changes = [_words(each) for each in found]
     kept = frozenset(name for each in found for name in _together(schedule, each))
+    kept |= {each.statement for each in extreme_loops(text)}
     schedule, strips = side_by_side(schedule.normal(), kept, until, clock)
     if strips:
         changes.append(f"rows of {', '.join(strips)} in strips, whose iterations run side by side")
@@ -97,7 +100,14 @@ def _best_order(
         schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until, clock)
         tiled, lines = in_line_tiles(schedule.normal(), kept, until, clock)
         schedule, changes = tiled if lines else schedule, [*changes, *map(str, steps), *lines]
-    return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes), strips)
+    extremes = tuple(extreme_loops(schedule))
+    if extremes:
+        names = ", ".join(dict.fromkeys(each.statement for each in extremes))
+        changes.append(
+            f"maxima or minima of {names} in parts side by side; in order where that tells zeros or NaN apart"
+        )
+    schedule = replace(schedule, strict=False)
+    return Chosen(workload, schedule, _places(schedule, found), tuple(changes), strips, extremes)
 
 
 def _taken_out(

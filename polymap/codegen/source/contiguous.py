@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from polymap.codegen.lower import loop_extent, sums_of_several_loops
+from polymap.codegen.lower import TUNING as LOWERING, Extreme, loop_extent, sums_of_several_loops
 from polymap.codegen.source.order_tuning import TUNING
-from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
+from polymap.ir import Access, Affine, Apply, BudgetError, Operator, Statement, Workload, subexpressions
 from polymap.resources import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
+
+_EXTREMES = {Operator.MAX: ">", Operator.MIN: "<"}
+_EXTREME_TYPES = {"float32": "float", "float64": "double"}
+_IN_VECTORS = frozenset(("+", "-", "*", "/", "neg", "fabs", "fabsf"))
 
 
 def contiguous_order(
@@ -155,6 +159,35 @@ def written_out_sums(schedule: Schedule) -> Iterator[tuple[Loop, int]]:
         is_float = statement.operator is not Operator.ASSIGN and kind.startswith("float")
         if is_long and is_float and extents[dims[0]] >= TUNING.written_out_terms and {1} <= set(steps) <= {0, 1}:
             yield loop, extents[dims[1]]
+
+
+def extreme_loops(schedule: Schedule) -> Iterator[Extreme]:
+    """Yield the innermost loops that find one maximum or minimum of many floats, whose reads step through memory one by
+    one or stay."""
+    workload, extents = schedule.workload, schedule.workload.extents()
+    own = {each.name: each for each in workload.statements}
+    for loop in schedule.loops():
+        each = own[loop.statements[0]]
+        dim = dim_of(schedule, each, loop)
+        kind = _EXTREME_TYPES.get(workload.tensor(each.target.tensor).element_type or "")
+        is_last = not any(
+            each.name in other.statements and other.position > loop.position for other in schedule.loops()
+        )
+        if not (kind and dim and is_last and each.operator in _EXTREMES and len(loop.statements) == 1):
+            continue
+        steps = {step_of(workload, access, dim) for access in each.reads}
+        is_alone = step_of(workload, each.target, dim) == 0 and each.target.tensor not in {a.tensor for a in each.reads}
+        applied = {one.operation for one in subexpressions(each.expression) if isinstance(one, Apply)}
+        if (
+            is_alone
+            and {1} <= steps <= {0, 1}
+            and applied <= _IN_VECTORS
+            and extents[dim] >= LOWERING.extreme_iterations
+        ):
+            ignores_nan = each.comparison.endswith("?v:t")  # NaN compares false
+            equal = each.comparison.partition("?")[2][:: 1 if "=" in each.comparison else -1][:1]
+            zero = {"v": "last", "t": "first", "": ""}[equal]
+            yield Extreme(loop.position, each.name, kind, _EXTREMES[each.operator], ignores_nan, zero)
 
 
 def _stays(workload: Workload, statement: Statement, dim: str) -> bool:

@@ -16,6 +16,7 @@ from polymap.codegen.lower import (
     Choice,
     Declare,
     Expr,
+    Extreme,
     For,
     If,
     Int,
@@ -24,6 +25,7 @@ from polymap.codegen.lower import (
     Scope,
     Stmt,
     expression as printed,
+    in_parts,
 )
 from polymap.codegen.source.dependences import Conflict, Times, carried_conflict, stays_within
 from polymap.codegen.source.region import Region, SourceStatement
@@ -40,7 +42,8 @@ _ARITHMETIC = ("+", "-", "*")
 @dataclass(frozen=True, slots=True)
 class Names:
     """Identifiers that do not occur in the text: a prefix of loop counters, and macros. apart: of the pragmas before a
-    loop whose iterations touch no element in common; single: of one that keeps clang's vectors from a loop."""
+    loop whose iterations touch no element in common; single: of one that keeps clang's vectors from a loop.
+    part: of the parts in which a maximum is found, and at the head of the names that go with them."""
 
     counter: str
     minimum: str
@@ -48,6 +51,7 @@ class Names:
     floor: str
     apart: str = "APART"
     single: str = "SINGLE"
+    part: str = "polymap_part"
 
     def definitions(self) -> tuple[tuple[str, str], ...]:
         """Return (name, lines that define it) of the macros."""
@@ -95,6 +99,7 @@ class Parallel:
     """The loops that become parallel: the outermost possible ones if `outermost`; those of `demanded` in any case.
 
     clauses: of OpenMP, appended to the pragma of the outermost ones. tiles: the same for loops around complete tiles.
+    extremes: loops whose maxima are found in parts.
     least: loops that run fewer instances (the product of bounds on their dims) stay sequential.
     """
 
@@ -103,6 +108,7 @@ class Parallel:
     clauses: str = ""
     tiles: str = ""
     least: int = 0
+    extremes: tuple[Extreme, ...] = ()
 
 
 class LoopConflictError(Exception):
@@ -203,7 +209,12 @@ class _Loops:
         assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")  # so isl writes loops
         step = self.expression(node.for_get_inc())
         assert isinstance(step, Int)
-        return For(name, start, end.right, _statements_of_scope(body), pragma, "long", end.symbol, step.value)
+        loop = For(name, start, end.right, _statements_of_scope(body), pragma, "long", end.symbol, step.value)
+        place, inside = int(name.removeprefix(self.names.counter)), _inside(node)
+        found = [
+            each for each in self.parallel.extremes if each.position == place and inside == frozenset((each.statement,))
+        ]
+        return in_parts(loop, found[0], self.names.part) if found and not pragma else loop
 
     def _pragma(self, place: int, inside: frozenset[str], *, inside_parallel: bool) -> str:
         """Return the pragma of a loop; "" for none."""

@@ -216,7 +216,8 @@ def _chosen_text(
         with _isl_budget("the sizes of tiles"):
             least = ORDER_TUNING.band_extent if any(each.is_in_band for each in tiled) else ORDER_TUNING.least_tiled
             small = [f"{each} >= {least}" for each in sizes_of_tiles(region, updates)]
-        written = write(order, wanted=Parallel(demanded=(*marks, *sums)), tiles=tiles, tests=small)
+        loops = Parallel(demanded=(*marks, *sums), extremes=chosen.extremes)
+        written = write(order, wanted=loops, tiles=tiles, tests=small)
         is_marked = any(each.pragma == names.apart for each in written.marked)
         if not (is_marked or chosen.changes or sums):
             return _NOTHING
@@ -553,7 +554,15 @@ def _free_names(words: frozenset[str]) -> Names:
     counter = next(
         each for each in ("c", "t", f"{prefix}_c") if not any(re.fullmatch(rf"{each}[0-9]+", word) for word in words)
     )
-    return Names(counter, f"{prefix}_min", f"{prefix}_max", f"{prefix}_floor", f"{prefix}_apart", f"{prefix}_single")
+    return Names(
+        counter,
+        f"{prefix}_min",
+        f"{prefix}_max",
+        f"{prefix}_floor",
+        f"{prefix}_apart",
+        f"{prefix}_single",
+        f"{prefix}_part",
+    )
 
 
 def _remark(region: Region, times: Times, name: str) -> list[str]:
