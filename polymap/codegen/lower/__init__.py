@@ -69,6 +69,7 @@ with lazy(__name__):
         read_nest as read_nest,
     )
     from polymap.codegen.lower.prelude import (
+        ALIGNED_ALLOC as ALIGNED_ALLOC,
         EXTREMES as EXTREMES,
         FLOAT_EXTREMES as FLOAT_EXTREMES,
         FLOOR_DIV as FLOOR_DIV,

@@ -9,6 +9,7 @@ from dataclasses import replace
 import islpy as isl
 
 from polymap.codegen.lower import (
+    ALIGNED_ALLOC,
     EXTREMES,
     FLOAT_EXTREMES,
     IN_TURN,
@@ -209,7 +210,7 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
     lines: list[str] = []
     size = _block_bytes(storage)
     if size:
-        lines.append(f"    char *const block = aligned_alloc({LINE_BYTES}, {size});")
+        lines.append(f"    char *const block = (char *)aligned_alloc({LINE_BYTES}, {size});")
         lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
     for tensor in storage.local:
         form, place = storage.forms[tensor], places[tensor]
@@ -256,6 +257,7 @@ def _helpers(body: str) -> str:
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
+        "aligned_alloc(": ALIGNED_ALLOC,
         "IN_TURN(": IN_TURN,
         "NO_VECTORS(": NO_VECTORS,
         "bfloat16_value(": BFLOAT16 + "\n",
