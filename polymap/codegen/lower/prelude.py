@@ -30,6 +30,13 @@ RESTRICT = """\
 #endif
 """
 
+# A function of C11, which the headers of stricter C do not declare.
+ALIGNED_ALLOC = """\
+#if !defined(__cplusplus) && __STDC_VERSION__ < 201112L
+void *aligned_alloc(size_t alignment, size_t size);
+#endif
+"""
+
 INCLUDES = """\
 #include <limits.h>
 #include <stdint.h>

@@ -12,6 +12,7 @@ from collections.abc import Mapping as Mapping_, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import (
+    ALIGNED_ALLOC,
     FLOOR_DIV,
     LINE_BYTES,
     OPENMP_HINTS,
@@ -318,7 +319,8 @@ def _ahead(plan: KernelPlan) -> Packing | None:
 
 def _above(workload: Workload, text: str) -> str:
     """Return what stands above plain loops: no warnings of pragmas that a compiler does not obey, the order of sums."""
-    return (OPENMP_HINTS if "#pragma omp" in text else "") + order_of_sums(workload)
+    declared = ALIGNED_ALLOC if "aligned_alloc(" in text else ""
+    return declared + (OPENMP_HINTS if "#pragma omp" in text else "") + order_of_sums(workload)
 
 
 def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
@@ -370,7 +372,7 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
         lines.append(word_helpers(lanes, kind, body))
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
-    helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
+    helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT, "aligned_alloc(": ALIGNED_ALLOC.rstrip()}
     for call, text in helpers.items():
         if call in body:
             lines.append(text.format(kind=kind, lanes=lanes) if text is not BFLOAT16 else text)

@@ -33,7 +33,18 @@ from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
 from polymap.codegen.source import Contraction, Update
-from polymap.ir import Access, Affine, Index, Operator, Statement, Workload, subexpressions
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    Expression,
+    Index,
+    Number,
+    Operator,
+    Statement,
+    Workload,
+    subexpressions,
+)
 
 FLOATS = ("float", "double")
 _COMPARISON = re.compile(r"([tv])([<>]=?)([tv])\?([tv]):([tv])")
@@ -70,7 +81,8 @@ def instance(
     value = c_expression(expression, operands, values)
     place = _element(storage, statement.target, values)
     if statement.operator is Operator.ASSIGN:
-        body.append(Copy(place, value))
+        is_rounded = storage.forms[statement.target.tensor].c_type == "float" and _is_double(workload, expression)
+        body.append(Copy(place, Invoke("(float)", (value,)) if is_rounded else value))
     elif statement.comparison:
         body += _extreme_of_comparison(storage, statement, place, value)
     else:
@@ -82,6 +94,16 @@ def instance(
         body.append(Copy(place, whole))
     body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))
+
+
+def _is_double(workload: Workload, expression: Expression) -> bool:
+    """Return whether C computes a value in double by numbers or functions; texts of C convert what they store."""
+    parts = () if workload.original is not None else subexpressions(expression)
+    return any(
+        (isinstance(each, Number) and not each.text.isdigit() and not each.text.endswith("f"))
+        or (isinstance(each, Apply) and each.operation.isalnum() and each.operation not in ("neg", "max", "min"))
+        for each in parts
+    )
 
 
 def update_of(workload: Workload, storage: Storage, found: Contraction) -> Update:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import islpy as isl
 
 from polymap.codegen.lower import (
+    ALIGNED_ALLOC,
     EXTREMES,
     FLOAT_EXTREMES,
     IN_TURN,
@@ -259,6 +260,7 @@ def _helpers(body: str) -> str:
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
+        "aligned_alloc(": ALIGNED_ALLOC,
         "IN_TURN(": IN_TURN,
         "NO_VECTORS(": NO_VECTORS,
         "bfloat16_value(": BFLOAT16 + "\n",

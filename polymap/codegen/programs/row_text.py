@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polymap.codegen.lower import EXTREMES, LINE_BYTES, OPENMP_HINTS, RESTRICT, Name, c_expression, expression
+from polymap.codegen.lower import (
+    ALIGNED_ALLOC,
+    EXTREMES,
+    LINE_BYTES,
+    OPENMP_HINTS,
+    RESTRICT,
+    Name,
+    c_expression,
+    expression,
+)
 from polymap.codegen.native import NativeFunction, signature
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
 from polymap.codegen.programs.row_plan import RowPlan, row_plan
@@ -47,6 +56,7 @@ def row_function(
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     head += _HEAD + RESTRICT + (OPENMP_HINTS if "#pragma" in body else "") + _WIDE.format(bits=facts.vector_bits)
+    head += ALIGNED_ALLOC if _is_heap(plan) else ""
     head += (EXTREMES if "MAX(" in body or "MIN(" in body else "") + helpers(body)
     text = f"{head}{products}\nWIDE {signature(name, form.callers)}\n{{\n{body}\n}}\n"
     return NativeFunction(name, text, form.callers, None, 0, "")

@@ -19,6 +19,14 @@ GEMM = """void g(int n, float C[n][n], float A[n][n], float B[n][n]) {
 MAXIMA = """void h(int n, const float A[n][n], float x[n]) { float B[640][640];
   for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) B[j][i] = 2 * A[i][j];
   for (int i = 0; i < n; i++) { float m = 0; for (int j = 0; j < n; j++) m = m > B[i][j] ? m : B[i][j]; x[i] = m; } }"""
+WHOLE = """void f(int n, double A[n][n], double x[n]) {
+  double T[n][n];
+  for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) T[i][j] = A[j][i];
+  for (int k = 0; k < n; k++) for (int i = 1; i < n; i++) for (int j = 1; j < n; j++)
+    T[i][j] += T[i - 1][j] * T[i][j - 1];
+  for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) x[i] += T[j][i] * T[i][j]; }"""
+SHORTS = {"A": "bfloat16", "B": "bfloat16", "C": "float32"}
+KINDS = ("layer", "bytes", "words", "product", "attention", "steps", "region", "block", "maxima", "contraction")
 BYTES = {"I": "uint8", "W": "int8", "O": "int32"}
 
 
@@ -39,12 +47,18 @@ def _function(kind: str) -> tuple[pm.CompiledFunction, int]:
             work = pm.from_c(ROWS, {"n": 70})
         case "maxima":
             work = pm.from_c(MAXIMA, {"n": 640})
+        case "block":
+            work = pm.from_c(WHOLE, {"n": 600})
+        case "steps":
+            work = pm.attention(heads=2, queries=100, keys=9000, dim=128, types="float32")
+        case "words":
+            work = pm.einsum("C[m,n] += A[m,k] * B[n,k]", m=33, n=17, k=41, types=SHORTS)
         case _:
             work = pm.from_c(GEMM, {"n": 100})
     return pm.compile(work, "host_cpu", **options), options.get("threads", 1)
 
 
-@pytest.mark.parametrize("kind", ["layer", "bytes", "product", "attention", "region", "maxima", "contraction"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_c99_and_cpp_without_warnings(kind: str, tmp_path: Path) -> None:
     function, threads = _function(kind)
     openmp = "-fopenmp" if threads > 1 else "-fopenmp-simd"
