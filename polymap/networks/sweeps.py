@@ -33,7 +33,6 @@ from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search import Options, plain_numbers, weakest
-from polymap.workload import workload_from_document
 
 Read = TypeVar("Read")
 
@@ -151,13 +150,14 @@ def sweep(
     the executor lost a worker.
     """
     objectives = (objective,) if isinstance(objective, str) else tuple(objective)
-    for each in objectives:
-        Options(each, tiles, time_limit_s=time_limit_s, seed=seed).check()
     expected_method(executor, "submit", "the executor")
-    asked = [_network_or_workload(each) for each in _several(workloads, "the workloads")]
+    _, asked, labelled = _all_read(
+        Options("energy", tiles, time_limit_s=time_limit_s, seed=seed).check,
+        lambda: _asked(workloads),
+        lambda: _told_apart(_machines(machines)),
+    )
     layers = [layer for each in asked for layer in _layers(each)]
     incomplete = tuple(each for each in asked if isinstance(each, Network) and not each.is_complete)
-    labelled = _told_apart(_machines(machines))
     archs = [arch for _, arch in labelled]
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
     named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
@@ -196,15 +196,37 @@ def sweep_of_document(
     workloads, machines = ([each] if isinstance(each, str) else each for each in map(document.get, _FIELDS[:2]))
     if not is_list(workloads) or not (is_list(machines) or is_table(machines)):
         raise OptionError(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
-    named = [
-        each if isinstance(each, str) else _told_in(f"workloads[{index}]", workload_from_document, each)
-        for index, each in enumerate(workloads)
-    ]
     options: dict[str, Any] = {name: document[name] for name in _FIELDS[2:] if name in document}
     if not isinstance(options.get("front_only", False), bool):
         raise OptionError(Mistake("PM565", f"front_only is {shown(options['front_only'])}", "Expected true or false."))
-    machines = cast("Table[str, Any]", machines)
-    return sweep(named, machines, **options, store=store, executor=executor, on_progress=on_progress)
+    workloads, machines = cast("list[Any]", workloads), cast("Table[str, Any]", machines)
+    return sweep(workloads, machines, **options, store=store, executor=executor, on_progress=on_progress)
+
+
+def _all_read(*reads: Callable[[], Any]) -> list[Any]:
+    """Return what each of the parts is; raises the mistakes of all parts at once, as the first part's kind of error."""
+    found: list[Any] = []
+    refused: list[PolymapError] = []
+    for read in reads:
+        try:
+            found.append(read())
+        except PolymapError as error:
+            refused.append(error)
+    if refused:
+        raise type(refused[0])(mistake for error in refused for mistake in error.mistakes)
+    return found
+
+
+def _asked(workloads: object) -> list[Workload | Network]:
+    """Return what is asked about, a network as a whole."""
+    return _all_read(
+        *(
+            partial(_told_in, f"workloads[{index}]", workload_of, each)
+            if is_table(each)
+            else partial(_network_or_workload, each)
+            for index, each in enumerate(_several(workloads, "the workloads"))
+        )
+    )
 
 
 def _network_or_workload(asked: Workload | Network | str) -> Workload | Network:
@@ -267,10 +289,12 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
     """Return (label, machine) of each machine asked about."""
     if not is_table(machines):
         listed = _several(machines, "the machines")
-        found = [
-            _told_in(f"machines[{index}]", arch_from_document, each) if is_table(each) else arch_of(each)
-            for index, each in enumerate(listed)
-        ]
+        found = _all_read(
+            *(
+                partial(_told_in, f"machines[{index}]", arch_of, each) if is_table(each) else partial(arch_of, each)
+                for index, each in enumerate(listed)
+            )
+        )
         return [(arch.name, arch) for arch in found]
     unknown = [name for name in machines if name not in ("base", "grid")]
     grid = machines.get("grid", {})

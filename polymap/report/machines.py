@@ -79,7 +79,9 @@ def _key(total: MachineTotal) -> str:
 def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = figures.WIDTH_PX) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
     across = "area" if figure.has_areas else "on-chip memory"
-    layout = figures.new_chart(f"{figure.objective.capitalize()} against {across}", figure.title, width_px)
+    layout = figures.new_chart(
+        f"{figure.objective[:1].upper()}{figure.objective[1:]} against {across}", figure.title, width_px
+    )
     frame = layout.frame
     is_size = not figure.has_areas
     taken_most = [max(1, point[0]) for point in figure.points]

@@ -15,7 +15,7 @@ through a window over priced fan-outs that unite loads: mappings to begin with, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, islice, pairwise, product
@@ -120,7 +120,8 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
         found, least = found + better, max(least, after)
         if found and least < min(value for _, value in found):
             for machine in (relative, _with_slower_bus(relative)):
-                found += _holding_less(search, machine, objective, _levels_to_cut(search.arch))
+                stop = of_rest(TUNING.less_held_share)(search.limits)
+                found += _holding_less(search, machine, objective, _levels_to_cut(search.arch), stop)
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
 
@@ -152,11 +153,11 @@ def _levels_to_cut(arch: Architecture) -> list[MemoryLevel]:
 
 
 def _holding_less(
-    search: Search, relative: Relative, objective: Objective, levels: Sequence[MemoryLevel]
+    search: Search, relative: Relative, objective: Objective, levels: Sequence[MemoryLevel], stop: Callable[[], bool]
 ) -> list[tuple[Mapping, Fraction]]:
     """Return mappings that hold half of what the best one does in a level, a quarter, ..., as long as this helps, and
     with each of these less in the further levels: less is waited for, and steps hide more."""
-    found, best, stop = list[tuple[Mapping, Fraction]](), None, of_rest(TUNING.less_held_share)(search.limits)
+    found, best = list[tuple[Mapping, Fraction]](), None
     while levels and not stop():
         answer = answer_of(search, relative, objective, TUNING.one_less_share)
         if answer is None or answer.best is None:
@@ -165,7 +166,7 @@ def _holding_less(
         scored = _scored(search, answer.best)
         if len(levels) > 1 and held[levels[1].name] > 1:
             less = _with_room_for(relative, levels[1].name, held[levels[1].name] // 2)
-            scored += _holding_less(search, less, objective, levels[1:])
+            scored += _holding_less(search, less, objective, levels[1:], stop)
         least = min((value for _, value in scored), default=None)
         found += scored
         if least is None or (best is not None and least >= best) or held[levels[0].name] < 2:

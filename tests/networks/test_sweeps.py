@@ -137,6 +137,19 @@ def test_mistakes_of_a_machine_in_a_specification_name_the_file_and_the_grid(
         assert all(part in told for part in (*parts, "spec.json")), told
 
 
+def test_mistakes_of_all_parts_of_a_specification_are_told_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "spec.json"
+    layers = [{"einsum": "C[m] += A[m]", "size": {"m": 4}}, "resnet-50.fc", 3]
+    table = {"workloads": layers, "machines": {"base": "flat9"}, "tiles": "some", "time_limit_s": -1}
+    spec.write_text(json.dumps(table), encoding="utf-8")
+    assert main(("sweep", str(spec))) == 2
+    told = capsys.readouterr().err
+    parts = ("PM503", "PM504", "(in workloads[0])", "'resnet-50.fc'", "the workload is 3", "'flat9'")
+    assert all(part in told for part in parts), told
+
+
 def test_the_command_line_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, store = tmp_path / "spec.json", str(tmp_path / "runs.sqlite")
     layer = {"matmul": {"m": 8, "n": 8, "k": 8}}

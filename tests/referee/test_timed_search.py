@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
+from polymap.arch import load_arch
 from polymap.costmodel import bounding_machine, evaluate, step_bounds
 from polymap.costmodel.contiguous import Commands, Ints
-from polymap.explore import explore
+from polymap.explore import explore, search
 from polymap.ir import (
     Architecture,
     Compute,
@@ -25,7 +27,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.search import provers
+from polymap.search import SearchResult, provers, relatives
 from polymap.search.problem.scores import bounding_question
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
@@ -256,3 +258,24 @@ def test_orders_whose_first_part_takes_no_steps_are_answered_beyond_the_lattice(
         einsum("C[m] = A[m]", m=3), arch, "lex:capacity:Buf,latency", constraints={"limits": {"traffic:Buf": 300}}
     )
     assert found.values == (("capacity:Buf", 0), ("latency", 3)), "nothing is stored, and each instance takes a cycle"
+
+
+def test_mappings_that_hold_less_leave_time_for_local_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took nearly all of a short limit, in each nested call anew."""
+    now, asked = [0.0], list[float]()
+    answer_of = relatives.answer_of
+
+    def noted(*given: Any, **named: Any) -> SearchResult | None:
+        now[0] += 4
+        asked.append(now[0])
+        return answer_of(*given, **named)
+
+    def clock() -> float:
+        now[0] += 0.05
+        return now[0]
+
+    monkeypatch.setattr(relatives, "answer_of", noted)
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", sizes={"m": 32, "n": 32, "k": 32}, bits=8)
+    found = search(product, load_arch("gemmini_like"), "latency", "divide", time_limit_s=100, clock=clock)
+    assert found.best is not None
+    assert asked[-1] < 80

@@ -76,7 +76,7 @@ def _unfinished(result: SearchResult) -> str:
 def front_svg(result: SearchResult, *, width_px: int = chart.WIDTH_PX) -> svg.Picture:
     """Return the front over its first two objectives, a staircase if it has two; unproven points in another colour."""
     figure = front_figure(result)
-    layout = chart.new_chart(f"{figure.up.capitalize()} against {figure.across}", figure.title, width_px)
+    layout = chart.new_chart(f"{figure.up[:1].upper()}{figure.up[1:]} against {figure.across}", figure.title, width_px)
     frame = layout.frame
     x = frame.x_axis([point[0] for point in figure.points])
     y = frame.y_axis([point[1] for point in figure.points])

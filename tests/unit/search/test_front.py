@@ -147,7 +147,9 @@ def test_a_front_of_three_objectives_is_no_staircase_in_two_of_them() -> None:
     picture = front_svg(front)
     assert "<polyline" not in picture
     assert "capacity:BUF not drawn" in picture
-    assert "<polyline" in front_svg(search(small, TWO, "pareto:energy,capacity:BUF", "divide"))
+    picture = front_svg(search(small, TWO, "pareto:energy,capacity:BUF", "divide"))
+    assert "<polyline" in picture
+    assert "Capacity:BUF against energy" in picture, "levels keep their names"
 
 
 def test_candidates_are_ranked_by_one_objective_or_an_order() -> None:
