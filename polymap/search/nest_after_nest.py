@@ -32,6 +32,7 @@ from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, Nodes, as_written, legs_of
 from polymap.search.options import TUNING
+from polymap.search.problem import Objective
 from polymap.search.programs import nests_of, with_values
 
 
@@ -47,31 +48,40 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest;
     with those set inside it whose nest holds them; with what later nests read kept on chip where that is cheaper."""
     nests = nests_in_sequence(search.workload)
-    if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
+    if len(search.workload.statements) < 2 or not nests:
         return evidence
-    mapped = _mapped_alone(search, nests)
+    for place, objective in enumerate(search.objective.singles):  # of an order or a front each by itself
+        begun = replace(evidence, incumbents=()) if place else evidence
+        evidence = evidence.with_incumbents(_by_one(search, begun, nests, objective).incumbents)
+    return evidence
+
+
+def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:
+    """Return the evidence with the trees of nests that are each best by one objective."""
+    mapped = _mapped_alone(search, nests, objective)
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
     evidence = search.with_tree(evidence, search.workload, Mapping((Branch(apart),)))
     inside, workload = list[Nodes](), search.workload
     for nest, nodes in zip(nests, mapped, strict=True):
-        children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
+        children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes, objective))
         inside += children
     return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
 
 
-def _mapped_alone(search: Search, nests: tuple[Nest, ...]) -> list[Nodes]:
+def _mapped_alone(search: Search, nests: tuple[Nest, ...], objective: Objective) -> list[Nodes]:
     """Return each nest in its own best mapping, those of few instances first. What one leaves of its time is for those
     after it; where the limit is short, all together go past it."""
     extents, legs, limits = search.workload.extents(), legs_of(search), search.limits
-    end_s = limits.seconds() + max(TUNING.nests_share * limits.left_s(), TUNING.nest_s * len(nests))
+    nests_share = TUNING.nests_share / len(search.objective.singles)
+    end_s = limits.seconds() + max(nests_share * limits.left_s(), TUNING.nest_s * len(nests))
     mapped = dict[int, Nodes]()
     sizes = [prod(extents[name] for name in nest.statement.dims) for nest in nests]
     for number, at in enumerate(sorted(range(len(nests)), key=sizes.__getitem__)):
         own_s = max(TUNING.nest_s, (end_s - limits.seconds()) / (len(nests) - number))
-        share = own_s / max(1e-6, limits.left_s()) if limits.work.limit is None else TUNING.nests_share / len(nests)
+        share = own_s / max(1e-6, limits.left_s()) if limits.work.limit is None else nests_share / len(nests)
         statement = nests[at].statement
         leg = replace(Leg.of(statement, extents), divides=search.divides)
-        mapped[at] = legs.nodes(search, search.workload, leg, search.objective, share) or as_written(statement)
+        mapped[at] = legs.nodes(search, search.workload, leg, objective, share) or as_written(statement)
     return [mapped[at] for at in range(len(nests))]
 
 
@@ -92,13 +102,13 @@ def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
     return tuple(found)
 
 
-def _mapped(search: Search, nest: Nest, nodes: Nodes) -> Nodes:
+def _mapped(search: Search, nest: Nest, nodes: Nodes, objective: Objective) -> Nodes:
     """Return the nodes of a nest, others where nobody, or several instances, would hold what is to be set there."""
     at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
     if nest.sets is None or (at is not None and not _shares_sums(search, nest, nodes[: at + 1])):
         return nodes
     leg = replace(Leg.of(nest.statement, search.workload.extents()), shares_sums=False, divides=search.divides)
-    return legs_of(search).nodes(search, search.workload, leg, search.objective, TUNING.leg_share) or nodes
+    return legs_of(search).nodes(search, search.workload, leg, objective, TUNING.leg_share) or nodes
 
 
 def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:

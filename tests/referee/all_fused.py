@@ -69,7 +69,7 @@ def trees(
     program: Program, group: tuple[int, ...], left: dict[str, int], above: str = "", lanes: int = 1
 ) -> Iterator[Tree]:
     """Yield the trees of neighbouring statements, so many indices of each dim being left. above: the dim of the loop
-    right above; "branch" right below one. lanes: still free."""
+    right above. lanes: still free. Branches stand right below others, too: nodes in between hold what these share."""
     if len(group) == 1 and all(left[dim] == 1 for dim in program.dims(group[0])):
         yield ("run", group[0])
         return
@@ -82,11 +82,11 @@ def trees(
                 yield from (("loop", dim, tile, each) for each in trees(program, group, inside, dim, lanes))
             if many <= lanes:
                 yield from (("lanes", dim, tile, each) for each in trees(program, group, inside, "", lanes // many))
-    if len(group) > 1 and above != "branch":
+    if len(group) > 1:
         for many in range(1, len(group)):
             for cuts in combinations(range(1, len(group)), many):
                 ends = list(zip((0, *cuts), (*cuts, len(group)), strict=True))
-                parts = (list(trees(program, group[begin:end], left, "branch", lanes)) for begin, end in ends)
+                parts = (list(trees(program, group[begin:end], left, "", lanes)) for begin, end in ends)
                 yield from (("branch", children) for children in product(*parts))
 
 

@@ -88,6 +88,12 @@ def test_the_referee_counts_what_the_simulator_counts(seed: int, lanes: int) -> 
         assert (cost.latency_cycles, cost.energy_pj_exact) == (max(steps, words), 5 * words + cost.instances)
 
 
+def test_a_node_may_stand_around_some_of_the_children_of_a_branch() -> None:
+    program = Program(CHAINS[2], (("m", 1), ("n", 3), ("k", 2)), "SM")  # M around the last two, where A has left
+    work, arch = question(program, 3)
+    assert explore(work, arch, "traffic:DRAM", tiles="divide").value == 8 * least_words(program, 3) == 160
+
+
 def floors(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
     """Return the words that no tree moves fewer than, by the nests alone and by cases."""
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)  # as of programs that are too large to be climbed

@@ -115,6 +115,15 @@ def test_of_nests_that_are_as_fast_the_one_that_transfers_least_is_taken() -> No
     assert bits <= 0.8 * 4096 * cost.latency_cycles
 
 
+@pytest.mark.parametrize("objective", ["lex:latency,energy", "pareto:energy,latency"])
+def test_orders_and_fronts_begin_with_what_is_best_by_each_part(objective: str) -> None:
+    work = pm.program(CHAINS[0], m=4, n=8, k=6, p=4, temporary=["T"], bits=8)
+    found = begun(work, "flat3", objective).incumbents
+    for place, part in enumerate(objective.partition(":")[2].split(",")):
+        (alone,) = begun(work, "flat3", part).incumbents
+        assert min(each.values[place] for each in found) <= alone.values[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", few(range(6), 2))
 def test_trees_of_nests_are_legal_and_compute_what_the_program_does(seed: int) -> None:
