@@ -222,8 +222,6 @@ class Tuning:
     """Trees that are scored to find one that meets the rules."""
     most_spreads: int = 20_000
     """Ways to spread all dims over fan-outs of any size, up to which each is tried."""
-    most_shares: int = 20_000
-    """Ways to share dims among siblings that are told apart when rules are refuted."""
 
     waits_share: float = 0.6
     """Of what is left of the limit, for the bound on latency where work waits for what levels hold (not swept),"""

@@ -60,6 +60,7 @@ with lazy(__name__):
         restricted as restricted,
         rounded_up as rounded_up,
     )
+    from polymap.search.problem.least_steps import least_steps as least_steps, quotients as quotients
     from polymap.search.problem.loop_orders import (
         inside_of as inside_of,
         may_stand as may_stand,
