@@ -6,7 +6,7 @@ polymap/explore.py has the table of them: for which questions, in which order, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -60,7 +60,6 @@ from polymap.search.problem import (
     dependence,
     exact_score,
     is_confirmed,
-    least_steps,
     measure_of,
     measure_under,
     parse_objective,
@@ -233,12 +232,13 @@ def rounded(extent: int) -> int:
 
 def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose the best dividing mappings of slightly larger nests, with tiles cut to size: dims are rounded up to
-    multiples of the sibling counts of the fewest steps and of structures of least bounds."""
-    extents = search.problem.extents
+    multiples of the sibling counts of structures of least bounds."""
+    extents, is_timed = search.problem.extents, dependence(search.objective, leaks=False)[1]
     tried = search.engines.made(set, set[tuple[int, ...]])
-    for counts in () if search.divides else _counts_to_pad_to(search):
+    for one in () if search.divides else _siblings(search)[0].leading(TUNING.structures_padded):
+        counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(extents)
         longer = tuple(-(-extent // count) * count for extent, count in zip(extents, counts, strict=True))
-        is_near = math.prod(longer) <= TUNING.most_padded * math.prod(extents)
+        is_near = is_timed or math.prod(longer) <= TUNING.most_padded * math.prod(extents)
         if longer in {extents, *tried} or not is_near or len(tried) > TUNING.padded_nests:
             continue
         if evidence.incumbents and search.limits.time_is_up():
@@ -246,16 +246,6 @@ def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evide
         tried.add(longer)
         evidence = _with_longer(search, evidence, longer, TUNING.padded_share)
     return evidence
-
-
-def _counts_to_pad_to(search: Search) -> Iterator[tuple[int, ...]]:
-    """Yield siblings per dim: those of the fewest steps, where times count, and those of structures of least bounds."""
-    box = dict(zip(search.problem.dims, search.problem.extents, strict=True))
-    fewest = least_steps(box, search.arch, search.rules)
-    if fewest is not None and dependence(search.objective, leaks=False)[1]:
-        yield fewest.siblings
-    for one in _siblings(search)[0].leading(TUNING.structures_padded):
-        yield tuple(math.prod(column) for column in zip(*one.counts, strict=True)) or (1,) * len(box)
 
 
 def _with_longer(search: Search, evidence: Evidence, longer: tuple[int, ...], share: float) -> Evidence:
