@@ -114,7 +114,9 @@ class Tuning:
     padded_nests: int = 2
     """at most so many times,"""
     padded_share: float = 0.15
-    """each for this much of what is left of the limit."""
+    """each for this much of what is left of the limit,"""
+    timed_padded_share: float = 0.3
+    """or for this much, and however much larger they get, where times count."""
     most_prime: int = 13
     """Extents with a prime factor above this are rounded up"""
     bits_of_rounded: int = 6

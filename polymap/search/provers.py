@@ -234,6 +234,7 @@ def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evide
     """Propose the best dividing mappings of slightly larger nests, with tiles cut to size: dims are rounded up to
     multiples of the sibling counts of structures of least bounds."""
     extents, is_timed = search.problem.extents, dependence(search.objective, leaks=False)[1]
+    share = TUNING.timed_padded_share if is_timed else TUNING.padded_share
     tried = search.engines.made(set, set[tuple[int, ...]])
     for one in () if search.divides else _siblings(search)[0].leading(TUNING.structures_padded):
         counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(extents)
@@ -244,7 +245,7 @@ def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evide
         if evidence.incumbents and search.limits.time_is_up():
             break
         tried.add(longer)
-        evidence = _with_longer(search, evidence, longer, TUNING.padded_share)
+        evidence = _with_longer(search, evidence, longer, share)
     return evidence
 
 

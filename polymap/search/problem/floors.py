@@ -8,7 +8,7 @@ from math import ceil, prod
 from polymap.costmodel import compulsory_traffic
 from polymap.ir import Architecture, Workload, is_box
 from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
-from polymap.search.problem.least_steps import least_steps
+from polymap.search.problem.spreading import least_steps
 from polymap.search.problem.word_clashes import bits_required
 
 

@@ -64,11 +64,12 @@ def _least(
     extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...]
 ) -> LeastSteps | None:
     """Return the fewest steps, by dynamic programming over the dims: its states are what is left of each fan-out."""
-    if prod(map(isqrt, sizes)) > TUNING.most_sharings:  # a number n has more than isqrt(n) quotients
+    if prod(map(isqrt, sizes)) > TUNING.most_sharings:  # a number n has at least isqrt(n) quotients
         return LeastSteps(-(-prod(extents) // prod(sizes)), (1,) * len(extents))
-    left: IntArray = np.array(list(product(*map(quotients, sizes))), dtype=np.int64).reshape(-1, len(sizes))
-    if len(left) > TUNING.most_sharings:
+    states = list(product(*map(quotients, sizes)))
+    if len(states) > TUNING.most_sharings:
         return LeastSteps(-(-prod(extents) // prod(sizes)), (1,) * len(extents))
+    left: IntArray = np.array(states, dtype=np.int64).reshape(len(states), len(sizes))
     steps: IntArray = np.ones(len(left), dtype=count_type(prod(extents) + 1))
     met: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
     ways: list[tuple[IntArray, IntArray]] = []  # per dim: from which state each comes, and its siblings
