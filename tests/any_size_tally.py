@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from polymap.resources.limits import Work, never
 from polymap.search import provers
 from polymap.search.any_size.box_trees import Chunk
 from polymap.search.any_size.crossings import sibling_ranges
-from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure
+from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure, Slower
 from polymap.search.any_size.single_tensor import Counts
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.problem.goals import Objective, parse_objective
@@ -303,8 +304,13 @@ def _box_faults(
     structures = SiblingSearch(problem, measure)
     structures.go_on(None, never, Work(), steps=rng.choice((0, 1, 4, 12)))
     boxes = [(measure.unscaled(bound), *box) for bound, box in _queued(structures)]
+    queue = vars(structures)["_queue"]
+    slower = [(bound, item.steps) for bound, item in queue if isinstance(item, Slower)]
     for counts, (least, tree) in by_structure.items():
+        of_each = zip(problem.extents, zip(*counts, strict=True), strict=True)
+        steps = prod(-(-extent // prod(own)) for extent, own in of_each) if counts else prod(problem.extents)
         bounds = [bound for bound, low, high in boxes if _is_within(counts, low, high)]
+        bounds += [measure.unscaled(bound) for bound, least_steps in slower if steps >= least_steps]
         if not bounds or min(bounds) > least:
             yield f"box of structure {counts}: bounds {bounds}, {least} is {tree.mapping}"
 
@@ -316,8 +322,7 @@ def _queued(structures: SiblingSearch) -> Iterator[tuple[int, tuple[Counts, Coun
         if isinstance(item, SingleStructure):
             ranges = sibling_ranges(structures.problem, item.counts)
             yield bound, (ranges[0], ranges[1])
-        else:
-            assert isinstance(item, Chunk)
+        elif isinstance(item, Chunk):
             boxes = state["_trees"].boxes(item)
             for place, own in enumerate(item.bounds):
                 low, high = boxes.low[:, :, place].tolist(), boxes.high[:, :, place].tolist()

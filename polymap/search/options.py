@@ -114,7 +114,9 @@ class Tuning:
     padded_nests: int = 2
     """at most so many times,"""
     padded_share: float = 0.15
-    """each for this much of what is left of the limit."""
+    """each for this much of what is left of the limit,"""
+    timed_padded_share: float = 0.3
+    """or for this much, and however much larger they get, where times count."""
     most_prime: int = 13
     """Extents with a prime factor above this are rounded up"""
     bits_of_rounded: int = 6
@@ -222,8 +224,6 @@ class Tuning:
     """Trees that are scored to find one that meets the rules."""
     most_spreads: int = 20_000
     """Ways to spread all dims over fan-outs of any size, up to which each is tried."""
-    most_shares: int = 20_000
-    """Ways to share dims among siblings that are told apart when rules are refuted."""
 
     waits_share: float = 0.6
     """Of what is left of the limit, for the bound on latency where work waits for what levels hold (not swept),"""

@@ -57,6 +57,7 @@ from polymap.search.problem import (
     analyse,
     check_laid,
     clashes,
+    dependence,
     exact_score,
     is_confirmed,
     measure_of,
@@ -232,18 +233,19 @@ def rounded(extent: int) -> int:
 def begin_padded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose the best dividing mappings of slightly larger nests, with tiles cut to size: dims are rounded up to
     multiples of the sibling counts of structures of least bounds."""
-    extents = search.problem.extents
+    extents, is_timed = search.problem.extents, dependence(search.objective, leaks=False)[1]
+    share = TUNING.timed_padded_share if is_timed else TUNING.padded_share
     tried = search.engines.made(set, set[tuple[int, ...]])
     for one in () if search.divides else _siblings(search)[0].leading(TUNING.structures_padded):
         counts = [math.prod(column) for column in zip(*one.counts, strict=True)] or [1] * len(extents)
         longer = tuple(-(-extent // count) * count for extent, count in zip(extents, counts, strict=True))
-        is_near = math.prod(longer) <= TUNING.most_padded * math.prod(extents)
+        is_near = is_timed or math.prod(longer) <= TUNING.most_padded * math.prod(extents)
         if longer in {extents, *tried} or not is_near or len(tried) > TUNING.padded_nests:
             continue
         if evidence.incumbents and search.limits.time_is_up():
             break
         tried.add(longer)
-        evidence = _with_longer(search, evidence, longer, TUNING.padded_share)
+        evidence = _with_longer(search, evidence, longer, share)
     return evidence
 
 

@@ -9,8 +9,18 @@ from fractions import Fraction
 from math import prod
 
 from polymap.ir import Access, Architecture, MemoryLevel, Tensor, Workload, accesses_of, is_box
-from polymap.search.options import TUNING
-from polymap.search.problem import AtMost, Factor, Goal, Intrinsic, Rules, Utilization, clashes, floor_of, narrowed
+from polymap.search.problem import (
+    AtMost,
+    Factor,
+    Goal,
+    Intrinsic,
+    Rules,
+    Utilization,
+    clashes,
+    floor_of,
+    least_steps,
+    narrowed,
+)
 
 
 def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
@@ -60,64 +70,15 @@ def _instances(workload: Workload) -> int:
 
 
 def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> int | None:
-    """Return a lower bound of the compute cycles; None: the rules about fan-outs are infeasible.
-
-    Spreading n indices over c instances leaves ceil(n / c) steps to each, and spreading over c' and then c instances
-    leaves ceil(n / (c c')). Mappings in which some instances are idle use as many instances and take no fewer steps.
-    """
-    names = [dim.name for dim in workload.dims]
+    """Return a lower bound of the compute cycles; None: the rules about fan-outs are infeasible."""
     bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, Factor)}
     for dim in workload.dims:
         required = [rule.least for rule in bounds.values() if rule.dim == dim.name]
         # Each loop of two or more iterations shrinks the tile: at most n - 1 such loops, over 2^(n - 1) instances.
         if dim.extent <= 64 and prod(required) > 2 ** (dim.extent - 1):
             return None
-    shares = {tuple(dim.extent for dim in workload.dims)}
-    for fanout in machine.fanouts:
-        own = [bounds.get((fanout.name, name)) for name in names]
-        least = [1 if rule is None else rule.least for rule in own]
-        most = [fanout.size if rule is None or rule.most is None else rule.most for rule in own]
-        free = [fanout.may_spread(name) for name in names]
-        if prod(least) > fanout.size or any(n > 1 and not may for n, may in zip(least, free, strict=True)):
-            return None
-        tops = [top if may else 1 for top, may in zip(most, free, strict=True)]
-        spread = _spread(shares, fanout.size, least, tops)
-        if spread is None:
-            lanes = prod(one.size for one in machine.fanouts) * machine.compute.per_cycle
-            return -(-_instances(workload) // lanes)
-        shares = spread
-    return -(-min(prod(share) for share in shares) // machine.compute.per_cycle)
-
-
-def _spread(shares: set[tuple[int, ...]], size: int, least: list[int], tops: list[int]) -> set[tuple[int, ...]] | None:
-    """Return the possible extents per dim of one instance below one more fan-out; None: there are too many.
-
-    shares: the possible extents above it. size: instances of the fan-out. least, tops: bounds of the factor per dim.
-    """
-    known = {(share, prod(least)) for share in shares}
-    for place, (low, top) in enumerate(zip(least, tops, strict=True)):
-        spread: set[tuple[tuple[int, ...], int]] = set()
-        for share, taken in known:
-            for siblings, left in _ways(share[place], min(top, size * low // taken)):
-                spread.add(((*share[:place], left, *share[place + 1 :]), taken // low * max(low, siblings)))
-            if len(spread) > TUNING.most_shares:
-                return None
-        known = spread
-    return {share for share, _ in known}
-
-
-def _ways(extent: int, top: int) -> list[tuple[int, int]]:
-    """Return (instances, indices of each) for spreading `extent` indices over at most `top` instances: per number of
-    indices the fewest instances that give it."""
-    found: list[tuple[int, int]] = []
-    siblings = 1
-    while siblings <= min(extent, top):
-        left = -(-extent // siblings)
-        found.append((siblings, left))
-        if left == 1:
-            break
-        siblings = -(-extent // (left - 1))
-    return found
+    found = least_steps(workload.extents(), machine, rules)
+    return None if found is None else -(-found.steps // machine.compute.per_cycle)
 
 
 def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:

@@ -7,10 +7,11 @@ from math import prod
 
 import numpy as np
 
+from polymap.poly import INT64, count_type
 from polymap.search.any_size.single_tensor import Boxes, joint_counts
 from polymap.search.any_size.structures import CountRows, class_rows
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.problem import IntArray, Problem
+from polymap.search.problem import FanoutClass, IntArray, Problem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +56,14 @@ class BoxTrees:
         known: dict[object, tuple[TreeLevel, ...]] = {}
         exact: dict[object, bool] = {}
         self._trees: list[tuple[TreeLevel, ...]] = []
+        self._extents, self._sizes = problem.extents, [_size(problem, one) for one in problem.classes]
         self.is_exact = True
         for one in problem.classes:
             fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
             alike = tuple((fanout.size, fanout.dims, fanout.name if problem.rules else "") for fanout in fanouts)
             if alike not in known:
                 rows = class_rows(problem, one)
-                known[alike] = _tree(problem, rows, prod(fanout.size for fanout in fanouts))
+                known[alike] = _tree(problem, rows, _size(problem, one))
                 exact[alike] = rows.is_exact
             self._trees.append(known[alike])
             self.is_exact &= exact[alike]
@@ -88,6 +90,31 @@ class BoxTrees:
             np.stack([level.joint[:, nodes] for level, nodes in at]),
         )
 
+    def of_steps(self, least: int, most: int) -> Chunk | None:
+        """Return the structures that take `least` to `most` steps, without bounds; None where that are too many, or too
+        many must be looked at.
+
+        Class by class those are kept whose first instance has `most` steps at most, if all siblings of later classes
+        share them.
+        """
+        if count_type(prod(self._extents)) != INT64:
+            return None
+        nodes: IntArray = np.zeros((0, 1), dtype=np.int32)
+        shares: IntArray = np.array(self._extents, dtype=np.int64)[:, None]
+        for g, tree in enumerate(self._trees):
+            if shares.shape[1] * tree[0].count > TUNING.most_pairs:
+                return None
+            room = min(most * prod(self._sizes[g + 1 :]), prod(self._extents))
+            steps: IntArray = np.ones((shares.shape[1], tree[0].count), dtype=np.int64)
+            for extent, high in zip(shares, tree[0].high, strict=True):
+                steps *= -(-extent[:, None] // high[None, :])
+            before, row = np.nonzero(steps <= room)
+            nodes = np.vstack([nodes[:, before], row.astype(np.int32)])
+            shares = -(-shares[:, before] // tree[0].high[:, row])
+        nodes = nodes[:, np.prod(shares, axis=0) >= least]
+        count = nodes.shape[1]
+        return Chunk((0,) * len(self._trees), nodes, (0,) * count) if count <= TUNING.most_of_steps else None
+
     def halves(self, chunk: Chunk) -> Chunk:
         """Return the halves of a chunk's boxes, split along the class whose tree was descended least."""
         g = max(range(len(chunk.levels)), key=lambda g: chunk.levels[g])
@@ -101,6 +128,11 @@ class BoxTrees:
         bounds = [chunk.bounds[int(place)] for place in kept // TUNING.tree_branches]
         levels = tuple(level - (h == g) for h, level in enumerate(chunk.levels))
         return Chunk(levels, nodes, tuple(bounds))
+
+
+def _size(problem: Problem, one: FanoutClass) -> int:
+    """Return the siblings of a class."""
+    return prod(problem.arch.fanouts[f].size for f in one.fanouts)
 
 
 def _tree(problem: Problem, rows: CountRows, size: int) -> tuple[TreeLevel, ...]:

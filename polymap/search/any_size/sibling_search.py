@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from polymap.search.any_size.joint import ChainNode, StructureBound
 from polymap.search.any_size.single_tensor import Counts
 from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.problem import Measure, Problem
+from polymap.search.problem import Measure, Problem, least_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,20 @@ class SingleStructure:
     bounds: StructureBound | None = field(default=None, compare=False, repr=False)
 
 
-Item = Chunk | SingleStructure
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """All structures that take at least so many steps."""
+
+    steps: int
 
 
-def _left_to_do(item: Item) -> int:
+Item = Chunk | SingleStructure | Slower
+
+
+def _left_to_do(item: Item) -> float:
     """Return how much is left to do with an item: of equal bounds the finest comes first."""
+    if isinstance(item, Slower):
+        return inf
     return -item.refined if isinstance(item, SingleStructure) else 1 + sum(item.levels)
 
 
@@ -53,9 +62,14 @@ class SiblingSearch:
         self._trees = BoxTrees(problem)
         self._queue = BestFirst[int, Item](_left_to_do)
         self.steps = 0
+        fewest = least_steps(dict(zip(problem.dims, problem.extents, strict=True)), problem.arch, problem.rules)
+        self._fewest = 1 if fewest is None else fewest.steps
+        self._all = least_components(problem, measure, self._trees.boxes(self._trees.root()))
+        powers = None if measure.shares else measure.goal.powers
         if self.structures:
-            for bound, chunk in self._bounded(self._trees.root()):
-                self._queue.add(bound, chunk)
+            is_timed = powers is not None and powers.cycles > 0
+            for bound, item in self._slower(0) if is_timed else self._bounded(self._trees.root()):
+                self._queue.add(bound, item)
 
     @property
     def structures(self) -> int:
@@ -82,7 +96,9 @@ class SiblingSearch:
         def parts(bound: int, first: Item) -> list[tuple[int, Item]]:
             self.steps += 1
             work.add()
-            return self._refined(first, bound, best, stop) if isinstance(first, SingleStructure) else self._cut(first)
+            if isinstance(first, SingleStructure):
+                return self._refined(first, bound, best, stop)
+            return self._layer(first, bound) if isinstance(first, Slower) else self._cut(first)
 
         self._queue.split(parts, is_over)
         return self.value
@@ -100,13 +116,15 @@ class SiblingSearch:
                 break
             if isinstance(item, SingleStructure):
                 found.append(item)
-            elif item.is_final:
+            elif isinstance(item, Chunk) and item.is_final:
                 room = min(len(item.bounds), count - len(found))
                 found += [SingleStructure(self._counts(item, place)) for place in range(room)]
         return tuple(found)
 
-    def _is_done(self, item: Chunk | SingleStructure, *, refined: bool) -> bool:
+    def _is_done(self, item: Item, *, refined: bool) -> bool:
         """Return whether nothing more is to be done with an item of the queue."""
+        if isinstance(item, Slower):
+            return False
         if isinstance(item, SingleStructure):
             return not refined or (item.bounds is not None and item.bounds.is_final)
         return item.is_final and not (refined and self._trees.is_exact)
@@ -133,6 +151,24 @@ class SiblingSearch:
             *_left_of(chunk, TUNING.boxes_at_once),
             *self._bounded(self._trees.halves(_part(chunk, 0, TUNING.boxes_at_once))),
         ]
+
+    def _slower(self, steps: int) -> list[tuple[int, Item]]:
+        """Return all structures of at least so many steps, after a bound; [] where none fits."""
+        cycles = np.maximum(self._all.cycles, -(-steps // self.problem.arch.compute.per_cycle))
+        (bound,) = replace(self._all, cycles=cycles).values(self.measure)
+        return [] if bound is None or steps > prod(self.problem.extents) else [(bound, Slower(steps))]
+
+    def _layer(self, slower: Slower, bound: int) -> list[tuple[int, Item]]:
+        """Return the structures with the fewest of these steps, and the slower ones, layer by layer as long as those of
+        a layer are few; then the box of all structures."""
+        most = int(max(slower.steps, self._fewest) * TUNING.more_steps)
+        chunk = self._trees.of_steps(slower.steps, most)
+        if chunk is None:
+            return self._bounded(replace(self._trees.root(), bounds=(bound,)))
+        found = self._slower(most + 1)
+        for first in range(0, len(chunk.bounds), TUNING.boxes_at_once):
+            found += self._bounded(_part(chunk, first, first + TUNING.boxes_at_once))
+        return found
 
     def _bounded(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Bound the boxes of a chunk; return it sorted, without those where nothing fits."""

@@ -27,6 +27,7 @@ from polymap.search.problem import (
     Problem,
     TensorTerm,
     least_parallel,
+    least_steps,
     most_counted,
 )
 
@@ -213,7 +214,10 @@ class SiblingCounts:
 
     def cycles(self) -> IntArray:
         """Return a lower bound on the compute cycles."""
-        steps = self.shares(tuple(range(len(self.problem.dims))), tuple(range(len(self.problem.classes))))
+        problem = self.problem
+        least = least_steps(dict(zip(problem.dims, problem.extents, strict=True)), problem.arch, problem.rules)
+        steps = self.shares(tuple(range(len(problem.dims))), tuple(range(len(problem.classes))))
+        steps = np.maximum(steps, 0 if least is None else least.steps)
         return -(-steps // self.problem.arch.compute.per_cycle)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polymap.poly import count_type
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.problem import Factor, FanoutClass, IntArray, Problem
+from polymap.search.problem import Factor, FanoutClass, IntArray, Problem, quotients
 
 Range = tuple[int, int]
 
@@ -87,7 +87,7 @@ def _rows(problem: Problem, one: FanoutClass, ratio: float) -> tuple[IntArray, I
     are tracked for all vectors together.
     """
     sizes = [problem.arch.fanouts[f].size for f in one.fanouts]
-    budgets = [_floors(size) for size in sizes[:-1]]
+    budgets = [quotients(size) for size in sizes[:-1]]
     states = list(product(*budgets))
     kind = count_type(max([*problem.extents, *sizes, 1]) ** 2)
     left: IntArray = np.zeros((1, len(states)), dtype=kind)
@@ -111,20 +111,10 @@ def _rows(problem: Problem, one: FanoutClass, ratio: float) -> tuple[IntArray, I
     return low, high
 
 
-def _floors(size: int) -> list[int]:
-    """Return the positive values of size // n for n = 1, 2, ..., falling."""
-    found: list[int] = []
-    n = 1
-    while n <= size:
-        found.append(size // n)
-        n = size // found[-1] + 1
-    return found
-
-
 def _budgets_after(left: IntArray, states: list[tuple[int, ...]], count: int, free: Sequence[bool]) -> IntArray:
     """Return each vector's remaining budgets after a dim takes factors whose product is at least `count`."""
     places = {state: place for place, state in enumerate(states)}
-    least = [1, *(share + 1 for share in reversed(_floors(count - 1)))]  # ceil(count / n), n = 1, 2, ...
+    least = [1, *(share + 1 for share in reversed(quotients(count - 1)))]  # ceil(count / n), n = 1, 2, ...
     found = np.zeros_like(left)
     for place, state in enumerate(states):
         choices = [[n for n in least if n <= b] if may else [1] for b, may in zip(state, free[:-1], strict=True)]

@@ -17,6 +17,12 @@ class Tuning:
     """Vectors of counts of one class: beyond, ranges are joined."""
     boxes_at_once: int = 512
     """Boxes that are cut together."""
+    more_steps: float = 1.05
+    """Of one layer of structures by their steps, over those of the layer before,"""
+    most_of_steps: int = 1 << 10
+    """which has at most so many structures,"""
+    most_pairs: int = 1 << 23
+    """found among so many pairs of structures of some classes and counts of one more."""
     most_ordered: int = 3
     """Classes whose orders are all tried."""
 

@@ -115,6 +115,7 @@ with lazy(__name__):
         rules_of_nest as rules_of_nest,
     )
     from polymap.search.problem.scores import bounding_question as bounding_question, exact_score as exact_score
+    from polymap.search.problem.spreading import least_steps as least_steps, quotients as quotients
     from polymap.search.problem.structure_model import (
         Clash as Clash,
         decide as decide,

@@ -8,6 +8,7 @@ from math import ceil, prod
 from polymap.costmodel import compulsory_traffic
 from polymap.ir import Architecture, Workload, is_box
 from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
+from polymap.search.problem.spreading import least_steps
 from polymap.search.problem.word_clashes import bits_required
 
 
@@ -64,8 +65,9 @@ def _compulsory_bits(workload: Workload) -> tuple[int, int]:
 
 
 def _cycles(workload: Workload, arch: Architecture, more_bits: int) -> int:
-    lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
-    compute = -(-_instances(workload) // lanes)
+    extents = workload.extents()
+    boxes = ({dim: extents[dim] for dim in s.dims} for s in workload.statements if is_box(s))
+    compute = -(-sum(found.steps for box in boxes if (found := least_steps(box, arch))) // arch.compute.per_cycle)
     outer = arch.levels[0]
     reads, writes = _compulsory_bits(workload)
     transfers = [Fraction(0)]

@@ -44,6 +44,8 @@ class Tuning:
     """About how many are kept of a list that time ended: nothing is proven with them."""
     products_at_once: int = 1 << 20
     """Products of rows of factors that are formed together."""
+    most_sharings: int = 1 << 10
+    """Numbers of siblings that may be left of all fan-outs, of which all pairs are looked at (2^20 of them)."""
     symmetric_dims: int = 8
     """Dims up to which permutations of them are tried."""
     most_choices: int = 64
