@@ -21,6 +21,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
 from polymap.schedules import any_order_is_legal, dependence_violations
 from polymap.search.local.chain_trees import Chain, trees_of_chain
+from polymap.search.local.filled_trees import FilledTrees
 from polymap.search.local.neighbours import KINDS, Neighbours
 from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Counts, Nodes, TreeEdits
@@ -209,6 +210,10 @@ class TreeClimber:
     def _start(self) -> Found | None:
         """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
+        if self.best is None and not self._turns > 1:
+            filled = self._best_of(FilledTrees(self._problem, self._edits, self._scores).best())
+            if filled:
+                return filled[0]
         best = [] if self.best is None else [self._edits.nodes_of(self.best[0])]
         trees = best if best and (not kind or (kind == 1 and self.hints)) else self._random_trees()
         if kind and self.hints:
