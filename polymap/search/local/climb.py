@@ -210,7 +210,7 @@ class TreeClimber:
     def _start(self) -> Found | None:
         """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
-        if self.best is None and not self._turns > 1:
+        if self.best is None and self._turns == 1:
             filled = self._best_of(FilledTrees(self._problem, self._edits, self._scores).best())
             if filled:
                 return filled[0]

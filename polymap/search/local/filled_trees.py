@@ -21,12 +21,13 @@ Shares = dict[str, dict[str, int]]  # iterations side by side, per fan-out and d
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A tree to be: its shares, the tiles right above each level and above compute ("": tiles of 1), the tensor whose
-    tile the loops there leave as it is the longest, and the storage nodes that it goes without."""
+    """A tree to be: its shares, the tiles at each level and at compute (""), the tensor whose tile the loops right
+    above each stay with longest, how tiles are grown, and the storage nodes that it goes without."""
 
     shares: Shares
     tiles: dict[str, dict[str, int]]
     stay: dict[str, str]
+    for_all: bool
     dropped: frozenset[Storage] = frozenset()
 
 
@@ -40,7 +41,9 @@ class FilledTrees:
         statement = problem.workload.statements[0]
         self._output = statement.target.tensor
         self._dims = {
-            tensor.name: {dim for one in accesses_of(statement, tensor.name) for index in one.index for dim in index.dims}
+            tensor.name: {
+                dim for one in accesses_of(statement, tensor.name) for index in one.index for dim in index.dims
+            }
             for tensor in problem.workload.tensors
         }
         self._held = {
@@ -49,52 +52,59 @@ class FilledTrees:
         }
 
     def best(self) -> list[Nodes]:
-        """Return the best trees of these, one per way to grow tiles."""
-        return [self._tree(self._improved(plan)) for plan in self._plans()]
+        """Return the best trees of these, one per way to grow tiles; fewer where they are not counted."""
+        return [tree for way in (True, False) if (tree := self._best_grown(for_all=way)) is not None]
 
-    def _plans(self) -> list[_Plan]:
-        """Return the best plan per way to grow tiles."""
+    def _best_grown(self, *, for_all: bool) -> Nodes | None:
         stay = dict.fromkeys((*self._held, ""), self._output)
-        found = list[_Plan]()
-        for grown_for_all in (True, False):
-            plans = [_Plan(one, self._tiles(one, for_all=grown_for_all), stay) for one in self._shares()]
-            scored = [(worth, place) for place, one in enumerate(plans) if (worth := self._worth(one)) is not None]
-            found += [plans[place] for _, place in sorted(scored)[:1]]
-        return found
+        plans = [_Plan(one, self._tiles(one, for_all=for_all), stay, for_all) for one in self._shares()]
+        scored = [(worth, place) for place, one in enumerate(plans) if (worth := self._worth(one)) is not None]
+        if not scored:
+            return None
+        worth, place = min(scored)
+        plan = plans[place]
+        for change in self._changes(plan):
+            now = change(plan)
+            own = None if now == plan else self._worth(now)
+            if own is not None and own < worth:
+                worth, plan = own, now
+        return self._tree(plan)
 
     def _worth(self, plan: _Plan) -> Worth | None:
         return self._scores.worth(self._tree(plan))
 
-    def _improved(self, plan: _Plan) -> _Plan:
-        """Return the plan with the loops of each level for the tensor that is best there, without the storage nodes
-        that cost more than they save."""
-        best = self._worth(plan)
-        for other in self._changes(plan):
-            now = other(plan)
-            worth = self._worth(now)
-            if worth is not None and (best is None or worth < best):
-                best, plan = worth, now
-        return plan
-
     def _changes(self, plan: _Plan) -> Iterator[Callable[[_Plan], _Plan]]:
+        """Yield changes one after the other: shares over one fan-out, the tensor for which the loops of a level are,
+        a storage node less."""
         for place in plan.stay:
             for name in self._dims:
                 yield lambda now, place=place, name=name: replace(now, stay={**now.stay, place: name})
+        for fanout in self._edits.fanouts:
+            for place in range(TUNING.filled):
+                yield lambda now, fanout=fanout, place=place: self._refilled(now, fanout, place)
         for one in chain(*self._held.values()):
             if not self._edits.is_required(one):
                 yield lambda now, one=one: replace(now, dropped=now.dropped | {one})
+
+    def _refilled(self, plan: _Plan, fanout: Fanout, place: int) -> _Plan:
+        """Return the plan with a fan-out filled in another way."""
+        others = {name: own for name, own in plan.shares.items() if name != fanout.name}
+        fillings = self._fillings(fanout, others)
+        shares = {**plan.shares, fanout.name: fillings[min(place, len(fillings) - 1)]}
+        return replace(plan, shares=shares, tiles=self._tiles(shares, for_all=plan.for_all))
 
     def _shares(self) -> list[Shares]:
         """Return the shares that fill the fan-outs most, outermost first."""
         found: list[Shares] = [{}]
         for fanout in self._edits.fanouts:
-            longer = [{**one, fanout.name: share} for one in found for share in self._fillings(fanout, one)]
-            found = sorted(longer, key=lambda one: -prod(chain(*(own.values() for own in one.values()))))
-            found = found[: TUNING.filled]
+            fillings = [(one, self._fillings(fanout, one)[: TUNING.filled]) for one in found]
+            longer = [{**one, fanout.name: share} for one, own in fillings for share in own]
+            longer.sort(key=lambda one: -prod(chain(*(own.values() for own in one.values()))))
+            found = longer[: TUNING.filled]
         return found
 
     def _fillings(self, fanout: Fanout, others: Shares) -> list[dict[str, int]]:
-        """Return shares of one or two dims over a fan-out beside those of others, the fullest of each choice of dims."""
+        """Return shares of a fan-out beside those of others, the fullest of each choice of one or two dims."""
         free = {dim: self._edits.extents[dim] for dim in self._edits.dims if fanout.may_spread(dim)}
         left = {dim: many // prod(own.get(dim, 1) for own in others.values()) for dim, many in free.items()}
         counts = {dim: [n for n in divisors(many) if 1 < n <= fanout.size] for dim, many in left.items()}
@@ -103,7 +113,7 @@ class FilledTrees:
             pairs = [(n * m, n, m) for n in counts[one] for m in counts[other] if n * m <= fanout.size]
             found += [{one: n, other: m} for _, n, m in sorted(pairs)[-1:]]
         found.sort(key=lambda share: (-prod(share.values()), len(share)))
-        return found[: TUNING.filled] or [{}]
+        return found or [{}]
 
     def _tiles(self, shares: Shares, *, for_all: bool) -> dict[str, dict[str, int]]:
         """Return the tiles per level, grown from the innermost one outward by one prime of a dim after the other.
