@@ -3,8 +3,9 @@
 Descents begin with the trees of each chain that a bound names, once. A descent takes the first change that makes its
 tree better, else two at once, the first of which overfills a level, and ends where there are none. Later ones begin at
 changes of such ends that are little worse, and in turn at the best mapping, with sibling counts that a bound names laid
-over it, and at random trees. Where no mapping is known, the first one begins at trees by construction (filled_trees.py),
-and makes its tree fit and meet the rules first. Trees that break a dependence are left out. What is found depends on how many trees are scored, not on the clock.
+over it, and at random trees. Where no mapping is known, the first descent begins at trees by construction
+(filled_trees.py), and one makes its tree fit and meet the rules first. Trees that break a dependence are left out. What
+is found depends on how many trees are scored, not on the clock.
 """
 
 from __future__ import annotations
