@@ -170,6 +170,7 @@ def provers_of_programs() -> Table:
         begin_large_products,
         begin_near_relatives,
         begin_nest_after_nest,
+        begin_timed_nests,
         bound_by_cases,
         bound_by_refunds,
         climb_timed_nests,
@@ -183,6 +184,7 @@ def provers_of_programs() -> Table:
 
     return (
         Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
+        Line(begin_timed_nests, Kind.PROGRAM),  # of a large one: something to begin with
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one

@@ -47,6 +47,7 @@ with lazy(__name__):
         begin_large_products as begin_large_products,
         begin_padded_nests as begin_padded_nests,
         begin_rounded_nests as begin_rounded_nests,
+        begin_timed_nests as begin_timed_nests,
         bound_products as bound_products,
         bound_structures as bound_structures,
         climb_near_mappings as climb_near_mappings,

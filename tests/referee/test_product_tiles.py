@@ -348,8 +348,13 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
             continue
         fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < plans.never).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):
-            place, bound = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[0]
+            place, bounds = plans.place(plan, structure), plans.raised_by_orders(plan, np.array([structure]))[:, 0]
             found = [best_tiles(place, order, plans.values, inf) for order in plans.orders(plan)]
+            assert all(
+                one is None or own <= one.value
+                for own, one in zip(np.broadcast_to(bounds, len(found)), found, strict=True)
+            ), (workload, arch)
+            bound = bounds.min()
             best = min(one.value for one in found if one is not None)
             assert max(bound, plans.raised(np.array([plan]), np.array([structure]))[0, 0]) <= best, (workload, arch)
             attained += bool(bound > 0.999 * best)

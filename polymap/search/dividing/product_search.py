@@ -218,12 +218,12 @@ class _Plans:
         return any((node < 0).any() for own in self.chains for chain in own for node in chain.nodes)
 
     def raised_by_orders(self, plan: int, structures: IntArray) -> Bounds:
-        """Return lower bounds of the value of a plan, per structure: the least over the orders of its nodes, each with
-        what every cut costs at least where all others are 1."""
+        """Return lower bounds of the value of a plan [order of its nodes, structure], with what every cut costs at
+        least where all others are 1; one row for all orders where some have no cut."""
         chains, sheet = self.of(plan), sheet_of(self._levels(plan))
         total = np.sum([chain.total[:, structures] for chain in chains], axis=0)
         if sheet is None:
-            return self.values.least(total, self.weights.cycles[structures])
+            return self.values.least(total, self.weights.cycles[structures])[None]
         own = [(level, bits[structures]) for c in chains for level, bits in zip(c.levels[1:], c.bits, strict=True)]
         bits = np.stack([each for _, each in own])
         extents = np.stack(self.weights.whole)[:, structures][sheet.dims]
@@ -239,7 +239,7 @@ class _Plans:
         for number, least in enumerate(total):
             once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
             parts.append(least + np.add.reduceat(once * extents // most - once, sheet.firsts, axis=0))
-        return self.values.least(np.stack(parts), self.weights.cycles[structures]).min(axis=0)
+        return self.values.least(np.stack(parts), self.weights.cycles[structures])
 
     def _excess(self, chosen: tuple[IntArray, ...], some: IntArray, part: int) -> Numbers:
         """Return at least what limited room costs beyond one visit per node, [plan, structure]: the larger of what
@@ -440,13 +440,16 @@ class _Question:
 def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _Best) -> bool:
     """Search pairs of a plan and a structure (or a kind) with these bounds, raised by the orders of each; return False
     where time ends before it."""
-    plans = asked.plans
+    plans, by_orders = asked.plans, dict[int, Bounds]()
     for one in np.unique(plan).tolist():
         every = np.flatnonzero(plan == one)
         if asked.stop() and best.order is not None:
             return False
         for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
-            left[own] = np.maximum(left[own], plans.raised_by_orders(one, structure[own]))
+            rows = plans.raised_by_orders(one, structure[own])
+            left[own] = np.maximum(left[own], rows.min(axis=0))
+            alive = np.flatnonzero(plans.values.may_win(left[own], best.value))
+            by_orders |= zip(own[alive].tolist(), rows[:, alive].T, strict=True)
     if asked.kinds is not None:
         alive = np.flatnonzero(plans.values.may_win(left, best.value))
         return _has_searched_members(asked, asked.kinds, plan[alive], structure[alive], left[alive], best)
@@ -455,7 +458,7 @@ def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: B
             break
         if asked.stop() or asked.work.is_spent():
             return False
-        _try_orders(plans, int(plan[pair]), int(structure[pair]), best, asked.work)
+        _try_orders(plans, int(plan[pair]), int(structure[pair]), by_orders[pair], best, asked.work)
     return True
 
 
@@ -481,10 +484,11 @@ def _has_searched_members(
     return _has_searched(replace(asked, plans=plans, kinds=None), plan, structure, left, best)
 
 
-def _try_orders(plans: _Plans, plan: int, structure: int, best: _Best, work: Work) -> None:
-    """Take the best tiles of a plan in a structure where they are better."""
-    place = plans.place(plan, structure)
-    orders = plans.orders(plan)
+def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _Best, work: Work) -> None:
+    """Take the best tiles of a plan in a structure where they are better. least: bounds of its orders, or of all."""
+    place, every = plans.place(plan, structure), plans.orders(plan)
+    may_win = np.broadcast_to(plans.values.may_win(least, best.value), len(every))
+    orders = [order for order, wins in zip(every, may_win, strict=True) if wins]
     work.add(len(orders))
     for order in orders:
         found = best_tiles(place, order, plans.values, best.value)

@@ -3,8 +3,9 @@
 Descents begin with the trees of each chain that a bound names, once. A descent takes the first change that makes its
 tree better, else two at once, the first of which overfills a level, and ends where there are none. Later ones begin at
 changes of such ends that are little worse, and in turn at the best mapping, with sibling counts that a bound names laid
-over it, and at random trees. Where no mapping is known, a descent first makes a tree fit and meet the rules. Trees that
-break a dependence are left out. What is found depends on how many trees are scored, not on the clock.
+over it, and at random trees. Where no mapping is known, the first descent begins at trees by construction
+(filled_trees.py), and one makes its tree fit and meet the rules first. Trees that break a dependence are left out. What
+is found depends on how many trees are scored, not on the clock.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
 from polymap.schedules import any_order_is_legal, dependence_violations
 from polymap.search.local.chain_trees import Chain, trees_of_chain
+from polymap.search.local.filled_trees import FilledTrees
 from polymap.search.local.neighbours import KINDS, Neighbours
 from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Counts, Nodes, TreeEdits
@@ -209,6 +211,10 @@ class TreeClimber:
     def _start(self) -> Found | None:
         """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
+        if self.best is None and self._turns == 1:
+            filled = self._best_of(FilledTrees(self._problem, self._edits, self._scores).best())
+            if filled:
+                return filled[0]
         best = [] if self.best is None else [self._edits.nodes_of(self.best[0])]
         trees = best if best and (not kind or (kind == 1 and self.hints)) else self._random_trees()
         if kind and self.hints:

@@ -41,8 +41,9 @@ class DividingPolish:
 
     def first(self, trees: int) -> tuple[int, CompletedMapping] | None:
         """Return the best of so many trees with its scaled value: something to begin with."""
-        self._limits.work.add(trees)
+        before = self._climber.scored
         self._climber.walk(trees, self._limits)
+        self._limits.work.add(self._climber.scored - before)
         return self._best()
 
     def listed(

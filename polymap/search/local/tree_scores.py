@@ -62,7 +62,7 @@ class TreeScores:
         held = [0] * len(self._room)
         for node in nodes:
             if isinstance(node, Storage):
-                held[self._numbers[node.level]] += self._tile_bits(node.tensors[0], now)
+                held[self._numbers[node.level]] += self.tile_bits(node.tensors[0], now)
             elif node.tile < now[node.dim]:
                 if isinstance(node, Spatial):
                     used[node.fanout] *= ceil(now[node.dim] / node.tile)
@@ -76,7 +76,8 @@ class TreeScores:
         self.scored += 1
         return self._simple_worth(nodes) if self._is_simple else self._any_worth(nodes)
 
-    def _tile_bits(self, tensor: str, now: dict[str, int]) -> int:
+    def tile_bits(self, tensor: str, now: dict[str, int]) -> int:
+        """Return the bits of a tensor's tile."""
         size = self._bits[tensor] if self._axes[tensor] is not None else 0
         for axis in self._axes[tensor] or ():
             if len(axis) == 1:

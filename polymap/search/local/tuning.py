@@ -20,6 +20,9 @@ class Tuning:
     held: float = 0.6
     """Chance of a storage node of theirs that may be left out (not swept)."""
 
+    filled: int = 4
+    """Ways to fill the fan-outs that are gone on with, beside each other (not swept)."""
+
     # Where there is no bound beside it.
     trees_at_once: int = 64
     """Trees between two reports."""

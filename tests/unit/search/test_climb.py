@@ -332,3 +332,21 @@ def test_most_small_problems_are_climbed_to_the_best_of_all_trees() -> None:
         improved += least.value < score.value
     assert improved >= 2
     assert reached >= 4
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("layer_name", ["resnet50.conv4_x", "bert_base.ffn_up", "mobilenet_v2.block3_depthwise"])
+def test_the_first_tree_fits_and_is_near_what_a_long_climb_finds(machine: str, layer_name: str) -> None:
+    workload, arch = pm.load_workload(layer_name), pm.load_arch(machine)
+    climber = climber_for(workload, arch, parse_objective("energy", arch), (), divide=True, seed=0)
+    assert climber is not None
+    climber.walk(1, lambda: False)
+    first, scored = climber.best, climber.scored
+    assert first is not None
+    cost = pm.evaluate(workload, arch, first[0])
+    assert cost.legal
+    assert cost.energy_pj_exact == first[1]
+    assert scored < 120
+    climber.walk(500, lambda: False)
+    assert climber.best is not None
+    assert first[1] < 2 * climber.best[1]
