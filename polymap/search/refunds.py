@@ -222,7 +222,7 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
+def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
     """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
     workload, found = search.workload, dict[str, tuple[str, ...]]()
     written, alike, extents = written_tensors(workload), simple_accesses(workload), workload.extents()
@@ -429,7 +429,7 @@ class Cases:
     def of(search: Search, objective: Objective, *, of_chains: bool = False) -> Cases:
         """Return the cases of a program, loads charged in parts where that says more of the readers alone."""
         cases = Cases(search, objective, read_once(search.workload), {}, of_chains)
-        for name, readers in _read_in_parts(search).items() if cases.divides else ():
+        for name, readers in read_in_parts(search).items() if cases.divides else ():
             others = replace(cases, in_parts=cases.in_parts | {name: readers})
             sums = [sum(each.alone(reader, {}) or 0 for reader in readers) for each in (cases, others)]
             cases = others if sums[1] > sums[0] else cases
