@@ -204,6 +204,22 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
     return tuple(found) or None
 
 
+def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
+    """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
+    workload, found = search.workload, dict[str, tuple[str, ...]]()
+    written, alike, extents = written_tensors(workload), simple_accesses(workload), workload.extents()
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        sizes = {each.name: prod(extents[name] for name in each.dims) for each in readers}
+        often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) < set(each.dims)]
+        most = [each.name for each in often if sizes[each.name] == max(sizes.values())]
+        is_alike = tensor.name in alike or tensor.name not in written
+        is_needed = tensor.name in written and any(level.requires(tensor) for level in search.arch.levels)
+        if len(most) > 1 and is_alike and not is_needed:
+            found[tensor.name] = tuple(most)
+    return found
+
+
 def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
     """Return, by statement, the tensors that are charged to others: what several statements read (the one with most
     instances is charged), or what one reads otherwise than another writes it (all that it loads may stay)."""
@@ -219,22 +235,6 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
         for each in readers:
             if each is not most:
                 found[each.name] = (*found[each.name], tensor.name)
-    return found
-
-
-def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
-    """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
-    workload, found = search.workload, dict[str, tuple[str, ...]]()
-    written, alike, extents = written_tensors(workload), simple_accesses(workload), workload.extents()
-    for tensor in workload.tensors:
-        readers = [each for each in workload.statements if _reads(each, tensor.name)]
-        sizes = {each.name: prod(extents[name] for name in each.dims) for each in readers}
-        often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) < set(each.dims)]
-        most = [each.name for each in often if sizes[each.name] == max(sizes.values())]
-        is_alike = tensor.name in alike or tensor.name not in written
-        is_needed = tensor.name in written and any(level.requires(tensor) for level in search.arch.levels)
-        if len(most) > 1 and is_alike and not is_needed:
-            found[tensor.name] = tuple(most)
     return found
 
 
