@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from math import prod
+from math import lcm, prod
 from types import MappingProxyType
 
 from polymap.ir import (
@@ -52,6 +52,8 @@ from polymap.search.relatives import Relative, answer_of, at_least
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
+Places = tuple[tuple[int, int], ...]  # (tensor, level), by number
+Parts = tuple[tuple[int, int, int], ...]  # and among how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ class Leg:
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
-    cost nothing, nor do those of levels above it that must hold the tensor; then tiles divide, and objectives are
-    sums. spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
+    cost nothing, nor do those of levels above it that must hold the tensor. parts: (tensor, level, number) whose loads
+    from that level and from those below it cost one of so many parts. Of either tiles divide, and objectives are sums.
+    spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
     shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
@@ -75,6 +78,7 @@ class Leg:
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
+    parts: tuple[tuple[str, int, int], ...] = ()
     spans: tuple[Span, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
@@ -163,8 +167,8 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     form = form_of_leg(search, search.workload, leg, objective)
     if form is None:
         return Fraction(0)
-    if leg.free or leg.spans:
-        least = legs_of(search).with_free_loads(search, form, objective, share, dict(leg.free))
+    if leg.free or leg.spans or leg.parts:
+        least = legs_of(search).with_shared_loads(search, form, objective, share, leg)
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
     least = at_least(form.relative, found, objective)
@@ -216,7 +220,7 @@ class Legs:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
-        self._freed: dict[tuple[str, Relative, tuple[tuple[int, int], ...]], Fraction | None] = {}
+        self._freed: dict[tuple[str, Relative, Places, Parts], Fraction | None] = {}
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
@@ -228,22 +232,25 @@ class Legs:
             found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
         return found
 
-    def with_free_loads(
-        self, search: Search, form: Form, objective: Objective, share: float, free: dict[str, int]
+    def with_shared_loads(
+        self, search: Search, form: Form, objective: Objective, share: float, leg: Leg
     ) -> Fraction | None:
-        """Return what a nest costs at least, 0 where that is not known, where loads of some tensors into a level and
-        those above cost nothing; None where it has no mapping. free: the level, by the own name of the tensor."""
+        """Return what a leg's nest costs at least, 0 where that is not known, where loads of some tensors cost nothing,
+        or a part; None where it has no mapping."""
         relative = form.relative
-        names = [form.tensors[tensor.name] for tensor in relative.workload.tensors]
-        places = tuple((number, free[name]) for number, name in enumerate(names) if name in free)
-        key = objective.text, relative, places
+        numbers = {form.tensors[tensor.name]: number for number, tensor in enumerate(relative.workload.tensors)}
+        free = tuple((numbers[name], level) for name, level in leg.free)
+        parts = tuple((numbers[name], level, many) for name, level, many in leg.parts)
+        key = objective.text, relative, free, parts
         if key in self._freed:
             return self._freed[key]
         problem = analyse(relative.workload, relative.arch, relative.rules)
         if problem.reason is not None:
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
-        measure = replace(measure, components=tuple(_with_free_loads(each, places) for each in measure.components))
+        times = lcm(*(many for _, _, many in parts))
+        loaded = (_with_loads_in_parts(_with_free_loads(each, free), parts, times) for each in measure.components)
+        measure = replace(measure, components=tuple(loaded), fixed_energy=times * measure.fixed_energy)
         answer = best_product_tiles(problem, measure, limits, limits.work)
         found, least, is_proven = (None, 0, False) if answer is None else (answer.found, answer.bound, answer.is_proven)
         if not is_proven:
@@ -253,8 +260,8 @@ class Legs:
             least = max(least or 0, min(outcome.left or (0,)) if outcome.bound is None else outcome.bound)
         search.limits.work.add(limits.work.done)
         if not is_proven:
-            return measure.unscaled(least or 0)
-        self._freed[key] = None if found is None else measure.unscaled(found[0])
+            return measure.unscaled(least or 0) / times
+        self._freed[key] = None if found is None else measure.unscaled(found[0]) / times
         return self._freed[key]
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
@@ -338,6 +345,17 @@ def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) 
     for tensor, level in places:
         for number in range(level):
             read[number][tensor] = write[number + 1][tensor] = 0
+    return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
+
+
+def _with_loads_in_parts(component: Component, parts: Parts, times: int) -> Component:
+    """Return a sum so many times, with a part of what is read of some tensors in a level and in those below it, if a
+    level further in may hold them, and of what is written there. parts: (tensor, level, how many)."""
+    read, write = ([[times * weight for weight in row] for row in rows] for rows in (component.read, component.write))
+    for tensor, level, many in parts:
+        for number in range(level, len(read) - 1):
+            read[number][tensor] //= many
+            write[number + 1][tensor] //= many
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
 
 

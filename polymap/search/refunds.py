@@ -21,6 +21,11 @@ the least over the levels bounds it. So it is with what
 a statement reads through a window: it shares nodes with the statement that writes it, and its own ones further in load
 no less than alone (of a program in tiles of rows, the rows that two tiles share twice).
 
+Several of the readers may have as many instances, and dims that the tensor lacks (two products of one input). Then each
+is charged one of so many parts of its loads, where that says more: no load is charged more than once in all. Where the
+tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the innermost one
+is taken off, of the level for which least is left.
+
 Trees: those in which every loop above a branch is over a dim of each statement below.
 
 Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
@@ -131,7 +136,7 @@ def _floor(
         return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
     if not _adds_up(search, objective):
         return None
-    refunds = Refunds(Cases(search, objective, read_once(search.workload)), stop)
+    refunds = Refunds(Cases.of(search, objective), stop)
     search.engines.keep(refunds, objective.text)
     found: Fraction | None = None
     try:
@@ -199,6 +204,22 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
             return None
         found.append(tensor)
     return tuple(found) or None
+
+
+def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
+    """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
+    workload, found = search.workload, dict[str, tuple[str, ...]]()
+    written, alike, extents = written_tensors(workload), simple_accesses(workload), workload.extents()
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        sizes = {each.name: prod(extents[name] for name in each.dims) for each in readers}
+        often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) < set(each.dims)]
+        most = [each.name for each in often if sizes[each.name] == max(sizes.values())]
+        is_alike = tensor.name in alike or tensor.name not in written
+        is_needed = tensor.name in written and any(level.requires(tensor) for level in search.arch.levels)
+        if len(most) > 1 and is_alike and not is_needed:
+            found[tensor.name] = tuple(most)
+    return found
 
 
 def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
@@ -333,7 +354,7 @@ class Refunds:
         for name, stay in ((name, stay) for name, stay in where.items() if stay.level):
             asked = statement, name, stay
             if asked not in self._refunds:
-                self._refunds[asked] = self._refund(*asked)
+                self._refunds[asked] = self.cases.refund(*asked)
             refund += self._refunds[asked]
         return None if known is None else max(Fraction(0), known - refund)
 
@@ -359,25 +380,6 @@ class Refunds:
             base = self._before_refund(statement, {}) if asked[1] else Fraction(0)
             self.known[asked] = None if cost is None or base is None else max(cost, base)
         return self.known[asked]
-
-    def _refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
-        """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
-        program needs the tensor after the run."""
-        workload = self.cases.search.workload
-        writes = workload.statement(statement).target.tensor == tensor
-        if not stay.level or (writes and (stay.also_outside or not workload.tensor(tensor).temporary)):
-            return Fraction(0)
-        writer = next(each for each in workload.statements if each.target.tensor == tensor)
-        bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
-        source, drain = (stay.level, 0) if writes else (0, stay.level)
-        return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
-
-    def _cost(self, number: int, read: int, written: int) -> Fraction:
-        """Return what bits read and written in a level cost."""
-        level, objective = self.cases.search.arch.levels[number], self.cases.objective
-        if objective.goal is Goal.ENERGY:
-            return level.access_pj(read, written)
-        return Fraction(read + written if objective.level == level.name else 0)
 
 
 def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -408,7 +410,7 @@ def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
 
 def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
     """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
-    refunds = Refunds(Cases(search, search.objective, read_once(search.workload), of_chains=True), stop)
+    refunds = Refunds(Cases.of(search, search.objective, of_chains=True), stop)
     most = max(TUNING.most_splits, TUNING.split_instances // instance_bound(search.workload))
     return any(least >= value for least in refunds.sums(passed, most))
 
@@ -416,12 +418,24 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
 @dataclass(frozen=True, slots=True)
 class Cases:
     """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
-    others. of_chains: of these alone."""
+    others. in_parts: by tensor, the readers to each of which a part of its loads is charged. of_chains: of these
+    alone."""
 
     search: Search
     objective: Objective
     once: dict[str, tuple[str, ...]]
+    in_parts: dict[str, tuple[str, ...]]
     of_chains: bool = False
+
+    @staticmethod
+    def of(search: Search, objective: Objective, *, of_chains: bool = False) -> Cases:
+        """Return the cases of a program, loads charged in parts where that says more of the readers alone."""
+        cases = Cases(search, objective, read_once(search.workload), {}, of_chains)
+        for name, readers in read_in_parts(search).items() if cases.divides else ():
+            others = replace(cases, in_parts=cases.in_parts | {name: readers})
+            sums = [sum(each.alone(reader, {}) or 0 for reader in readers) for each in (cases, others)]
+            cases = others if sums[1] > sums[0] else cases
+        return cases
 
     @property
     def divides(self) -> bool:
@@ -501,18 +515,38 @@ class Cases:
             return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
         divides, shared = self.of_chains or dividing_legs(search, own), self.once[statement]
-        leg = replace(leg, taken=taken, once=shared, divides=divides)
+        parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
+        parts = tuple((name, level, len(self.in_parts[name])) for name, level in parts if name not in shared)
+        leg = replace(leg, taken=taken, once=shared, parts=parts, divides=divides)
         least = least_of_leg(search, leg, self.objective, share)
         if least is None or not shared or not divides:
             return least
         leg = replace(leg, once=())
         costs = list[Fraction | None]()
         for places in product(*(_levels_of(search, name) for name in shared)):
-            free = tuple((name, level) for name, level in zip(shared, places, strict=True) if level)
-            costs.append(least_of_leg(search, replace(leg, free=free), self.objective, share))
+            costs.append(self._with_shared(statement, leg, dict(zip(shared, places, strict=True)), share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
         return None if apart is None else max(least, apart + _filled_once(search, self.objective, bits))
+
+    def _parts_of(self, statement: str) -> list[str]:
+        """Return the tensors of whose loads a part is charged to a statement."""
+        return [name for name, readers in self.in_parts.items() if statement in readers]
+
+    def _with_shared(self, statement: str, leg: Leg, places: dict[str, int], share: float) -> Fraction | None:
+        """Return what a leg costs at least, in each of some levels a tensor that others are charged for: loads into it
+        are free; or others are charged a part, and the one who writes it leaves it there."""
+        own, written = self._parts_of(statement), written_tensors(self.search.workload)
+        free = tuple((name, level) for name, level in places.items() if level and name not in own)
+        parts = {name: level for name, level in places.items() if name in own}
+        if any(level and name not in written for name, level in parts.items()):
+            return None  # as from the outermost level
+        first = tuple((name, level) for name, level in parts.items() if level)
+        shared = tuple((name, level, len(self.in_parts[name])) for name, level in parts.items())
+        leg = replace(leg, free=free, first=(*leg.first, *first), parts=(*leg.parts, *shared))
+        least = least_of_leg(self.search, leg, self.objective, share)
+        refund = sum((self.refund(statement, name, Stay(level)) for name, level in parts.items()), Fraction(0))
+        return None if least is None else max(Fraction(0), least - refund)
 
     def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:
         """Yield how many indices a stay leaves at the nodes of one of its statements."""
@@ -559,6 +593,25 @@ class Cases:
                 key = stay.level, name
                 found[key] = max(found.get(key, 0), workload.tensor(name).bits * prod(left))
         return tuple((level, bits) for (level, _), bits in found.items())
+
+    def refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
+        """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
+        program needs the tensor after the run."""
+        workload = self.search.workload
+        writes = workload.statement(statement).target.tensor == tensor
+        if not stay.level or (writes and (stay.also_outside or not workload.tensor(tensor).temporary)):
+            return Fraction(0)
+        writer = next(each for each in workload.statements if each.target.tensor == tensor)
+        bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
+        source, drain = (stay.level, 0) if writes else (0, stay.level)
+        return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
+
+    def _cost(self, number: int, read: int, written: int) -> Fraction:
+        """Return what bits read and written in a level cost."""
+        level, objective = self.search.arch.levels[number], self.objective
+        if objective.goal is Goal.ENERGY:
+            return level.access_pj(read, written)
+        return Fraction(read + written if objective.level == level.name else 0)
 
 
 def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:

@@ -4,6 +4,8 @@ written out."""
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count, islice
 from math import prod
 from time import process_time
@@ -14,7 +16,7 @@ import polymap as pm
 from polymap.explore import explore, provers
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
-from polymap.search import refunds
+from polymap.search import legs, refunds
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from tests.referee.all_fused import Program, Tree, Walk, least_price, least_words, places_of, trees
@@ -29,15 +31,16 @@ CHAINS = (
     ("T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
     ("A[m,k] = X[m] * Y[k]", "T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
 )
+TWO_READERS = CHAINS[-2:]
 MOST_POINTS = 24  # instances of all statements
 FAR = {"word_bits": 8, "read_pj": 5, "write_pj": 5}
 
 
-def drawn(seed: int, most_points: int = MOST_POINTS) -> tuple[Program, int]:
+def drawn(seed: int, most_points: int = MOST_POINTS, chains: Sequence[tuple[str, ...]] = CHAINS) -> tuple[Program, int]:
     """Return a program and the words of a buffer."""
     rng = random.Random(f"all fused {seed}")
     while True:
-        texts = rng.choice(CHAINS)
+        texts = rng.choice(chains)
         names = "mnkp" if "p" in texts[1] else "mnk" if any("k" in text for text in texts) else "mn"
         temporary = "".join(text[0] for text in texts[:-1])
         program = Program(texts, tuple((name, rng.choice((1, 2, 2, 3, 4))) for name in names), temporary)
@@ -130,3 +133,28 @@ def test_no_tree_takes_less_time_than_is_proven(seed: int) -> None:
     assert answer.bound <= least, "no tree of dividing tiles costs less"
     assert answer.value is not None, "everything may pass by the buffer"
     assert answer.status != "OPTIMAL" or answer.space.name or answer.value <= least
+
+
+def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Return the words that no tree moves fewer than, half of what two statements load alike charged to each."""
+    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)
+    asked, _ = read_question(*question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers)
+    cases = replace(refunds.Cases.of(asked, asked.objective), in_parts=refunds.read_in_parts(asked))
+    passed = refunds.passed_tensors(asked.workload)
+    assert passed is not None, "T and U pass"
+    assert list(cases.in_parts) == ["A"]
+    return float(max(refunds.Refunds(cases, never).sums(passed, 8))) / 8
+
+
+@pytest.mark.parametrize("seed", few(range(60), 3))
+def test_no_tree_moves_less_than_is_charged_in_parts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, room = drawn(seed, chains=TWO_READERS)
+    assert floor_in_parts(program, room, monkeypatch) <= least_words(program, room)
+
+
+def test_loads_that_are_charged_to_both_readers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, room = Program(TWO_READERS[0], (("m", 2), ("n", 2), ("k", 2)), "TU"), 16
+    assert floor_in_parts(program, room, monkeypatch) <= least_words(program, room) == 16, "each tensor passes once"
+    monkeypatch.setattr(legs, "_with_loads_in_parts", lambda component, _parts, _times: component)
+    monkeypatch.setattr(legs, "lcm", lambda *_: 1)
+    assert floor_in_parts(program, room, monkeypatch) > 16
