@@ -137,7 +137,7 @@ def test_no_tree_takes_less_time_than_is_proven(seed: int) -> None:
 
 def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> float:
     """Return the words that no tree moves fewer than, half of what two statements load alike charged to each."""
-    monkeypatch.setattr(refunds, "dividing_legs", lambda _: True)
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     asked, _ = read_question(*question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers)
     cases = replace(refunds.Cases.of(asked, asked.objective), in_parts=refunds.read_in_parts(asked))
     passed = refunds.passed_tensors(asked.workload)
