@@ -210,14 +210,15 @@ def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]
 
 def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
-    of the time that each segment takes alone, and the levels that bind trees found so far: segments that take more of
-    one than of others do not hide behind each other."""
+    of the time that each segment takes alone, and the levels that bind trees found so far (of a product: the best
+    tree): segments that take more of one than of others do not hide behind each other."""
     if not evidence.incumbents:
         return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
     energy, per_cycle = Fraction(powers.energy), cost.energy_pj_exact / max(1, cost.latency_cycles)
     weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
-    widths = {each.name: width for each in arch.levels if each.name in binding and (width := width_of(arch, each))}
+    charged = {cost.bottleneck} if energy else binding  # a product has a further factor to fall by
+    widths = {each.name: width for each in arch.levels if each.name in charged and (width := width_of(arch, each))}
     terms = {"energy": energy, "latency": weight / 2 if widths else weight}
     terms |= {f"traffic:{name}": weight / width / 2 / len(widths) for name, width in widths.items()}
     rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}

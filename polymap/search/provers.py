@@ -430,6 +430,11 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
     outcome, met = search.engines.get(Outcome), False
     told = None if outcome is not None else _told_before(search, measure)
+    if outcome is None:
+        outcome, evidence = _best_product(search, evidence, measure, limit if search.divides else others_wait)
+        if outcome is not None and (outcome.left is not None or limit()):
+            search.engines.keep(outcome)
+            return outcome, evidence
 
     def stop() -> bool:
         return met or limit()
@@ -444,19 +449,13 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         search.report(found[0][1].mapping if found else None, value, max(least[0], evidence.floors[0]), front)
 
     polish = _dividing_polish(search)
-    first = None if outcome is not None or told is not None or polish is None else _begun(search, polish)
-    if first is not None:
-        report((first,), 0)
-    if outcome is None:
-        outcome, evidence = _best_product(search, evidence, measure, limit if search.divides else others_wait)
-        is_over = outcome is not None and (outcome.left is not None or limit())
-        if first is not None and (outcome is None or first[0] < outcome.found[0][0]):
-            outcome = Outcome((first,), None, Count(), 0, None)
-        if outcome is not None and is_over:
-            search.engines.keep(outcome)
-            return outcome, evidence
     if outcome is None or (told is not None and told.found and told.found[0][0] < outcome.found[0][0]):
         outcome = told
+    if outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+        first = polish.first(1)  # by construction
+        if first is not None:
+            report((first,), 0)
+            outcome = Outcome((first,), None, Count(), 0, None)
     outcome = solve(
         search.problem,
         measure,
@@ -473,12 +472,6 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
     )
     search.engines.keep(outcome)
     return outcome, evidence
-
-
-def _begun(search: Search, polish: DividingPolish) -> tuple[int, CompletedMapping] | None:
-    """Return a mapping by construction, so that there is an answer before anything that takes long; None where little
-    does."""
-    return polish.first(1) if search.instances() > TUNING.quickly_counted else None
 
 
 def _limit_of_list(search: Search, outcome: Outcome | None, stop: Stop) -> Stop:
