@@ -452,8 +452,8 @@ BUGS = (
     Bug(
         "the levels that are looked at last hold the tensors",
         held_alike.joint_values,
-        "np.minimum(least, lower_values(measure, parts, cycles))",
-        "lower_values(measure, parts, cycles)",
+        "np.minimum.reduce(lower)",
+        "lower[-1]",
     ),
     Bug("steps have no ends", SiblingCounts.cycles, "-(-steps", "1 + (steps"),
 )

@@ -106,11 +106,12 @@ class BoxTrees:
                 return None
             room = min(most * prod(self._sizes[g + 1 :]), prod(self._extents))
             steps: IntArray = np.ones((shares.shape[1], tree[0].count), dtype=np.int64)
-            for extent, high in zip(shares, tree[0].high, strict=True):
+            counts = tree[0].high.astype(np.int64)  # longer ones where costs are long
+            for extent, high in zip(shares, counts, strict=True):
                 steps *= -(-extent[:, None] // high[None, :])
             before, row = np.nonzero(steps <= room)
             nodes = np.vstack([nodes[:, before], row.astype(np.int32)])
-            shares = -(-shares[:, before] // tree[0].high[:, row])
+            shares = -(-shares[:, before] // counts[:, row])
         nodes = nodes[:, np.prod(shares, axis=0) >= least]
         count = nodes.shape[1]
         return Chunk((0,) * len(self._trees), nodes, (0,) * count) if count <= TUNING.most_of_steps else None

@@ -228,7 +228,7 @@ def test_from_no_mapping_the_best_of_all_trees_is_reached(machine: str, tiles: s
     climber = climber_for(TINY, arch, parse_objective("energy", arch), (), divide=tiles == "divide", seed=1)
     assert climber is not None
     values: list[Fraction] = []
-    for _ in range(40):
+    for _ in range(120):
         climber.walk(20, lambda: False)
         if climber.best is not None:
             values.append(climber.best[1])

@@ -24,8 +24,8 @@ def floor(text: str, outer: MemoryLevel = DRAM, lanes: int = 1, per_cycle: int =
     return floor_of(GEMM, arch, parse_objective(text, arch))
 
 
-@pytest.mark.parametrize(("lanes", "per_cycle", "cycles"), [(1, 1, 64), (4, 1, 16), (3, 1, 22), (4, 2, 8), (5, 3, 5)])
-def test_all_lanes_work_in_all_cycles(lanes: int, per_cycle: int, cycles: int) -> None:
+@pytest.mark.parametrize(("lanes", "per_cycle", "cycles"), [(1, 1, 64), (4, 1, 16), (3, 1, 32), (4, 2, 8), (5, 3, 6)])
+def test_as_many_lanes_work_as_dims_can_share(lanes: int, per_cycle: int, cycles: int) -> None:
     assert floor("latency", lanes=lanes, per_cycle=per_cycle) == cycles
 
 
