@@ -78,7 +78,7 @@ def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> in
         if dim.extent <= 64 and prod(required) > 2 ** (dim.extent - 1):
             return None
     found = least_steps(workload.extents(), machine, rules)
-    return None if found is None else -(-found.steps // machine.compute.per_cycle)
+    return None if found is None else -(-found // machine.compute.per_cycle)
 
 
 def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:

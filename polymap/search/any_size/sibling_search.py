@@ -63,7 +63,7 @@ class SiblingSearch:
         self._queue = BestFirst[int, Item](_left_to_do)
         self.steps = 0
         fewest = least_steps(dict(zip(problem.dims, problem.extents, strict=True)), problem.arch, problem.rules)
-        self._fewest = 1 if fewest is None else fewest.steps
+        self._fewest = 1 if fewest is None else fewest
         self._all = least_components(problem, measure, self._trees.boxes(self._trees.root()))
         powers = None if measure.shares else measure.goal.powers
         if self.structures:

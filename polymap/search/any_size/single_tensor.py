@@ -217,7 +217,7 @@ class SiblingCounts:
         problem = self.problem
         least = least_steps(dict(zip(problem.dims, problem.extents, strict=True)), problem.arch, problem.rules)
         steps = self.shares(tuple(range(len(problem.dims))), tuple(range(len(problem.classes))))
-        steps = np.maximum(steps, 0 if least is None else least.steps)
+        steps = np.maximum(steps, 0 if least is None else least)
         return -(-steps // self.problem.arch.compute.per_cycle)
 
 

@@ -67,7 +67,7 @@ def _compulsory_bits(workload: Workload) -> tuple[int, int]:
 def _cycles(workload: Workload, arch: Architecture, more_bits: int) -> int:
     extents = workload.extents()
     boxes = ({dim: extents[dim] for dim in s.dims} for s in workload.statements if is_box(s))
-    compute = -(-sum(found.steps for box in boxes if (found := least_steps(box, arch))) // arch.compute.per_cycle)
+    compute = -(-sum(least_steps(box, arch) or 0 for box in boxes) // arch.compute.per_cycle)
     outer = arch.levels[0]
     reads, writes = _compulsory_bits(workload)
     transfers = [Fraction(0)]

@@ -9,7 +9,6 @@ in which some siblings are idle use as many, and take no fewer steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import isqrt, prod
@@ -26,16 +25,7 @@ from polymap.search.problem.rules import Factor, Rules
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class LeastSteps:
-    """A lower bound on the steps of a box. siblings: per dim, over how many it is spread in one way that takes so many
-    (1 each where that was not worked out)."""
-
-    steps: int
-    siblings: tuple[int, ...]
-
-
-def least_steps(box: Mapping[str, int], arch: Architecture, rules: Rules = ()) -> LeastSteps | None:
+def least_steps(box: Mapping[str, int], arch: Architecture, rules: Rules = ()) -> int | None:
     """Return the fewest steps of a box of these extents; None: the rules about factors are infeasible."""
     bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, Factor)}
     ranges: list[tuple[Range, ...]] = []
@@ -60,31 +50,23 @@ def quotients(size: int) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def _least(
-    extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...]
-) -> LeastSteps | None:
+def _least(extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...]) -> int | None:
     """Return the fewest steps, by dynamic programming over the dims: its states are what is left of each fan-out."""
     if prod(map(isqrt, sizes)) > TUNING.most_sharings:  # a number n has at least isqrt(n) quotients
-        return LeastSteps(-(-prod(extents) // prod(sizes)), (1,) * len(extents))
+        return -(-prod(extents) // prod(sizes))
     states = list(product(*map(quotients, sizes)))
     if len(states) > TUNING.most_sharings:
-        return LeastSteps(-(-prod(extents) // prod(sizes)), (1,) * len(extents))
+        return -(-prod(extents) // prod(sizes))
     left: IntArray = np.array(states, dtype=np.int64).reshape(len(states), len(sizes))
     steps: IntArray = np.ones(len(left), dtype=count_type(prod(extents) + 1))
     met: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
-    ways: list[tuple[IntArray, IntArray]] = []  # per dim: from which state each comes, and its siblings
     for extent, own in zip(extents, ranges, strict=True):
         siblings, fits = _siblings(left, own)
         fits &= met[:, None]
         each = np.where(fits, steps[:, None] * -(-extent // siblings.astype(steps.dtype)), prod(extents) + 1)
-        before = np.argmin(each, axis=0)
         met = np.any(fits, axis=0)
         steps = np.where(met, np.min(each, axis=0), 1)
-        ways.append((before, siblings))
-    if not met.any():
-        return None
-    steps = np.where(met, steps, prod(extents) + 1)
-    return LeastSteps(int(steps.min()), _way_to(int(np.argmin(steps)), ways))
+    return int(steps[met].min()) if met.any() else None
 
 
 def _siblings(left: IntArray, ranges: tuple[Range, ...]) -> tuple[IntArray, NDArray[np.bool_]]:
@@ -97,12 +79,3 @@ def _siblings(left: IntArray, ranges: tuple[Range, ...]) -> tuple[IntArray, NDAr
         fits &= factor >= low
         found = found * np.maximum(factor, 1)
     return found, fits
-
-
-def _way_to(state: int, ways: list[tuple[IntArray, IntArray]]) -> tuple[int, ...]:
-    """Return the siblings per dim on the way to the last state."""
-    found: list[int] = []
-    for before, siblings in reversed(ways):
-        last, state = state, int(before[state])
-        found.append(int(siblings[state, last]))
-    return tuple(reversed(found))

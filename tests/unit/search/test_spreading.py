@@ -73,9 +73,7 @@ def test_no_factors_leave_fewer_steps_and_some_leave_so_few(seed: int) -> None:
             assert found is None, (box, fanouts, rules)
             continue
         steps = [prod(-(-n // c) for n, c in zip(box.values(), row, strict=True)) for row in every]
-        assert found is not None
-        assert found.steps == min(steps), (box, fanouts, rules, found)
-        assert found.steps == prod(-(-n // c) for n, c in zip(box.values(), found.siblings, strict=True))
+        assert found == min(steps), (box, fanouts, rules, found)
 
 
 @pytest.mark.parametrize(("m", "k", "sizes"), [(5, 1, (4,)), (5, 1, (2, 2)), (3, 2, (2,))])
@@ -91,14 +89,12 @@ def test_some_tree_takes_the_fewest_steps_and_none_takes_fewer(m: int, k: int, s
 def test_where_too_much_is_left_of_fan_outs_every_unit_counts_as_busy() -> None:
     arch = machine(Fanout("X", 10**12), Fanout("Y", 10**12))
     found = least_steps({"m": 10**15, "n": 10**15}, arch)
-    assert found is not None
-    assert (found.steps, found.siblings) == (10**6, (1, 1))
+    assert found == 10**6
 
 
 def test_long_extents_are_divided_exactly() -> None:
     found = least_steps({"m": 10**30 + 1, "n": 3}, machine(Fanout("X", 9)))
-    assert found is not None
-    assert found.steps == -(-(10**30 + 1) // 3)
+    assert found == -(-(10**30 + 1) // 3)
 
 
 def test_quotients_are_all_that_may_be_left() -> None:
