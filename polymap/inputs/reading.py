@@ -71,6 +71,7 @@ def refuse_yaml(path: str | PurePath, what: str) -> None:
     """Raise InputError if the file's name ends as YAML, which is not supported."""
     if PurePath(path).suffix.lower() in (".yaml", ".yml"):
         hint = f"Write the {what} as JSON: the same tables and lists, in a file whose name ends in .json."
+        hint += " Files of other tools: pm.from_timeloop, pm.io.from_zigzag, pm.io.from_accelforge."
         raise InputError(Mistake("PM118", f"{shown(str(path))} is a YAML file, and YAML is not read", hint))
 
 

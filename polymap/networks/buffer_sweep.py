@@ -217,10 +217,10 @@ def sizes_of(arch: Architecture, level: str, capacities_bits: Sequence[int | str
     sizes = [as_bits(size) or 0 for size in asked]
     wrong = [size for size, known_size in zip(asked, sizes, strict=True) if known_size < 1]
     if wrong or not sizes:
-        what = (
-            f"a buffer size is {shown(wrong[0])}" if wrong else f"there are no buffer sizes: {shown(capacities_bits)}"
-        )
-        mistakes.append(Mistake("PM537", what, "Give sizes in bits, integers of at least 1, or with a unit: '32 KiB'."))
+        found = [f"a buffer size is {shown(size)}" for size in wrong]
+        hint = "Give sizes in bits, integers of at least 1, or with a unit: '32 KiB'."
+        whats = found or [f"there are no buffer sizes: {shown(capacities_bits)}"]
+        mistakes.extend(Mistake("PM537", what, hint) for what in whats)
     if mistakes:
         raise OptionError(mistakes)
     return sorted(set(sizes))

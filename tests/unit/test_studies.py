@@ -240,7 +240,7 @@ def test_wrong_levels_and_sizes_are_refused_together() -> None:
         OptionError, match=r"(?s)PM536 'Bug' is not a level.*Did you mean 'Buf'.*PM537 a buffer size is 0"
     ):
         buffer_curve(GEMM, machine(1), "Bug", [8, 0])
-    with pytest.raises(OptionError, match=r"PM537 a buffer size is 1\.5"):
-        buffer_curve(GEMM, machine(1), "Buf", [8, 1.5, "8"])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match=r"(?s)PM537 a buffer size is 1\.5.*PM537 a buffer size is -3"):
+        buffer_curve(GEMM, machine(1), "Buf", [8, 1.5, "8", -3])  # type: ignore[list-item]
     with pytest.raises(OptionError, match="PM537 there are no buffer sizes"):
         buffer_curve(GEMM, machine(1), "Buf", [])
