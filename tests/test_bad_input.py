@@ -107,7 +107,7 @@ CASES = {
     "a machine as workload": workload_case(ARCH, "PM234", "--arch"),
     "a sweep as workload": workload_case({"workloads": [], "machines": []}, "PM234", "polymap sweep"),
     "a YAML workload": Case(("check", "w.yaml"), ("PM118", "YAML", "'w.yaml'"), {"w.yaml": "einsum: C[m]"}),
-    "a YAML machine": Case(("explore", *GEMM, "--arch", "a.yml"), ("PM118", "YAML", "pm.from_timeloop"), {"a.yml": "nodes:"}),
+    "a YAML machine": Case(("explore", *GEMM, "--arch", "a.yml"), ("PM118", "from_timeloop"), {"a.yml": "nodes:"}),
     "a YAML mapping": Case(
         ("evaluate", *GEMM, "--arch", "flat3", "--mapping", "m.yaml"), ("PM118", "YAML"), {"m.yaml": "nodes:"}
     ),
