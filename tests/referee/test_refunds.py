@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import process_time
 from types import ModuleType
@@ -21,6 +23,7 @@ from polymap.networks.buffer_sweep import buffer_curve
 from polymap.resources import never
 from polymap.schedules.check import check_mapping
 from polymap.search import refunds
+from polymap.search.evidence import Evidence
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
@@ -130,7 +133,7 @@ def test_no_dividing_tree_is_below_the_floor_where_a_reader_sums_up_what_another
         {"compute": "PE"},
     ]
     arch = arch_from_document({"name": "random", "nodes": nodes})
-    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=2_000)  # holds its own floor
+    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=500)  # holds its own floor
     assert found.value is not None, "the program as it is runs"
     asked, known = read_question(work, arch, Options("traffic:DRAM", "divide", time_limit_s=60), provers)
     floor = float(bound_by_refunds(asked, known, never).floors[0])
@@ -228,6 +231,53 @@ MISTAKES = {
 }
 
 
+Bounding = Callable[..., Evidence]
+
+
+def twins_cost_less(mutant: Bounding) -> bool:
+    """Return whether a floor is above what a tree of twins costs."""
+    work, arch, mapping = twins()
+    asked, floors = read_question(work, arch, Options("energy", "any", 10, clock=process_time), provers)
+    return mutant(asked, floors, never).floors[0] > simulate(work, arch, mapping).energy_pj
+
+
+def independent_sums_move_less(mutant: Bounding) -> bool:
+    """Return whether a floor is above what a tree of independent sums moves."""
+    work, arch = independent()
+    asked, floors = read_question(work, arch, Options("traffic:DRAM", "divide", 10, clock=process_time), provers)
+    floor = mutant(asked, floors, never).floors[0]
+    if floor <= bound_by_refunds(asked, floors, never).floors[0]:
+        return False
+    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=300).value
+    assert found is not None, "the program as it is runs"
+    return floor > found
+
+
+def two_products_cost_less(mutant: Bounding, m: int, n: int, k: int, known: int | None) -> bool:
+    """Return whether a floor is above the optimum of two products, or above the right floor where that is not known."""
+    work = program(list(CHAINS[0]), m=m, n=n, k=k, p=k, temporary=["T"], bits=8)
+    asked, floors = read_question(work, load_arch("flat3"), Options("energy", "divide"), provers)
+    least = known or bound_by_refunds(asked, floors, never).floors[0]
+    return mutant(asked, floors, never).floors[0] > least
+
+
+PROOFS: tuple[Callable[[Bounding], bool], ...] = (
+    twins_cost_less,
+    independent_sums_move_less,
+    partial(two_products_cost_less, m=512, n=512, k=64, known=129_761_280),
+    partial(two_products_cost_less, m=512, n=256, k=32, known=35_373_056),
+    partial(two_products_cost_less, m=4096, n=4096, k=8, known=None),
+)
+# The proof that sees a mistake soonest, where it is not the first one.
+SEEN = {
+    "nothing is refunded": 2,
+    "the inner level is not refunded": 2,
+    "a writer is not refunded": 2,
+    "rows are whole for readers that need nothing of one another": 1,
+    "every tensor passes": 2,
+}
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_the_bound_is_caught(name: str) -> None:
     right, wrong = MISTAKES[name]
@@ -236,24 +286,6 @@ def test_a_mistake_in_the_bound_is_caught(name: str) -> None:
     mutant = ModuleType("mutant")
     sys.modules["mutant"] = mutant
     exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    work, arch, mapping = twins()
-    asked, floors = read_question(work, arch, Options("energy", "any", 10, clock=process_time), provers)
-    if mutant.__dict__["bound_by_refunds"](asked, floors, never).floors[0] > simulate(work, arch, mapping).energy_pj:
-        return
-    work, arch = independent()
-    asked, floors = read_question(work, arch, Options("traffic:DRAM", "divide", 10, clock=process_time), provers)
-    floor = mutant.__dict__["bound_by_refunds"](asked, floors, never).floors[0]
-    if floor > bound_by_refunds(asked, floors, never).floors[0]:
-        found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=300).value
-        assert found is not None, "the program as it is runs"
-        if floor > found:
-            return
-    for values in ((512, 512, 64, 129_761_280), (512, 256, 32, 35_373_056), (4096, 4096, 8, None)):
-        m, n, k, known = values
-        work = program(list(CHAINS[0]), m=m, n=n, k=k, p=k, temporary=["T"], bits=8)
-        asked, floors = read_question(work, load_arch("flat3"), Options("energy", "divide"), provers)
-        floor = mutant.__dict__["bound_by_refunds"](asked, floors, never).floors[0]
-        least = known or bound_by_refunds(asked, floors, never).floors[0]
-        if floor > least:
-            return
-    pytest.fail("the floor is no higher than what is possible")
+    first = SEEN.get(name, 0)
+    proofs = (PROOFS[first], *PROOFS[:first], *PROOFS[first + 1 :])
+    assert any(proof(mutant.__dict__["bound_by_refunds"]) for proof in proofs), "the floor is higher than possible"
