@@ -66,6 +66,7 @@ def figures() -> Callable[[int], dict[str, str]]:
         "roofline": pm.plot.roofline({"by hand": families["output-stationary"].cost, "best": result}, width_px=width),
         "array": pm.plot.array(result, width_px=width),
         "steps": pm.plot.steps(timed, width_px=width),
+        "residency": pm.plot.residency(doubled, width_px=width),
         "residency of fusion": pm.plot.residency(fusion, width_px=width),
         "fate": pm.plot.fate(result, width_px=width),
         "fate of a verdict": pm.plot.fate(verdict, width_px=width),
