@@ -17,6 +17,8 @@ from math import lcm, prod
 
 import numpy as np
 
+from polymap.costmodel.tuning import TUNING
+
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 Offsets = Sequence[Ints]  # one array per part, rising and without repetition: a set is every sum of one of each
 
@@ -212,8 +214,13 @@ def _histogram(values: Ints, size: int) -> Ints:
 
 def _added(one: Ints, other: Ints) -> Ints:
     """Return the residues of all sums of one number of each."""
+    size = len(one)
+    if size <= TUNING.convolved:
+        sums = np.convolve(one, other)
+        sums[: size - 1] += sums[size:]
+        return sums[:size]
     few, many = (one, other) if np.count_nonzero(one) <= np.count_nonzero(other) else (other, one)
-    total = np.zeros_like(many)
+    twice, total = np.concatenate((many, many)), np.zeros_like(many)
     for residue in np.flatnonzero(few).tolist():
-        total += few[residue] * np.roll(many, residue)
+        total += few[residue] * twice[size - residue : 2 * size - residue]
     return total
