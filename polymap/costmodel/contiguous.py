@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from math import lcm, prod
 
@@ -103,7 +103,7 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
 
 def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
     """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
-    period, taken = _commanded_at(row, commands)
+    period, taken = _commanded_at(row.tobytes(), commands)
     each = (_histogram(at * commands.units, period) for at in starts)
     places = reduce(_added, each, _histogram(np.array([base]), period))
     return int(places @ taken[0]), int(places @ taken[1])
@@ -125,7 +125,7 @@ def least_commanded(
     begins = [reduce(_added, each, _histogram(np.array([base]), period)) for each in product(*cuts)]
     found: list[tuple[Fraction, Fraction]] = []
     for row, starts in rows:
-        taken = _commanded_at(row, commands)[1]
+        taken = _commanded_at(row.tobytes(), commands)[1]
         own = _histogram(starts * commands.units, period)
         for places in (_added(own, each) for each in begins):
             many = int(places.sum()) * len(row)
@@ -138,10 +138,11 @@ def _period(commands: Commands) -> int:
     return lcm(commands.beat, commands.request or 1)
 
 
-def _commanded_at(row: Ints, commands: Commands) -> tuple[int, tuple[Ints, Ints]]:
+@lru_cache(maxsize=256)
+def _commanded_at(offsets: bytes, commands: Commands) -> tuple[int, tuple[Ints, Ints]]:
     """Return a period of addresses, and the beats and requests that the runs of a row take, by where in it offset 0
     lies."""
-    period, each, size = _period(commands), commands.units, commands.size
+    row, period, each, size = np.frombuffer(offsets, np.int64), _period(commands), commands.units, commands.size
     cut: dict[int, list[Ints]] = {}
     for run in np.split(row, np.flatnonzero(np.diff(row) > 1) + 1):
         first, length = int(run[0]) * each, len(run) * each
