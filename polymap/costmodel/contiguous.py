@@ -8,8 +8,8 @@ axis, count every tile that a set of starts places anywhere, without a walk over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import product
@@ -18,6 +18,7 @@ from math import lcm, prod
 import numpy as np
 
 from polymap.costmodel.tuning import TUNING
+from polymap.ir import BudgetError, Mistake
 
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 Offsets = Sequence[Ints]  # one array per part, rising and without repetition: a set is every sum of one of each
@@ -225,3 +226,80 @@ def _added(one: Ints, other: Ints) -> Ints:
     for residue in np.flatnonzero(few).tolist():
         total += few[residue] * twice[size - residue : 2 * size - residue]
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one form. parts: the form, as offsets; starts: where it lies, every sum of one of each array; times:
+    how often each of these is sent; row: the part along the last axis (None: there is none by itself)."""
+
+    parts: Offsets
+    starts: tuple[Ints, ...]
+    times: int
+    row: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of messages."""
+        return self.times * prod(len(each) for each in self.starts)
+
+    @property
+    def elements(self) -> int:
+        """The elements of all of them."""
+        return self.count * prod(len(part) for part in self.parts)
+
+    def blocks(self, blocks: Blocks, base: int = 0) -> int:
+        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
+        rows = self.rows() if blocks.of_rows else self
+        return self.times * touched(rows.parts, rows.starts, blocks, base)
+
+    def rows(self) -> Messages:
+        """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
+        if not self.parts:
+            return self
+        if self.row is None:
+            what = "rows are not counted: tiles are new in several axes, or the last one shares a dim with others"
+            hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
+            raise BudgetError(Mistake("PM472", what, hint))
+        others = (part for place, part in enumerate(self.parts) if place != self.row)
+        return Messages((self.parts[self.row],), (*self.starts, *others), self.times, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The messages of all steps that the advance of a loop begins, each as if it were sent once."""
+
+    messages: tuple[Messages, ...]
+    _totals: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    _commanded: dict[Hashable, tuple[int, int]] = field(default_factory=dict[Hashable, tuple[int, int]])
+
+    def times(self, times: int) -> list[Messages]:
+        """Return the messages, each sent so often."""
+        return [replace(each, times=times) for each in self.messages if times]
+
+    def elements(self) -> int:
+        """Return the elements of all of them."""
+        return self._total(("elements",), lambda: sum(each.elements for each in self.messages))
+
+    def runs(self, *, of_rows: bool) -> int:
+        """Return the contiguous runs of addresses in all of them. of_rows: each ends with its row."""
+        rows = self.messages if not of_rows else [each.rows() for each in self.messages]
+        return self._total(("runs", of_rows), lambda: sum(each.count * contiguous_runs(each.parts) for each in rows))
+
+    def blocks(self, blocks: Blocks, base: int = 0) -> int:
+        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
+        return self._total((blocks, base), lambda: sum(each.blocks(blocks, base) for each in self.messages))
+
+    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
+        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
+        if (commands, base) not in self._commanded:
+            rows = [each.rows() for each in self.messages]
+            found = [commanded((*own.parts, np.zeros(1, np.int64))[0], own.starts, commands, base) for own in rows]
+            beats, requests = (sum(own.times * each[n] for own, each in zip(rows, found, strict=True)) for n in (0, 1))
+            self._commanded[commands, base] = beats, requests
+        return self._commanded[commands, base]
+
+    def _total(self, what: Hashable, count: Callable[[], int]) -> int:
+        if what not in self._totals:
+            self._totals[what] = count()
+        return self._totals[what]

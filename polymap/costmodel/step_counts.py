@@ -14,8 +14,8 @@ from math import gcd, prod
 
 import numpy as np
 
-from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks, Commands, Ints, united
+from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, alone, as_added, as_one, as_sent, sending_of
+from polymap.costmodel.contiguous import Blocks, Commands, Ints, Sent, united
 from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
