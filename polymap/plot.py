@@ -53,6 +53,7 @@ __all__ = [
     "schedule",
     "sensitivity",
     "smoothness",
+    "steps",
     "tiles",
     "traffic",
     "winners",
@@ -156,6 +157,14 @@ def array(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return which compute unit works when, and which never does."""
     found = figures.subject_of(result)
     return figures.array_svg(figures.array_figure(found.workload, found.arch, found.mapping), width_px=width_px)
+
+
+@answers_in_words
+def steps(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
+    """Return what the first steps of each level load, work on and store, and what binds, on a machine that says what
+    single steps take."""
+    found = figures.subject_of(result)
+    return figures.steps_svg(figures.steps_figure(found.arch, found.mapping, found.cost), width_px=width_px)
 
 
 @answers_in_words

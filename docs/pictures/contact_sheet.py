@@ -45,6 +45,7 @@ def figures() -> Callable[[int], dict[str, str]]:
     net = pm.network("alexnet")
     answers = [pm.explore_network(net, name, tiles="divide", time_limit_s=30) for name in ("flat3", "tpu_like")]
     product, sizes = pm.matmul(m=64, n=64, k=64), [1 << power for power in range(8, 18)]
+    timed = pm.explore(product, "gemmini_like", "latency", tiles="divide", time_limit_s=5)
     stencil = pm.from_c(STENCIL)
     chain = pm.program(["R[i,j] = max(X[i,j], 0.0)", "Y[i,j] = R[i,j] * 2.0"], i=16, j=16, types="float32")
     grid = {"base": "flat3", "grid": {"GLB.capacity_bits": [1 << 14, 1 << 18], "X.size": [8, 16]}}
@@ -64,6 +65,7 @@ def figures() -> Callable[[int], dict[str, str]]:
         "traffic": pm.plot.traffic(result, width_px=width),
         "roofline": pm.plot.roofline({"by hand": families["output-stationary"].cost, "best": result}, width_px=width),
         "array": pm.plot.array(result, width_px=width),
+        "steps": pm.plot.steps(timed, width_px=width),
         "residency": pm.plot.residency(doubled, width_px=width),
         "residency of fusion": pm.plot.residency(fusion, width_px=width),
         "fate": pm.plot.fate(result, width_px=width),

@@ -22,7 +22,7 @@ with lazy(__name__):
         memory_bits as memory_bits,
     )
     from polymap.costmodel.coherence import stale_copies as stale_copies
-    from polymap.costmodel.cost import Cost as Cost
+    from polymap.costmodel.cost import Cost as Cost, StepClass as StepClass
     from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
     from polymap.costmodel.dataflows import (
         Dataflow as Dataflow,

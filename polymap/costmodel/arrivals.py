@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Blocks, Commands, Ints, Offsets, commanded, contiguous_runs, touched, united
+from polymap.costmodel.contiguous import Ints, Messages, Sent, united
 from polymap.costmodel.layout import Layout, row_major
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -46,6 +46,7 @@ Sign = tuple[object, ...]  # what a value depends on
 Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
 FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
 END = -2  # the end of the run, at which the last tiles leave
+_TILE, _ALL_NEW, _HELD, _PART = 1, 2, 4, 8
 _ONCE, _NOTHING = np.zeros(1, np.int64), np.zeros(0, np.int64)
 
 
@@ -72,88 +73,22 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
-    """Messages of one form. parts: the form, as offsets; starts: where it lies, every sum of one of each array; times:
-    how often each of these is sent; row: the part along the last axis (None: there is none by itself)."""
-
-    parts: Offsets
-    starts: tuple[Ints, ...]
-    times: int
-    row: int | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of messages."""
-        return self.times * prod(len(each) for each in self.starts)
-
-    @property
-    def elements(self) -> int:
-        """The elements of all of them."""
-        return self.count * prod(len(part) for part in self.parts)
-
-    def blocks(self, blocks: Blocks, base: int = 0) -> int:
-        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
-        rows = self.rows() if blocks.of_rows else self
-        return self.times * touched(rows.parts, rows.starts, blocks, base)
-
-    def rows(self) -> Messages:
-        """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
-        if not self.parts:
-            return self
-        if self.row is None:
-            what = "rows are not counted: tiles are new in several axes, or the last one shares a dim with others"
-            hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
-            raise BudgetError(Mistake("PM472", what, hint))
-        others = (part for place, part in enumerate(self.parts) if place != self.row)
-        return Messages((self.parts[self.row],), (*self.starts, *others), self.times, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The messages of all steps that the advance of a loop begins, each as if it were sent once."""
-
-    messages: tuple[Messages, ...]
-    _totals: dict[Sign, int] = field(default_factory=dict[Sign, int])
-    _commanded: dict[Sign, tuple[int, int]] = field(default_factory=dict[Sign, tuple[int, int]])
-
-    def times(self, times: int) -> list[Messages]:
-        """Return the messages, each sent so often."""
-        return [replace(each, times=times) for each in self.messages if times]
-
-    def elements(self) -> int:
-        """Return the elements of all of them."""
-        return self._total(("elements",), lambda: sum(each.elements for each in self.messages))
-
-    def runs(self, *, of_rows: bool) -> int:
-        """Return the contiguous runs of addresses in all of them. of_rows: each ends with its row."""
-        rows = self.messages if not of_rows else [each.rows() for each in self.messages]
-        return self._total(("runs", of_rows), lambda: sum(each.count * contiguous_runs(each.parts) for each in rows))
-
-    def blocks(self, blocks: Blocks, base: int = 0) -> int:
-        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
-        return self._total((blocks, base), lambda: sum(each.blocks(blocks, base) for each in self.messages))
-
-    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
-        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
-        if (commands, base) not in self._commanded:
-            rows = [each.rows() for each in self.messages]
-            found = [commanded((*own.parts, _ONCE)[0], own.starts, commands, base) for own in rows]
-            beats, requests = (sum(own.times * each[n] for own, each in zip(rows, found, strict=True)) for n in (0, 1))
-            self._commanded[commands, base] = beats, requests
-        return self._commanded[commands, base]
-
-    def _total(self, what: Sign, count: Callable[[], int]) -> int:
-        if what not in self._totals:
-            self._totals[what] = count()
-        return self._totals[what]
-
-
-@dataclass(frozen=True, slots=True)
 class _Tiles:
-    """A form of tiles in one group of axes. whole: offsets from the first; new: those of them that were not held."""
+    """A form of tiles in one group of axes, of which some is held. whole: offsets from the first; new: those of them
+    that were not held."""
 
     whole: Ints
     new: Ints
+    starts: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A form of sets in one group of axes, and what each of them is to siblings: _TILE, tiles of some; _ALL_NEW, that
+    they have nothing of; _HELD, that they have; _PART, what some lack of a larger tile."""
+
+    offsets: Ints
+    roles: int
     starts: Ints
 
 
@@ -194,7 +129,7 @@ class _Shelf:
     depends on. Arrays with the same numbers are one array, which its identity stands for."""
 
     choices: dict[Sign, _Choices] = field(default_factory=dict[Sign, _Choices])
-    forms: dict[Sign, tuple[list[_Tiles], ...]] = field(default_factory=dict[Sign, tuple[list[_Tiles], ...]])
+    forms: dict[Sign, _Forms] = field(default_factory=dict[Sign, "_Forms"])
     repeats: dict[Sign, int] = field(default_factory=dict[Sign, int])
     sums: dict[Sign, tuple[Ints, int]] = field(default_factory=dict[Sign, tuple[Ints, int]])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
@@ -394,18 +329,12 @@ class Sending:
     def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
         per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
         last = next((n for n, each in enumerate(self._groups) if list(each.axes) == [len(self.access.index) - 1]), None)
-        for tiles in product(*(wholes for wholes, _ in per_group)):
-            if any(len(each.new) for each in tiles) or (not tiles and (advance < 0 or whole)):
-                yield Messages(tuple(each.whole for each in tiles), tuple(each.starts for each in tiles), 1, last)
+        for sets in product(*(forms for forms, _ in per_group)):
+            if _is_sent([each.roles for each in sets]) or (not sets and (advance < 0 or whole)):
+                yield Messages(tuple(each.offsets for each in sets), tuple(each.starts for each in sets), 1, last)
         for tiles in product(*(parts for _, parts in per_group)):
-            row, partly = last, [n for n, each in enumerate(tiles) if len(each.new)]
-            if not partly:
-                continue
-            if len(partly) == 1:
-                parts = tuple(each.new if n == partly[0] else each.whole for n, each in enumerate(tiles))
-            else:
-                parts, row = (self._beyond(tiles, merge),), None
-            yield Messages(parts, tuple(each.starts for each in tiles), 1, row)
+            if sum(len(each.new) > 0 for each in tiles) > 1:
+                yield Messages((self._beyond(tiles, merge),), tuple(each.starts for each in tiles), 1, None)
 
     @property
     def is_partition(self) -> bool:
@@ -463,9 +392,9 @@ class Sending:
 
     def _forms(
         self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
-    ) -> tuple[list[_Tiles], ...]:
-        """Return the forms of the group's tiles over all such steps, with their starts: each tile once, with all of it
-        new or nothing; and those of which it is not all, by what is."""
+    ) -> _Forms:
+        """Return the forms of the group's sets over all such steps, with their starts: each tile, and each part of one
+        that is new, once; and the tiles of which not all is new, by what is."""
         apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
         moments = tuple((dim, self._signs[dim], self._whens[advance][dim]) for dim in group.dims)
         key = group.axes, moments, min(advance, 0), tuple(apart), tuple(alike), leaving, whole
@@ -475,8 +404,9 @@ class Sending:
 
     def _listed_forms(
         self, group: _Group, advance: int, apart: list[int], alike: list[int], *, leaving: bool, whole: bool
-    ) -> tuple[list[_Tiles], ...]:
-        wholes, partial = (dict[tuple[int, int], tuple[_Tiles, list[int]]]() for _ in range(2))
+    ) -> _Forms:
+        forms = dict[tuple[int, int], tuple[_Form, list[int]]]()
+        partial = dict[tuple[int, int], tuple[_Tiles, list[int]]]()
         per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
         if prod(each.count for each in per_dim) > TUNING.most_tiles:
             raise too_many_tiles(self.access.tensor)
@@ -498,18 +428,26 @@ class Sending:
             tiles = [
                 (own, *(parts[0] if len(parts) == 1 else self._union(parts))) for (own, _), parts in united_by.items()
             ]
-            fresh = {(own, id(now), start) for own, now, new, start in tiles if len(new) == len(now)}
+            sets: dict[tuple[Digits, int, int], tuple[Ints, int]] = {}
             seen: set[tuple[Digits, int, int, int]] = set()
             for own, now, new, start in tiles:
-                all_new = now if (own, id(now), start) in fresh else _NOTHING
-                for forms, part in ((wholes, all_new), *([(partial, new)] if len(new) < len(now) else [])):
-                    same = own, id(now), start, -1 if forms is wholes else id(part)
-                    if same not in seen:
-                        seen.add(same)
-                        forms.setdefault((id(now), id(part)), (_Tiles(now, part, _ONCE), []))[1].append(start)
-        return tuple(
-            [replace(each, starts=self.shelf.shared((np.array(at)[:, None] + shifts).ravel())) for each, at in found]
-            for found in (wholes.values(), partial.values())
+                state = _ALL_NEW if len(new) == len(now) else 0 if len(new) else _HELD
+                lacking = [] if state else [(self.shelf.shared(new - new[0]), start + int(new[0]), _PART)]
+                for offsets, at, roles in ((now, start, _TILE | state), *lacking):
+                    known = sets.get((own, id(offsets), at), (offsets, 0))[1]
+                    sets[own, id(offsets), at] = offsets, known | roles
+                if state != _ALL_NEW and (same := (own, id(now), start, id(new))) not in seen:
+                    seen.add(same)
+                    partial.setdefault((id(now), id(new)), (_Tiles(now, new, _ONCE), []))[1].append(start)
+            for (_, form, at), (offsets, roles) in sets.items():
+                forms.setdefault((form, roles), (_Form(offsets, roles, _ONCE), []))[1].append(at)
+
+        def starting(at: list[int]) -> Ints:
+            return self.shelf.shared((np.array(at)[:, None] + shifts).ravel())
+
+        return (
+            [replace(each, starts=starting(at)) for each, at in forms.values()],
+            [replace(each, starts=starting(at)) for each, at in partial.values()],
         )
 
     def _union(self, parts: list[tuple[Ints, Ints, int]]) -> tuple[Ints, Ints, int]:
@@ -559,6 +497,20 @@ class Sending:
                     along = along + index.coefficients()[dim] * indices[dim].reshape(shape)
             total = total + self.address(axis, along.reshape(-1)).reshape(along.shape)
         return np.unique(total)
+
+
+_Forms = tuple[list[_Form], list[_Tiles]]
+
+
+def _is_sent(roles: Sequence[int]) -> bool:
+    """Return whether a product of sets, one per group, is a message: of siblings' tiles of which one is all new, or of
+    what some siblings lack along one group, where they hold their tiles along all others."""
+    if all(each & _TILE for each in roles) and any(each & _ALL_NEW for each in roles):
+        return True
+    others = [place for place, each in enumerate(roles) if not each & _HELD]
+    if len(others) > 1:
+        return False
+    return any(each & _PART for place, each in enumerate(roles) if others in ([], [place]))
 
 
 def _groups_of(access: Access) -> list[_Group]:

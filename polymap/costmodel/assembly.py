@@ -37,7 +37,8 @@ def assemble(
 
     Raises BudgetError where an energy is beyond what a float can hold.
     """
-    latency, decides = latency_cycles(arch, counts), bottleneck(arch, counts)
+    shares = _shares(arch, counts)
+    latency, decides = math.ceil(_in_all(arch, shares)), max(shares, key=lambda share: share[1])[0]
     steps = _steps_of(workload, arch, counts, mapping)
     if steps is not None and math.ceil(steps.cycles) > latency:
         latency, decides = math.ceil(steps.cycles), steps.bottleneck or arch.compute.name
@@ -132,8 +133,12 @@ def latency_cycles(arch: Architecture, counts: Counts) -> int:
 
 def exact_latency(arch: Architecture, counts: Counts) -> Fraction:
     """Return these cycles, not rounded."""
-    shares = [share for _, share in _shares(arch, counts)]
-    return max(shares) if arch.overlap else sum(shares, Fraction(0))
+    return _in_all(arch, _shares(arch, counts))
+
+
+def _in_all(arch: Architecture, shares: list[tuple[str, Fraction]]) -> Fraction:
+    cycles = [share for _, share in shares]
+    return max(cycles) if arch.overlap else sum(cycles, Fraction(0))
 
 
 def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: Mapping | None) -> StepLatency | None:
@@ -148,11 +153,6 @@ def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: M
         return latency_of_steps(arch, counted_in_steps(workload, arch, mapping, counts))
 
 
-def bottleneck(arch: Architecture, counts: Counts) -> str:
-    """Return what takes the most cycles: the compute unit, or the outermost such level if it takes more."""
-    return max(_shares(arch, counts), key=lambda share: share[1])[0]
-
-
 def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
     """Return (name, cycles): the compute unit first, then every level that has a bandwidth, outermost first."""
     in_turn = Fraction(compute_cycles(arch, counts))
@@ -162,8 +162,8 @@ def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
     shares = [(arch.compute.name, in_turn)]
     for level, use in zip(arch.levels, counts.uses, strict=True):
         assert level.name == use.level  # counters list the levels of the machine in its order
-        waits = in_turn if level.in_turn else 0
-        shares.append((level.name, waits + transfer_cycles(level, use)))
+        cycles = transfer_cycles(level, use)
+        shares.append((level.name, in_turn + cycles if level.in_turn else cycles))
         shares += ((level.name, _grain_cycles(grain, counts, level.name)) for grain in level.grains)
     return shares
 
@@ -178,16 +178,12 @@ def _grain_cycles(grain: Grain, counts: Counts, outermost: str) -> Fraction:
 
 def transfer_cycles(level: MemoryLevel, use: LevelUse) -> Fraction:
     """Return the cycles that the level's busiest instance needs for its reads and writes; 0 without a bandwidth."""
-    quotients = (
-        _quotient(use.busiest_total_bits, level.bandwidth_bits_per_cycle),
-        _quotient(use.busiest_read_bits, level.read_bandwidth_bits_per_cycle),
-        _quotient(use.busiest_write_bits, level.write_bandwidth_bits_per_cycle),
+    told = (
+        (use.busiest_total_bits, level.bandwidth_bits_per_cycle),
+        (use.busiest_read_bits, level.read_bandwidth_bits_per_cycle),
+        (use.busiest_write_bits, level.write_bandwidth_bits_per_cycle),
     )
-    return max(quotients)
-
-
-def _quotient(bits: int, bandwidth: Fraction | None) -> Fraction:
-    return Fraction(0) if bandwidth is None else bits / bandwidth
+    return max((bits / band for bits, band in told if band is not None), default=Fraction(0))
 
 
 def utilization_exact(arch: Architecture, counts: Counts) -> Fraction:

@@ -8,14 +8,17 @@ axis, count every tile that a set of starts places anywhere, without a walk over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from math import lcm, prod
 
 import numpy as np
+
+from polymap.costmodel.tuning import TUNING
+from polymap.ir import BudgetError, Mistake
 
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 Offsets = Sequence[Ints]  # one array per part, rising and without repetition: a set is every sum of one of each
@@ -101,7 +104,7 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
 
 def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
     """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
-    period, taken = _commanded_at(row, commands)
+    period, taken = _commanded_at(row.tobytes(), commands)
     each = (_histogram(at * commands.units, period) for at in starts)
     places = reduce(_added, each, _histogram(np.array([base]), period))
     return int(places @ taken[0]), int(places @ taken[1])
@@ -123,7 +126,7 @@ def least_commanded(
     begins = [reduce(_added, each, _histogram(np.array([base]), period)) for each in product(*cuts)]
     found: list[tuple[Fraction, Fraction]] = []
     for row, starts in rows:
-        taken = _commanded_at(row, commands)[1]
+        taken = _commanded_at(row.tobytes(), commands)[1]
         own = _histogram(starts * commands.units, period)
         for places in (_added(own, each) for each in begins):
             many = int(places.sum()) * len(row)
@@ -136,10 +139,11 @@ def _period(commands: Commands) -> int:
     return lcm(commands.beat, commands.request or 1)
 
 
-def _commanded_at(row: Ints, commands: Commands) -> tuple[int, tuple[Ints, Ints]]:
+@lru_cache(maxsize=256)
+def _commanded_at(offsets: bytes, commands: Commands) -> tuple[int, tuple[Ints, Ints]]:
     """Return a period of addresses, and the beats and requests that the runs of a row take, by where in it offset 0
     lies."""
-    period, each, size = _period(commands), commands.units, commands.size
+    row, period, each, size = np.frombuffer(offsets, np.int64), _period(commands), commands.units, commands.size
     cut: dict[int, list[Ints]] = {}
     for run in np.split(row, np.flatnonzero(np.diff(row) > 1) + 1):
         first, length = int(run[0]) * each, len(run) * each
@@ -212,8 +216,90 @@ def _histogram(values: Ints, size: int) -> Ints:
 
 def _added(one: Ints, other: Ints) -> Ints:
     """Return the residues of all sums of one number of each."""
+    size = len(one)
+    if size <= TUNING.convolved:
+        sums = np.convolve(one, other)
+        sums[: size - 1] += sums[size:]
+        return sums[:size]
     few, many = (one, other) if np.count_nonzero(one) <= np.count_nonzero(other) else (other, one)
-    total = np.zeros_like(many)
+    twice, total = np.concatenate((many, many)), np.zeros_like(many)
     for residue in np.flatnonzero(few).tolist():
-        total += few[residue] * np.roll(many, residue)
+        total += few[residue] * twice[size - residue : 2 * size - residue]
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one form. parts: the form, as offsets; starts: where it lies, every sum of one of each array; times:
+    how often each of these is sent; row: the part along the last axis (None: there is none by itself)."""
+
+    parts: Offsets
+    starts: tuple[Ints, ...]
+    times: int
+    row: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of messages."""
+        return self.times * prod(len(each) for each in self.starts)
+
+    @property
+    def elements(self) -> int:
+        """The elements of all of them."""
+        return self.count * prod(len(part) for part in self.parts)
+
+    def blocks(self, blocks: Blocks, base: int = 0) -> int:
+        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
+        rows = self.rows() if blocks.of_rows else self
+        return self.times * touched(rows.parts, rows.starts, blocks, base)
+
+    def rows(self) -> Messages:
+        """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
+        if not self.parts:
+            return self
+        if self.row is None:
+            what = "rows are not counted: tiles are new in several axes, or the last one shares a dim with others"
+            hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
+            raise BudgetError(Mistake("PM472", what, hint))
+        others = (part for place, part in enumerate(self.parts) if place != self.row)
+        return Messages((self.parts[self.row],), (*self.starts, *others), self.times, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The messages of all steps that the advance of a loop begins, each as if it were sent once."""
+
+    messages: tuple[Messages, ...]
+    _totals: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    _commanded: dict[Hashable, tuple[int, int]] = field(default_factory=dict[Hashable, tuple[int, int]])
+
+    def times(self, times: int) -> list[Messages]:
+        """Return the messages, each sent so often."""
+        return [replace(each, times=times) for each in self.messages if times]
+
+    def elements(self) -> int:
+        """Return the elements of all of them."""
+        return self._total(("elements",), lambda: sum(each.elements for each in self.messages))
+
+    def runs(self, *, of_rows: bool) -> int:
+        """Return the contiguous runs of addresses in all of them. of_rows: each ends with its row."""
+        rows = self.messages if not of_rows else [each.rows() for each in self.messages]
+        return self._total(("runs", of_rows), lambda: sum(each.count * contiguous_runs(each.parts) for each in rows))
+
+    def blocks(self, blocks: Blocks, base: int = 0) -> int:
+        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
+        return self._total((blocks, base), lambda: sum(each.blocks(blocks, base) for each in self.messages))
+
+    def commanded(self, commands: Commands, base: int) -> tuple[int, int]:
+        """Return the beats and requests of all of them, row by row. base: the address of the first element."""
+        if (commands, base) not in self._commanded:
+            rows = [each.rows() for each in self.messages]
+            found = [commanded((*own.parts, np.zeros(1, np.int64))[0], own.starts, commands, base) for own in rows]
+            beats, requests = (sum(own.times * each[n] for own, each in zip(rows, found, strict=True)) for n in (0, 1))
+            self._commanded[commands, base] = beats, requests
+        return self._commanded[commands, base]
+
+    def _total(self, what: Hashable, count: Callable[[], int]) -> int:
+        if what not in self._totals:
+            self._totals[what] = count()
+        return self._totals[what]

@@ -124,7 +124,9 @@ def fit_machine(
     """
     arch = arch_of(arch)
     runs = [_run(row, number) for number, row in enumerate(expected_list(table, "the table of runs"))]
-    constants = [name for name in _names(arch) if _value(arch, name)] if constants is None else list(constants)
+    if constants is None:
+        constants = [name for name in _names(arch) if _value(arch, name)]
+    constants = [str(name) for name in expected_list(constants, "constants")]
     known = [_counted(run, run.arch or arch) for run in _checked(runs, arch, constants)]
     planes = _Planes(known, constants)
     best = _fitted(planes, range(len(known)))
@@ -144,7 +146,10 @@ def _run(row: object, number: int) -> MeasuredRun:
         hint = "Expected (workload, mapping, cycles)."
         raise OptionError(Mistake("PM486", f"row {number} of the table of runs is {shown(row)}", hint))
     cycles = as_fraction(row[2])
-    return MeasuredRun(workload_of(row[0]), mapping_of(row[1]), 0.0 if cycles is None else float(cycles))
+    if cycles is None:
+        what = f"the cycles of row {number} of the table of runs are {shown(row[2])}"
+        raise OptionError(Mistake("PM486", what, "Expected a number above 0."))
+    return MeasuredRun(workload_of(row[0]), mapping_of(row[1]), float(cycles))
 
 
 def _counted(run: MeasuredRun, arch: Architecture) -> _Counted:

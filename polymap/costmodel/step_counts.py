@@ -14,8 +14,8 @@ from math import gcd, prod
 
 import numpy as np
 
-from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks, Commands, Ints, united
+from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, alone, as_added, as_one, as_sent, sending_of
+from polymap.costmodel.contiguous import Blocks, Commands, Ints, Sent, united
 from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
@@ -56,7 +56,8 @@ class BusUse:
 @dataclass(frozen=True, slots=True)
 class AdvanceCounts:
     """All steps of a level that the advance of one temporal loop begins (its place in the tree, FIRST for the first
-    step, with loop ""). preloads: whether tiles that are only read change right at the compute units."""
+    step, with loop ""). preloads: of the innermost level, whether tiles that are only read change right at the compute
+    units."""
 
     advance: int
     loop: str
@@ -126,7 +127,9 @@ def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, c
     clock = _Clock(view.loops, workload)
     beside = [stream for stage in stages for stream in stage.streams if _is_beside_compute(arch, stage.level)]
     missed = list(_missed(workload, arch, view, stages))
-    counted = tuple(_with_misses(_stage_counts(stage, clock, beside), missed) for stage in stages)
+    counted = tuple(
+        _with_misses(_stage_counts(stage, clock, beside if stage is stages[-1] else []), missed) for stage in stages
+    )
     return StepCounts(counted, counts.steps, tuple(_accesses(workload, arch, view, counts)))
 
 

@@ -10,7 +10,7 @@ from itertools import product
 from polymap.explore import search
 from polymap.formatting import exact
 from polymap.inputs import answers_in_words, as_integer, is_table, shown
-from polymap.ir import Architecture, Brief, Mistake, OptionError, Shown, Workload, is_box
+from polymap.ir import Architecture, Brief, Mistake, OptionError, Shown, Workload, did_you_mean, is_box
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import SearchResult
 from polymap.search.problem import Goal, divisors, parse_objective, unit_of
@@ -134,11 +134,15 @@ def _checked(workload: Workload, arch: Architecture, widths: object, objective: 
         what = f"{workload.name} is no single einsum over a box"
         raise OptionError(Mistake("PM487", what, "Ask for each layer by itself."))
     if not is_table(widths) or not widths:
-        raise OptionError(Mistake("PM487", f"the widths are {shown(widths)}", hint))
+        what = "there are no widths" if is_table(widths) else f"the widths are {shown(widths)}"
+        raise OptionError(Mistake("PM487", what, hint))
     sizes, found = workload.extents(), dict[str, int]()
     for dim, width in widths.items():
         number = as_integer(width)
-        if dim not in sizes or number is None or number < 1:
+        if dim not in sizes:
+            what = f"{workload.name} has no dim {shown(dim)} to pad"
+            raise OptionError(Mistake("PM487", what, did_you_mean(str(dim), list(sizes))))
+        if number is None or number < 1:
             raise OptionError(Mistake("PM487", f"the width of {shown(dim)} is {shown(width)}", hint))
         found[str(dim)] = number
     return found

@@ -60,6 +60,8 @@ class Tuning(NamedTuple):
     """Compute units,"""
     array_phases: int = 8
     """and numbers of units at work that are told."""
+    timed_steps: int = 12
+    """Steps of a level that are drawn one after the other."""
 
 
 TUNING = Tuning()

@@ -544,6 +544,21 @@ def test_uniform_pipelines_take_what_events_take(slots: int) -> None:
     assert exact > 50
 
 
+def test_parts_of_unlike_tiles_that_are_the_same_elements_are_one_message() -> None:
+    """Of I, one holder gets 12 after 0, 4, 8, another one after 4, 8: they were counted as two messages."""
+    dram = MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(8), beat_bits=8)
+    nodes = (dram, Fanout("X", 4), MemoryLevel("L2"), Fanout("Z", 3), ComputeUnit("MAC"))
+    tree = (Spatial("r", 2, "Z"), Spatial("r", 1, "X"), Temporal("p", 2), Spatial("p", 1, "X"))
+    workload = einsum("O[p] += I[2*p+2*r] * W[r]", sizes={"p": 4, "r": 5}, bits=8)
+    mapping = Mapping((*tree, Storage("L2", ("I",)), Compute("S")))
+    case = Case(workload, Architecture("parts", nodes), mapping, frozenset())
+    cost = evaluate(case.workload, case.arch, case.mapping)
+    assert cost.steps is not None, "this machine is timed by step"
+    loads = [each.load_cycles for each in cost.steps.classes]
+    assert loads == [found.load_cycles for _, found in sorted(expected(case, walks_of(case))[1].items())]
+    assert sum(loads) == next(row.reads for row in cost.traffic if (row.level, row.tensor) == ("DRAM", "I"))
+
+
 def with_requirements(case: Case, rng: random.Random) -> Case:
     """Return the case on a machine whose levels require some of the tensors that the mapping holds there, and hold
     nothing else at times."""

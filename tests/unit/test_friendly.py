@@ -244,6 +244,8 @@ WRONG: dict[str, Callable[[], object]] = {
     "plot.orders, many loops": lambda: API.plot.orders(EIGHT, FLAT),
     "plot.rarity, no sample": lambda: API.plot.rarity([1.0], 1),
     "plot.rarity, optimum 0": lambda: API.plot.rarity(SAMPLE, 0),
+    "plot.steps, a machine without": lambda: API.plot.steps(RESULT),
+    "plot.steps, a mapping": lambda: API.plot.steps(BEST),
     "plot.smoothness": lambda: API.plot.smoothness(BEST),
     "plot.sensitivity": lambda: API.plot.sensitivity(RESULT),
     "plot.compare, a mapping": lambda: API.plot.compare(RESULT, BEST),

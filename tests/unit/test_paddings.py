@@ -54,9 +54,9 @@ def test_a_dim_of_outputs_is_peeled_without_sums_to_go_on_with() -> None:
     ("widths", "objective", "told"),
     [
         ({"k": 16}, "edp", "values of 'edp' of several nests do not add up"),
-        ({"z": 16}, "energy", "the width of 'z' is 16"),
+        ({"z": 16}, "energy", "matmul has no dim 'z' to pad"),
         ({"k": 0}, "energy", "the width of 'k' is 0"),
-        ({}, "energy", "the widths are a table"),
+        ({}, "energy", "there are no widths"),
     ],
 )
 def test_mistakes_name_widths_and_objectives(widths: dict[str, int], objective: str, told: str) -> None:

@@ -63,7 +63,7 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
 
 
 NAMESPACES = {
-    "plot": "mapping traffic roofline machine residency array front convergence fate cloud rarity smoothness "
+    "plot": "mapping traffic roofline machine residency array steps front convergence fate cloud rarity smoothness "
     "coordinates orders tiles winners capacity sensitivity layers machines binding domain schedule dependences compare "
     "fusion proof",
     "study": "compare sweep merge_stores buffer_curve capacity tiles winners sensitivity crossover fusion",

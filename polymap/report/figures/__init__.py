@@ -3,7 +3,12 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
+    from polymap.report.figures.array_map import (
+        array_figure as array_figure,
+        array_svg as array_svg,
+        steps_figure as steps_figure,
+        steps_svg as steps_svg,
+    )
     from polymap.report.figures.buffer_curve import (
         buffer_curve_svg as buffer_curve_svg,
         buffer_curve_text as buffer_curve_text,

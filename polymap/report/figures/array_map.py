@@ -1,33 +1,40 @@
-"""Which compute unit works when: statement instances per unit, and how many units work in how many steps."""
+"""Which compute unit works when: statement instances per unit, how many units work in how many steps, and, on machines
+timed by step, what single steps load, work on and store."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import prod
+from fractions import Fraction
+from itertools import islice, pairwise, product
+from math import ceil, prod
 
 import numpy as np
 
-from polymap.formatting import exact, percent, plural
+from polymap.costmodel import Cost, StepClass
+from polymap.formatting import exact, percent, plural, short
 from polymap.ir import (
+    Architecture,
     Mapping,
     Mistake,
     OptionError,
     Shown,
     Spatial,
+    Storage,
+    Temporal,
     Workload,
     is_box,
 )
 from polymap.report import TUNING
 from polymap.report.figures import svg
-from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart
+from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart, new_chart
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
 _SIDE_PX = 320.0  # of the longer side at most
+_FIRST = -1  # what begins the first step, no loop
 Loops = tuple[LoopInTree, ...]
 
 
@@ -191,3 +198,150 @@ def _phases(figure: ArrayFigure) -> list[KeyRow]:
         )
         for name, units, steps in rows
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSteps:
+    """The first steps of a level that holds tiles, of `steps` in all, each as its class in the mean, in order of time.
+    step_cycles: to begin one."""
+
+    level: str
+    step_cycles: Fraction
+    steps: int
+    first: tuple[StepClass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepsFigure(Shown):
+    """The levels that hold tiles, outermost first, of a run of so many cycles."""
+
+    title: str
+    cycles: Fraction
+    levels: tuple[LevelSteps, ...]
+
+
+def steps_figure(arch: Architecture, mapping: Mapping, cost: Cost) -> StepsFigure:
+    """Return the first steps of each level that holds tiles (docs/latency.md, "What follows"); raises OptionError for a
+    machine that is not timed by step."""
+    if cost.steps is None or cost.workload is None:
+        hint = "Give it step_cycles, beat_bits and the like, as gemmini_like has them (docs/latency.md)."
+        raise OptionError(Mistake("PM575", f"'{arch.name}' does not say what single steps take", hint))
+    levels: list[LevelSteps] = []
+    for name in dict.fromkeys(each.level for each in cost.steps.classes):
+        classes = [each for each in cost.steps.classes if each.level == name]
+        innermost = max(n for n, node in enumerate(mapping.nodes) if isinstance(node, Storage) and node.level == name)
+        loops = [node for node in mapping.nodes[:innermost] if isinstance(node, Temporal | Spatial)]
+        begun = _begun(loops, cost.workload.extents())
+        known = dict(zip(sorted(begun), classes, strict=True))
+        first = islice(_advances(loops, cost.workload.extents()), TUNING.timed_steps)
+        level = arch.levels[arch.level_index(name)]
+        steps = sum(each.steps for each in classes)
+        levels.append(LevelSteps(name, level.step_cycles, steps, tuple(known[each] for each in first)))
+    title = f"{cost.workload.name} on {arch.name}"
+    return StepsFigure(title, cost.steps.cycles, tuple(levels))
+
+
+def _begun(loops: Sequence[Temporal | Spatial], sizes: dict[str, int]) -> set[int]:
+    """Return what begins steps: the first one, and the temporal loops, by their place among these, that cut the first
+    tile, which is the largest."""
+    found, left = {_FIRST}, dict(sizes)
+    timed = 0
+    for loop in loops:
+        if isinstance(loop, Temporal):
+            found |= {timed} if left[loop.dim] > loop.tile else set()
+            timed += 1
+        left[loop.dim] = min(left[loop.dim], loop.tile)
+    return found
+
+
+def _advances(loops: Sequence[Temporal | Spatial], sizes: dict[str, int]) -> Iterator[int]:
+    """Yield which loop begins each step of the first siblings: the outermost whose digit changes."""
+    yield _FIRST
+    for before, now in pairwise(_digits(loops, sizes)):
+        yield next(place for place, (one, other) in enumerate(zip(before, now, strict=True)) if one != other)
+
+
+def _digits(loops: Sequence[Temporal | Spatial], sizes: dict[str, int]) -> Iterator[tuple[int, ...]]:
+    """Yield the digits of the temporal loops, step after step, where the first siblings have work."""
+    if not loops:
+        yield ()
+        return
+    loop, rest = loops[0], loops[1:]
+    size = sizes[loop.dim]
+    if isinstance(loop, Spatial):
+        yield from _digits(rest, sizes | {loop.dim: min(size, loop.tile)})
+        return
+    for low in range(0, size, loop.tile):
+        for inner in _digits(rest, sizes | {loop.dim: min(size - low, loop.tile)}):
+            yield low, *inner
+
+
+_ROW_PX = 20.0
+_KINDS = {  # what fills a period: its colour, and what it is
+    "load": ("#2f6fde", "load: tiles come"),
+    "work": ("#df8213", "work: what is inside"),
+    "store": ("#1b9e77", "store: sums leave"),
+    "issue": ("#7a5cc7", "issue: a step is begun"),
+    "bus": ("#c2456f", "bus: loads and stores in turn"),
+    "slots": ("#6b7280", "slots: all in turn"),
+}
+
+
+@svg.draws(StepsFigure)
+def steps_svg(figure: StepsFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
+    """Return a panel per level: step after step what it loads, works on and stores side by side, what binds in full
+    colour."""
+    kinds = [_kinds(level) for level in figure.levels]
+    told = f"{figure.title}: {exact(ceil(figure.cycles))} cycles; what binds is in full colour"
+    title, high = "What single steps take", [_ROW_PX * len(each) for each in kinds]
+    layout = new_chart(title, told, width_px, left=64, high=high or [_ROW_PX], apart=84)
+    shapes: list[str] = []
+    for level, own, frame in zip(figure.levels, kinds, layout.frames, strict=False):
+        shapes += _steps_drawn(level, own, frame)
+    key = [KeyRow("box", *_KINDS[kind]) for kind in _KINDS if any(kind in own for own in kinds)]
+    return layout.picture(f"{title}: {figure.title}", shapes, key, figure)
+
+
+def _kinds(level: LevelSteps) -> list[str]:
+    """Return the rows of a panel: work, and what else takes time."""
+    own = {kind for each in level.first for kind, (_, long) in _spans(level, each).items() if long}
+    return [kind for kind in _KINDS if kind in own | {"work"}]
+
+
+def _spans(level: LevelSteps, each: StepClass) -> dict[str, tuple[Fraction, Fraction]]:
+    """Return from when on in its period, and how long, a step does what: the first step's work waits for its load."""
+    waits = each.period_cycles - each.work_cycles if not each.loop else Fraction(0)
+    own = {
+        "load": (Fraction(0), each.load_cycles),
+        "work": (waits, each.work_cycles),
+        "store": (Fraction(0), each.store_cycles),
+        "issue": (Fraction(0), level.step_cycles),
+    }
+    return {each.binds: (Fraction(0), each.period_cycles)} | own  # the bus and all in turn take the period
+
+
+def _steps_drawn(level: LevelSteps, kinds: list[str], frame: Frame) -> list[str]:
+    total = sum((each.period_cycles for each in level.first), Fraction(0))
+    x = frame.x_axis([0.0, float(total) or 1.0])
+    words = f"{level.level}: first {plural(len(level.first), 'step')} of {exact(level.steps)}"
+    shapes = [svg.text(frame.begin(words), frame.top - 12, words, bold=True), *frame.columns(x, short)]
+    shapes += [each for n, kind in enumerate(kinds) for each in frame.row_name(frame.top + _ROW_PX * (n + 0.5), kind)]
+    start = Fraction(0)
+    for number, each in enumerate(level.first):
+        for kind, (begins, long) in _spans(level, each).items():
+            if not long:
+                continue
+            left, right = (x.place(float(start + at)) for at in (begins, begins + long))
+            fill = svg.tint(_KINDS[kind][0], 1.0 if kind == each.binds else 0.35)
+            bar = svg.rect(
+                left,
+                frame.top + _ROW_PX * kinds.index(kind) + 3,
+                max(right - left - 1, 0.5),
+                _ROW_PX - 6,
+                fill=fill,
+            )
+            begun = f"{each.loop} advances" if each.loop else "the first"
+            what = f"step {number} ({begun}): {kind} {short(float(long))} of {short(float(each.period_cycles))} cycles"
+            shapes.append(svg.hint([bar], f"{what}; {each.binds} binds"))
+        start += each.period_cycles
+    return [*shapes, frame.across("cycles")]

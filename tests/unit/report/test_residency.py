@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
 from random import Random
 
 import pytest
 
 import polymap as pm
-from polymap.report.figures.array_map import ArrayFigure, array_figure, array_svg
+from polymap.report.figures.array_map import ArrayFigure, array_figure, array_svg, steps_figure
 from polymap.report.figures.residency import residency_figure, residency_svg
 from tests.times import few
 from tests.unit.report.shared import assert_inside
@@ -128,6 +131,44 @@ def test_tiles_in_use_are_those_of_a_walk_of_the_tree(seed: int) -> None:
                     assert stay.end == stays[number + 1].start
                     assert stay.arriving_bits == (stays[number + 1].bits if level.buffering == 2 else 0)
     assert_inside(residency_svg(figure))
+
+
+@pytest.mark.parametrize("seed", few(range(40), 12))
+def test_first_steps_of_a_level_are_begun_by_the_loops_that_advance_in_a_walk_of_the_tree(seed: int) -> None:
+    random = Random(seed)
+    layer = random.choice(LAYERS)
+    mapping = drawn(layer, random)
+    outer, buffer, *inner = ARCH.nodes
+    assert isinstance(outer, pm.MemoryLevel)
+    assert isinstance(buffer, pm.MemoryLevel)
+    outer = replace(outer, bandwidth_bits_per_cycle=Fraction(8), beat_bits=32)
+    arch = replace(ARCH, nodes=(outer, replace(buffer, step_cycles=Fraction(9)), *inner))
+    try:
+        cost = pm.evaluate(layer, arch, mapping)
+    except pm.errors.BudgetError:
+        pytest.skip("siblings that hold sums idle in between")
+    assert cost.steps is not None, "this machine is timed by step"
+    figure = steps_figure(arch, mapping, cost)
+    first = [step for step, place, _ in walked(layer, mapping) if not any(place.values())]
+    for level in figure.levels:
+        innermost = max(n for n, node in enumerate(mapping.nodes) if getattr(node, "level", "") == level.level)
+        dims = [node.dim for node in mapping.nodes[:innermost] if isinstance(node, pm.Temporal)]
+        visits = list(dict.fromkeys(step[: len(dims)] for step in first))
+        begun = [
+            next(n for n, both in enumerate(zip(*pair, strict=True)) if len({*both}) > 1) for pair in pairwise(visits)
+        ]
+        assert [each.loop for each in level.first] == ["", *(dims[n] for n in begun)][: len(level.first)]
+        assert level.steps == len(visits)
+        assert len(level.first) == min(12, len(visits))
+    picture = pm.plot.steps(cost)
+    assert f"{cost.steps.cycles.__ceil__():,} cycles" in str(picture)
+    assert_inside(picture)
+
+
+def test_steps_of_machines_that_do_not_say_what_they_take_are_refused() -> None:
+    mapping = drawn(LAYERS[0], Random(1))
+    with pytest.raises(pm.errors.OptionError, match=r"PM575 'doubled' does not say what single steps take"):
+        pm.plot.steps(pm.evaluate(LAYERS[0], ARCH, mapping))
 
 
 def _touched(access: object, ranges: Ranges) -> set[tuple[int, ...]]:

@@ -69,6 +69,11 @@ def in_one_word() -> pm.Cost:
     return pm.evaluate(workload, "flat3", pm.io.mapping_from_document({"nodes": [*nodes, {"compute": "S"}]}))
 
 
+def timed() -> pm.Cost:
+    sample = pm.sample_mappings(PRODUCT, "gemmini_like", 1, seed=2)
+    return pm.evaluate(PRODUCT, "gemmini_like", sample.mappings[0])
+
+
 def wired() -> pm.Architecture:
     fan = {"fanout": "Columns", "size": 256, "pj_per_word": 0.5, "pj_per_word_hop": 0.25, "reduce_pj": 0.125}
     nodes = [{"level": "DRAM"}, {"level": "GlobalBufferOfAll", "capacity_bits": 8192}, fan, {"compute": "MAC"}]
@@ -84,6 +89,7 @@ PICTURES: dict[str, Callable[[int], str]] = {
     "roofline": lambda w: pm.plot.roofline({"by hand": answer(), "best": answer()}, width_px=w),
     "residency": lambda w: pm.plot.residency(answer(), width_px=w),
     "residency of fusion": lambda w: pm.plot.residency(fusion(), width_px=w),
+    "steps": lambda w: pm.plot.steps(timed(), width_px=w),
     "array": lambda w: pm.plot.array(answer(), width_px=w),
     "fate": lambda w: pm.plot.fate(answer(), width_px=w),
     "convergence": lambda w: pm.plot.convergence(answer(), width_px=w),
