@@ -293,3 +293,8 @@ def _longest_run(index: Affine, extents: dict[str, int], size: int, *, alone: bo
         return Fraction(longest)
     # The end of a row and the beginning of the next one are neighbours.
     return max(Fraction(longest), Fraction(len(places), runs - 1)) if alone else Fraction(min(size, 2 * longest))
+
+
+def bus_bits_per_element(workload: Workload, arch: Architecture, tensor: Tensor) -> Fraction:
+    """Return the bits of the outermost bus that an element takes at least in the mean over all tiles that divide."""
+    return _asked(workload, arch, tensor, loads=_is_read(workload, tensor), divides=True)[0]
