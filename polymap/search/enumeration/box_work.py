@@ -31,6 +31,7 @@ class BoxWork:
                     self.own_dims = frozenset(dim for index in access.index for dim in index.dims)
         if self.tensor is None:
             self.own_dims: frozenset[str] = frozenset()
+        self._preload = 0.0 if self.tensor is None else float(arch.compute.preload_cycles)
         self._sizes = tuple(fanout.size for fanout in arch.fanouts)
 
     def cycles(self, instances: Floats, elements: Floats, lanes: tuple[int, int], *, anew: bool) -> Floats:
@@ -40,10 +41,10 @@ class BoxWork:
         passes = np.ceil(elements / (changed * self._held))
         stream = np.maximum(instances / (changed * others) / unit.per_cycle, float(unit.pass_least_cycles) * passes)
         changes = passes if anew else np.where(passes > 1, passes, 0.0)
-        return stream + float(unit.fill_cycles) * passes + float(unit.preload_cycles) * changes
+        return stream + float(unit.fill_cycles) * passes + self._preload * changes
 
     def least(self, boxes: list[dict[str, int]], instances: Floats, elements: Floats) -> tuple[Floats, Floats]:
-        """Return the work of boxes, at least: where a tile of the tensor may stay for the next box, and where none does."""
+        """Return the least work of boxes: where a tile of the tensor may stay for the next box, and where none does."""
         lanes = [self._lanes(box) for box in boxes]
         stays, anew = np.full(len(boxes), np.inf), np.full(len(boxes), np.inf)
         kinds = {each: number for number, each in enumerate(dict.fromkeys(lanes))}
