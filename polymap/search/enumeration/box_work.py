@@ -18,19 +18,20 @@ Shares = frozenset[tuple[int, ...]]  # iterations side by side over each fan-out
 
 
 class BoxWork:
-    """The work of boxes of one nest. tensor: of which each change takes `preload_cycles` (None: of none)."""
+    """The work of boxes of one nest. tensor: of which each change takes `preload_cycles` (None: of none);
+    held: its elements in one of the levels beside the compute units."""
 
     def __init__(self, workload: Workload, arch: Architecture, reads: Sequence[Tensor]) -> None:
-        self._arch, self.tensor, self._held = arch, None, 1
+        self._arch, self.held = arch, 1
+        self.tensor: Tensor | None = None
+        self.own_dims = frozenset[str]()
         for level in arch.levels[1:]:
             for tensor in reads if len(arch.fanouts_above(level.name)) == len(arch.fanouts) else ():
                 (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
                 is_cut = all(len(index.dims) <= 1 for index in access.index)  # other tiles are other elements
                 if level.usable_bits and level.requires(tensor) and is_cut:
-                    self.tensor, self._held = tensor, level.usable_bits // tensor.bits
+                    self.tensor, self.held = tensor, level.usable_bits // tensor.bits
                     self.own_dims = frozenset(dim for index in access.index for dim in index.dims)
-        if self.tensor is None:
-            self.own_dims: frozenset[str] = frozenset()
         self._preload = 0.0 if self.tensor is None else float(arch.compute.preload_cycles)
         self._sizes = tuple(fanout.size for fanout in arch.fanouts)
 
@@ -38,7 +39,7 @@ class BoxWork:
         """Return the work of boxes with so many elements of the tensor side by side, and instances for each of them.
         anew: whether a tile that is the only one of its box is another one than before."""
         unit, (changed, others) = self._arch.compute, lanes
-        passes = np.ceil(elements / (changed * self._held))
+        passes = np.ceil(elements / (changed * self.held))
         stream = np.maximum(instances / (changed * others) / unit.per_cycle, float(unit.pass_least_cycles) * passes)
         changes = passes if anew else np.where(passes > 1, passes, 0.0)
         return stream + float(unit.fill_cycles) * passes + self._preload * changes

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import inf, prod
+from functools import reduce
+from math import inf
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel import beats_by_rows, unsupported_in_steps
-from polymap.ir import Affine, Architecture, MemoryLevel, PlaceRule, Tensor, Workload, accesses_of, rule_of
+from polymap.ir import Access, Affine, Architecture, MemoryLevel, PlaceRule, Tensor, Workload, accesses_of, rule_of
 from polymap.schedules import divisors_up_to
 from polymap.search.enumeration.arrays import Ints
 from polymap.search.enumeration.box_work import BoxWork
@@ -78,7 +80,7 @@ def held_apart(workload: Workload, arch: Architecture) -> Held | None:
     return Held((read[0], read[1]), first, written[0], of_sums)
 
 
-def access_of(workload: Workload, tensor: Tensor):
+def access_of(workload: Workload, tensor: Tensor) -> Access:
     """Return the access of a tensor that is accessed in one way."""
     return accesses_of(workload.statements[0], tensor.name)[0]
 
@@ -89,45 +91,42 @@ class StepBoxes:
     def __init__(self, workload: Workload, arch: Architecture, held: Held) -> None:
         self.workload, self.arch, self.held = workload, arch, held
         self.extents = workload.extents()
-        self._outer, self._issue = arch.levels[0], float(held.of_reads.step_cycles)
+        self.outer, self.issue = arch.levels[0], float(held.of_reads.step_cycles)
         sizes = [np.array(divisors_up_to(each, each), np.int64) for each in self.extents.values()]
         self._places: Ints = np.indices([len(each) for each in sizes]).reshape(len(sizes), -1)
-        self._table: Ints = np.array([own[place] for own, place in zip(sizes, self._places, strict=True)], np.int64)
+        self.table: Ints = np.array([own[place] for own, place in zip(sizes, self._places, strict=True)], np.int64)
         self._divides = [own[None, :] % own[:, None] == 0 for own in sizes]  # [divisor, multiple]
-        self._visits = self._product(list(self.extents), inverse=True)
+        self.visits = self._product(list(self.extents), inverse=True)
         self._elements = {each.name: self._elements_of(each) for each in workload.tensors}
-        self._moved = {each.name: self._least_moved(each) for each in workload.tensors}
-        self._bits = {name: prod(axes) * workload.tensor(name).bits for name, axes in self._elements.items()}
-        self._means = {each.name: self._mean_moved(each) for each in held.reads}
+        self.moved = {each.name: self._least_moved(each) for each in workload.tensors}
+        self._bits = {name: _product_of(axes) * workload.tensor(name).bits for name, axes in self._elements.items()}
+        self.means = {each.name: self._mean_moved(each) for each in held.reads}
         self.work = BoxWork(workload, arch, held.reads)
         own = self.work.own_dims
         self._own, self._others = (self._product([d for d in self.extents if (d in own) == w]) for w in (True, False))
-        preloaded = self._own if self.work.tensor is None else prod(self._elements[self.work.tensor.name])
-        boxes = [self._box(place) for place in range(self._table.shape[1])]
+        preloaded = self._own if self.work.tensor is None else _product_of(self._elements[self.work.tensor.name])
+        boxes = [self._box(place) for place in range(self.table.shape[1])]
         instances = self._own * self._others
-        self._least_work, self._work_anew = self.work.least(boxes, instances, preloaded)
-
-    def __len__(self) -> int:
-        return self._table.shape[1]
+        self.least_work, self.work_anew = self.work.least(boxes, instances, preloaded)
 
     def _product(self, dims: list[str], *, inverse: bool = False) -> Floats:
-        found = np.ones(self._table.shape[1])
+        found = np.ones(self.table.shape[1])
         for place, (dim, extent) in enumerate(self.extents.items()):
             if dim in dims:
-                found = found * (extent / self._table[place] if inverse else self._table[place])
+                found = found * (extent / self.table[place] if inverse else self.table[place])
         return found
 
     def _elements_of(self, tensor: Tensor) -> list[Floats]:
         """Return the elements along each axis of a tensor's tiles, at least, per box."""
         axes = [self._along(index) for index in access_of(self.workload, tensor).index]
-        return axes or [np.ones(self._table.shape[1])]
+        return [np.ones(self.table.shape[1]), *axes]
 
     def _along(self, index: Affine) -> Floats:
         """Return how many places an index takes at least. Sums of n and m numbers are n + m - 1 at least, and where the
         n are multiples of a factor, so many for each remainder that the m have."""
         dims = list(self.extents)
-        terms = [(abs(f), self._table[dims.index(d)], self.extents[d]) for d, f in index.coefficients().items() if f]
-        found: Floats = np.ones(self._table.shape[1])
+        terms = [(abs(f), self.table[dims.index(d)], self.extents[d]) for d, f in index.coefficients().items() if f]
+        found = np.ones(self.table.shape[1])
         for _, own, _ in terms:
             found = found + own - 1
         for (factor, many, _), (step, few, extent) in [terms, terms[::-1]] if len(terms) == 2 else []:
@@ -137,28 +136,28 @@ class StepBoxes:
 
     def _band(self, tensor: Tensor) -> float:
         """Return the bits a cycle that the outermost bus moves of a tensor; inf: it takes no time."""
-        level = self._outer
+        level = self.outer
         is_read = tensor in self.held.reads
         own = level.read_bandwidth_bits_per_cycle if is_read else level.write_bandwidth_bits_per_cycle
         return float(own or level.bandwidth_bits_per_cycle or inf)
 
     def _least_moved(self, tensor: Tensor) -> Floats:
         """Return the cycles of the outermost bus that a tile takes at least, wherever it lies."""
-        level, axes, beat = self._outer, self._elements[tensor.name], self._outer.beat_bits or 1
+        level, axes, beat = self.outer, self._elements[tensor.name], self.outer.beat_bits or 1
         by_rows = level.row_requests
         by_rows |= (level.command_bits if tensor in self.held.reads else level.write_command_bits) is not None
         each = np.ceil(axes[-1] * tensor.bits / beat) * beat if by_rows else axes[-1] * tensor.bits
-        return prod(axes[:-1], start=each) / self._band(tensor)
+        return _product_of([*axes[:-1], each]) / self._band(tensor)
 
     def _mean_moved(self, tensor: Tensor) -> tuple[Floats, Floats]:
         """Return the cycles that all loads of a tile take at least in the mean, and what comes on top once: each whole
         row is loaded from where it lies."""
-        least, axes, beat = self._moved[tensor.name], self._elements[tensor.name], self._outer.beat_bits or 1
+        least, axes, beat = self.moved[tensor.name], self._elements[tensor.name], self.outer.beat_bits or 1
         by_rows, once = beats_by_rows(self.workload, self.arch, tensor)
         if not by_rows:
             return least, 0 * least
         each = np.array([float(by_rows.get(int(size), 0)) for size in axes[-1]])
-        mean = np.maximum(least, prod(axes) * each * beat / self._band(tensor))
+        mean = np.maximum(least, _product_of(axes) * each * beat / self._band(tensor))
         more = max(0.0, once * beat / self._band(tensor) - float(least[-1]))
         return mean, np.where((axes[-1] == axes[-1][-1]) & (mean == least), more, 0.0)
 
@@ -169,7 +168,7 @@ class StepBoxes:
         the best first: among them the best of all. most_pairs: boxes of what is read that are looked at; per_pair:
         boxes between stores that are told for each."""
         one, other = self.held.reads
-        alone = (self._visits * np.maximum(self._moved[each.name], self._least_work) for each in self.held.reads)
+        alone = (self.visits * np.maximum(self.moved[each.name], self.least_work) for each in self.held.reads)
         limit = float(self.arch.start_cycles) + max(float(each.min()) for each in alone)
         kinds = [(one, other), (other, one)]
         for _ in range(_TIMES_WIDER):
@@ -205,17 +204,17 @@ class StepBoxes:
             if lower >= least or stop():
                 least = min(float(lower), least)
                 break
-            names, places = kinds[int(kind)], (int(inside), int(outside))
-            at, cycles = self._with_stores(*names, *places)
+            (inner, outer), places = kinds[int(kind)], (int(inside), int(outside))
+            at, cycles = self._with_stores(inner, outer, *places)
             for best in np.argsort(cycles, kind="stable")[:per_pair]:
                 if cycles[best] < most:
                     least = min(least, float(cycles[best]))
                     three = (self._box(place) for place in (*places, int(at[best])))
-                    boxes.append(Boxes(*names, *three, float(cycles[best])))
+                    boxes.append(Boxes(inner, outer, *three, float(cycles[best])))
         return least, sorted(boxes, key=lambda each: each.cycles)
 
     def _box(self, place: int) -> Box:
-        return dict(zip(self.extents, self._table[:, place].tolist(), strict=True))
+        return dict(zip(self.extents, self.table[:, place].tolist(), strict=True))
 
     def _around(self, place: int) -> Flags:
         """Return which boxes are made of this one."""
@@ -228,16 +227,17 @@ class StepBoxes:
 
     def _share_anew(self, box: int | Ints, beyond: int | Ints) -> Floats:
         """Return in which share of a box's visits, at least, what is beside the compute units is another tile, by the
-        loops that make it the box beyond: the innermost one that changes it may lie outside of all others."""
-        changes = self._own[beyond] > self._own[box]
-        return np.where(changes, self._others[box] / self._others[beyond], 0.0)
+        loops that make it the box beyond: the innermost one that changes it may lie outside of all others, and some
+        may lie inside of its node."""
+        changes = self._own[beyond] > self._own[box] * self.work.held
+        return np.where(changes, self._others[box] / self._others[beyond] / self.work.held, 0.0)
 
     def _pairs(self, inner: Tensor, outer: Tensor, most: float) -> Iterator[Floats]:
         """Yield what trees take at least by the boxes of what is read, and these."""
         room = self.held.of_reads.usable_bits or inf
-        load, sums = self._moved[inner.name], self.held.sums
-        stores = float(self._moved[sums.name][-1])
-        alone = self._visits * np.maximum(np.maximum(load, self._least_work), self._issue)
+        load, sums = self.moved[inner.name], self.held.sums
+        stores = float(self.moved[sums.name][-1])
+        alone = self.visits * np.maximum(np.maximum(load, self.least_work), self.issue)
         for inside in np.nonzero((alone < most) & (self._bits[inner.name] <= room))[0].tolist():
             fits = self._around(inside) & (self._bits[outer.name] + self._bits[inner.name][inside] <= room)
             outside = np.nonzero(fits)[0]
@@ -245,13 +245,14 @@ class StepBoxes:
                 continue
             steps = _Steps(self, inner, outer, inside, outside)
             steps.share(self._share_anew(inside, outside))
-            n1 = float(self._visits[inside])
+            n1 = float(self.visits[inside])
             moved = steps.mean + steps.anew
-            if self._outer.one_bus:
+            if self.outer.one_bus:
                 moved = steps.mean + np.maximum(stores, steps.anew + stores * (1 - 1 / n1))
             total = steps.of(n1 - steps.n2, steps.n2, n1 * steps.shared)
             lower = float(self.arch.start_cycles) + np.maximum(total + steps.first, moved)
-            yield np.array([lower, np.full(len(lower), inside), outside])[:, lower < most]
+            told: Floats = np.array([lower, np.full(len(lower), float(inside)), outside.astype(np.float64)])
+            yield told[:, lower < most]
 
     def _with_stores(self, inner: Tensor, outer: Tensor, inside: int, outside: int) -> tuple[Ints, Floats]:
         """Return what trees take at least whose reads have these boxes, per box between two stores."""
@@ -272,17 +273,17 @@ class StepBoxes:
 
     def _beyond_both(self, steps: _Steps, at: Ints) -> Floats:
         """Return the cycles where both tensors are loaded between two stores."""
-        visits, store = self._visits[at], self._moved[self.held.sums.name][at]
+        visits, store = self.visits[at], self.moved[self.held.sums.name][at]
         steps.share(self._share_anew(steps.inside, at if steps.is_one else steps.outside))
         n1, n2 = steps.n1 / visits, steps.n2 / visits
         group = steps.of(n1 - n2, n2, n1 * steps.shared)
         loads = n1 * steps.many + n2 * steps.few
         found = group + steps.first + (visits - 1) * np.maximum(group, self._beside(loads, store)) + store
-        return np.maximum(found + steps.surplus(0.0, self._issue), steps.mean + steps.anew + self._all(visits, store))
+        return np.maximum(found + steps.surplus(0.0, self.issue), steps.mean + steps.anew + self._all(visits, store))
 
     def _between(self, steps: _Steps, at: Ints) -> Floats:
         """Return the cycles where the tensor that changes less often is loaded before several stores."""
-        visits, store = self._visits[at], self._moved[self.held.sums.name][at]
+        visits, store = self.visits[at], self.moved[self.held.sums.name][at]
         steps.share(self._share_below(steps, at))
         n = steps.n1 / visits
         plain = steps.of(n, 0 * n, n * steps.shared)
@@ -290,24 +291,23 @@ class StepBoxes:
         found = with_both + steps.first + store
         found = found + (steps.n2 - 1) * np.maximum(with_both, self._beside(n * steps.many + steps.few, store))
         found = found + (visits - steps.n2) * np.maximum(plain, self._beside(n * steps.many, store))
-        return np.maximum(found + steps.surplus(0.0, self._issue), steps.mean + steps.anew + self._all(visits, store))
+        return np.maximum(found + steps.surplus(0.0, self.issue), steps.mean + steps.anew + self._all(visits, store))
 
     def _below_both(self, steps: _Steps, at: Ints) -> Floats:
         """Return the cycles where there are stores in every step."""
-        visits, store = self._visits[at], self._moved[self.held.sums.name][at]
+        visits, store = self.visits[at], self.moved[self.held.sums.name][at]
         inside = np.full(len(at), steps.inside)
         share = np.where(at == inside, self._share_below(steps, at), self._share_anew(at, inside))
-        plain, anew = np.maximum(self._least_work[at], store), np.maximum(self._work_anew[at], store)
+        plain, anew = np.maximum(self.least_work[at], store), np.maximum(self.work_anew[at], store)
         n = visits / steps.n1
-        steps.share(self._share_below(steps, inside))
         groups = np.maximum(n * plain + n * share * (anew - plain), steps.work)
-        before = self._work_anew[at] + (n - 1) * plain + np.maximum(n * share - 1, 0) * (anew - plain)
+        before = self.work_anew[at] + (n - 1) * plain + np.maximum(n * share - 1, 0) * (anew - plain)
         before = np.maximum(before, steps.anew)
-        rest, least = (steps.n1 - 1) * n * store + store, np.maximum(groups, self._issue)
+        rest, least = (steps.n1 - 1) * n * store + store, np.maximum(groups, self.issue)
         found = steps.both + before + store
         found = found + (steps.n2 - 1) * np.maximum(self._beside(steps.both, n * store), least)
         found = found + (steps.n1 - steps.n2) * np.maximum(self._beside(steps.many, n * store), least)
-        in_all = steps.mean + before + (rest if self._outer.one_bus else store)
+        in_all = steps.mean + before + (rest if self.outer.one_bus else store)
         return np.maximum(found + steps.surplus(n * store, least), in_all)
 
     def _share_below(self, steps: _Steps, at: Ints) -> Floats:
@@ -318,19 +318,23 @@ class StepBoxes:
 
     def _beside(self, loads: Floats, stores: Floats) -> Floats:
         """Return what loads and stores take of the outermost bus together."""
-        return loads + stores if self._outer.one_bus else np.maximum(loads, stores)
+        return loads + stores if self.outer.one_bus else np.maximum(loads, stores)
 
     def _all(self, visits: Floats, store: Floats) -> Floats:
         """Return what stores take besides loads, and at the end."""
-        return visits * store if self._outer.one_bus else store
+        return visits * store if self.outer.one_bus else store
+
+
+def _product_of(factors: list[Floats]) -> Floats:
+    return reduce(mul, factors)
 
 
 class _Steps:
     """Steps with given boxes of what is read: some load only the tensor that changes more often, some both."""
 
     def __init__(self, of: StepBoxes, inner: Tensor, outer: Tensor, inside: int, outside: Ints) -> None:
-        moved, means, visits = of._moved, of._means, of._visits
-        self.inside, self.outside, self._issue = inside, outside, of._issue
+        moved, means, visits = of.moved, of.means, of.visits
+        self.inside, self.outside, self._issue = inside, outside, of.issue
         self.n1, self.n2 = visits[inside], visits[outside]
         self.many, self.few = moved[inner.name][inside], moved[outer.name][outside]
         self.both, self.is_one = self.many + self.few, bool((outside == inside).all())
@@ -338,8 +342,8 @@ class _Steps:
         self._more_of_inner = self.n1 * (one[inside] - self.many) + once[inside]
         self._more_of_outer = self.n2 * (other[outside] - self.few) + also[outside]
         self.mean = self.n1 * self.many + self.n2 * self.few + self._more_of_inner + self._more_of_outer
-        self._one_bus = of._outer.one_bus
-        self.work, self.anew = of._least_work[inside], of._work_anew[inside]
+        self._one_bus = of.outer.one_bus
+        self.work, self.anew = of.least_work[inside], of.work_anew[inside]
 
     def share(self, shared: Floats) -> None:
         """Set the share of steps in which what is beside the compute units changes."""
