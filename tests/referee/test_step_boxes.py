@@ -7,13 +7,27 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from math import inf
+from math import inf, prod
 
 import pytest
 
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
+from polymap.ir import (
+    Architecture,
+    Compute,
+    ComputeUnit,
+    Fanout,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    PolymapError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
+from polymap.search.enumeration import Held, StepBoxes, held_apart, tree_of_boxes
+from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.test_timed_search import small_layer
 
@@ -79,6 +93,106 @@ def bounded(seeds: Iterable[int], *, most_trees: int = 300) -> Counter[str]:
         met["exactly"] += least - 1 < bound
         met["found"] += min((cost.latency_cycles for cost in made), default=inf) == least
     return met
+
+
+LAYERS = [
+    ("C[m,n] += A[m,k] * B[k,n]", {"m": 8, "n": 6, "k": 12}),
+    ("C[n,m] += A[m,k] * B[n,k]", {"m": 4, "n": 16, "k": 9}),
+    ("C[m] += A[2*m+k] * B[k]", {"m": 12, "k": 6}),
+    ("C[n,m] += A[c,2*m+k] * B[n,c,k]", {"m": 6, "k": 4, "n": 4, "c": 4}),
+    ("C[m,n] += A[m+k,c] * B[k,c,n]", {"m": 6, "k": 3, "n": 8, "c": 3}),
+]
+
+
+def random_tree(rng: random.Random, workload: Workload, arch: Architecture) -> Mapping:
+    """Return a tree with loops of random sizes at random places; it may be illegal."""
+    names = [(level.name, name) for level in arch.levels[1:] for name in level.must_hold]
+    inner = [name for level, name in names if level == "Reg"]
+    slots: list[MappingNode | str] = [Storage(level, (name,)) for level, name in names if level != "Reg"]
+    rng.shuffle(slots)
+    spread = [(fanout, rng.choice(sorted(workload.extents()))) for fanout in arch.fanouts]
+    slots += [f"par {number}" for number in range(len(spread))]
+    if rng.random() < 0.3:
+        rng.shuffle(slots)
+    slots += [Storage("Reg", (name,)) for name in inner]
+    for dim in workload.extents():
+        for _ in range(rng.choice([1, 2, 3])):
+            slots.insert(rng.randrange(len(slots) + 1), dim)
+    left, nodes = dict(workload.extents()), list[MappingNode]()
+    for slot in slots:
+        if not isinstance(slot, str):
+            nodes.append(slot)
+            continue
+        fanout, dim = spread[int(slot[4:])] if slot.startswith("par ") else (None, slot)
+        most = left[dim] if fanout is None else fanout.size
+        trips = rng.choice([n for n in range(1, left[dim] + 1) if left[dim] % n == 0 and n <= most])
+        if trips > 1:
+            left[dim] //= trips
+            nodes.append(Temporal(dim, left[dim]) if fanout is None else Spatial(dim, left[dim], fanout.name))
+    nodes += [Temporal(dim, 1) for dim, size in left.items() if size > 1]
+    return Mapping((*nodes, Compute("S")))
+
+
+def boxes_of(workload: Workload, mapping: Mapping) -> dict[str, dict[str, int]]:
+    """Return the boxes of a tree by tensors: of C that between two stores, further out than its node as long as loops
+    are over other dims."""
+    target = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    box, changed = dict(workload.extents()), dict(workload.extents())
+    now, found = dict(workload.extents()), dict[str, dict[str, int]]()
+    for node in mapping.nodes:
+        if isinstance(node, Temporal):
+            box[node.dim] //= now[node.dim] // node.tile
+            changed = dict(box) if node.dim in target else changed
+        if isinstance(node, Temporal | Spatial):
+            now[node.dim] = node.tile
+        if isinstance(node, Storage) and node.level != "Reg":
+            found[node.tensors[0]] = dict(changed if node.tensors == ("C",) else box)
+    return found
+
+
+def with_room(node: ComputeUnit | Fanout | MemoryLevel) -> ComputeUnit | Fanout | MemoryLevel:
+    return replace(node, capacity_bits=None) if isinstance(node, MemoryLevel) and node.name != "Reg" else node
+
+
+def told_of(boxes: StepBoxes, held: Held, own: dict[str, dict[str, int]]) -> float:
+    """Return what trees with these boxes take at least."""
+    place = {name: boxes.table.T.tolist().index(list(box.values())) for name, box in own.items()}
+    inner, outer = sorted(held.reads, key=lambda tensor: prod(own[tensor.name].values()))
+    at, cycles = boxes.with_stores(inner, outer, place[inner.name], place[outer.name])
+    return float(cycles[at == place["C"]].min())
+
+
+def held_to_boxes(seeds: Iterable[int], trees: int) -> Counter[str]:
+    """Hold what boxes say of random trees to their latencies; return how many there were, and how many are equal."""
+    met: Counter[str] = Counter()
+    for seed in seeds:
+        rng = random.Random(seed)
+        text, sizes = LAYERS[seed % len(LAYERS)]
+        workload, arch = einsum(text, sizes=sizes, bits=8), loading_machine(rng)
+        arch = replace(arch, nodes=tuple(with_room(node) for node in arch.nodes))
+        held = held_apart(workload, arch)
+        assert held is not None, seed
+        boxes = StepBoxes(workload, arch, held)
+        for number in range(trees):
+            mapping = random_tree(rng, workload, arch)
+            try:
+                cost = evaluate(workload, arch, mapping)
+            except PolymapError:
+                continue
+            if not cost.legal:
+                continue
+            own = boxes_of(workload, mapping)
+            told = told_of(boxes, held, own)
+            assert told <= cost.latency_cycles * (1 + 1e-9), (seed, number)
+            met["bounded"] += 1
+            met["exactly"] += cost.latency_cycles - 1 < told
+    return met
+
+
+def test_no_tree_takes_less_than_its_boxes_say() -> None:
+    met = held_to_boxes(range(15), 12)
+    assert met["bounded"] > 60
+    assert met["exactly"] > 10
 
 
 def test_no_bound_by_boxes_is_above_the_best_of_all_trees() -> None:

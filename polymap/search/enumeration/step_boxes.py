@@ -205,7 +205,7 @@ class StepBoxes:
                 least = min(float(lower), least)
                 break
             (inner, outer), places = kinds[int(kind)], (int(inside), int(outside))
-            at, cycles = self._with_stores(inner, outer, *places)
+            at, cycles = self.with_stores(inner, outer, *places)
             for best in np.argsort(cycles, kind="stable")[:per_pair]:
                 if cycles[best] < most:
                     least = min(least, float(cycles[best]))
@@ -254,7 +254,7 @@ class StepBoxes:
             told: Floats = np.array([lower, np.full(len(lower), float(inside)), outside.astype(np.float64)])
             yield told[:, lower < most]
 
-    def _with_stores(self, inner: Tensor, outer: Tensor, inside: int, outside: int) -> tuple[Ints, Floats]:
+    def with_stores(self, inner: Tensor, outer: Tensor, inside: int, outside: int) -> tuple[Ints, Floats]:
         """Return what trees take at least whose reads have these boxes, per box between two stores."""
         fits = self._bits[self.held.sums.name] <= (self.held.of_sums.usable_bits or inf)
         around, beyond, within = self._around(inside), self._around(outside), self._within(inside)
