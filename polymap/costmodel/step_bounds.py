@@ -319,7 +319,8 @@ def beats_by_rows(workload: Workload, arch: Architecture, tensor: Tensor) -> tup
     the mean over all loads or stores of tiles that divide, and the beats of moving all rows once; nothing where that is
     not told."""
     cut = _cut_by_commands(workload, arch, tensor, loads=_is_read(workload, tensor))
-    if cut is None:
+    (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
+    if cut is None or len(access.index[-1].dims) > 1:  # tiles of a window with as many elements are unlike
         return {}, 0
     found: dict[int, Fraction] = {}
     for row, starts in cut.rows:

@@ -64,7 +64,7 @@ def loading_machine(rng: random.Random) -> Architecture:
     register = MemoryLevel("Reg", capacity_bits=8 * rng.choice([1, 2]), holds=(own,), must_hold=(own,))
     outside = [sums, reads] if rng.random() < 0.6 else [reads, sums]
     levels = [dram, *outside, *fanouts, *([register] if rng.random() < 0.6 else [])]
-    least, fill, preload = (Fraction(rng.choice([0, 4])) for _ in range(3))
+    least, fill, preload = (Fraction(rng.choice([0, 4, most])) for most in (4, 4, 40))
     unit = ComputeUnit("MAC", pass_least_cycles=least, fill_cycles=fill, preload_cycles=preload)
     return Architecture("small", (*levels, unit), start_cycles=Fraction(rng.choice([0, 7])))
 
