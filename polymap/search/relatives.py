@@ -139,8 +139,9 @@ def _is_latency_in_steps(search: Search, objective: Objective) -> bool:
 
 
 def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
-    """Return mappings that are good by the boxes of their storage nodes, with their latencies, and what any takes."""
-    held = held_apart(search.workload, search.arch) if search.divides else None
+    """Return mappings that are good by the boxes of their storage nodes, with their latencies, and what any takes
+    whose tiles divide (0 where others are asked for)."""
+    held = held_apart(search.workload, search.arch)
     if held is None or prod(len(divisors_up_to(n, n)) for n in search.workload.extents().values()) > TUNING.most_boxes:
         return [], Fraction(0)
     boxes = StepBoxes(search.workload, search.arch, held)
@@ -154,7 +155,8 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
             break
         found += _scored(search, tree_of_boxes(boxes, one))
         best = min([float(value) for _, value in found], default=best)
-    return found, Fraction(0) if least == inf else Fraction(ceil(Fraction(least) * (1 - _UNROUNDED)))
+    is_bound = search.divides and least < inf
+    return found, Fraction(ceil(Fraction(least) * (1 - _UNROUNDED))) if is_bound else Fraction(0)
 
 
 def _in_sums(search: Search) -> Rules:
