@@ -30,8 +30,8 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.search.enumeration import Held, StepBoxes, held_apart, tree_of_boxes
-from polymap.search.enumeration.step_boxes import Floats, Ints
+from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
+from polymap.search.enumeration.step_boxes import Floats, Held, Ints
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.test_timed_search import small_layer

@@ -4,7 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.search.enumeration.box_trees import tree_of_boxes as tree_of_boxes
-    from polymap.search.enumeration.step_boxes import Held as Held, StepBoxes as StepBoxes, held_apart as held_apart
+    from polymap.search.enumeration.step_boxes import StepBoxes as StepBoxes, held_apart as held_apart
     from polymap.search.enumeration.trees import (
         ExhaustiveResult as ExhaustiveResult,
         Walking as Walking,
