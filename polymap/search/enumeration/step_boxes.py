@@ -209,8 +209,8 @@ class StepBoxes:
             for best in np.argsort(cycles, kind="stable")[:per_pair]:
                 if cycles[best] < most:
                     least = min(least, float(cycles[best]))
-                    three = (self._box(place) for place in (*places, int(at[best])))
-                    boxes.append(Boxes(inner, outer, *three, float(cycles[best])))
+                    read, stored = [self._box(place) for place in places], self._box(int(at[best]))
+                    boxes.append(Boxes(inner, outer, read[0], read[1], stored, float(cycles[best])))
         return least, sorted(boxes, key=lambda each: each.cycles)
 
     def _box(self, place: int) -> Box:
