@@ -19,7 +19,7 @@ from math import floor, lcm, prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Ints, least_commanded, united
+from polymap.costmodel.contiguous import Commands, Ints, least_commanded, united
 from polymap.costmodel.step_counts import commands_of
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -186,6 +186,24 @@ def _by_commands(
     Where siblings have parts of a dim, a tile above them may be in pieces. Along an axis of one dim these move as tiles
     of a piece do; rows of a window may then be moved as often as they may.
     """
+    cut = _cut_by_commands(workload, arch, tensor, loads=loads)
+    return None if cut is None else least_commanded(cut.rows, cut.others, cut.commands, cut.base)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How tiles that divide cut a tensor: rows, others and base as `least_commanded` has them. whole: the addresses of
+    all rows, per further axis."""
+
+    rows: list[tuple[Ints, Ints]]
+    others: list[list[Ints]]
+    whole: list[list[Ints]]
+    commands: Commands
+    base: int
+
+
+def _cut_by_commands(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool) -> _Cut | None:
+    """Return how tiles cut a tensor that moves by commands; None where some may move in other ways."""
     level, inner, extents = arch.levels[0], _next(arch, tensor), workload.extents()
     commands = commands_of(level, tensor.bits, loads=loads)
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
@@ -209,11 +227,12 @@ def _by_commands(
     tiles: list[list[tuple[Ints, Ints]]] = []
     for index, origin, each in zip(access.index, tensor.origin, terms, strict=True):
         tiles.append([(own, starts + (index - origin).constant) for own, starts in _tiles(each)])
-    others: list[list[Ints]] = []
+    others, whole = list[list[Ints]](), list[list[Ints]]()
     for axis, told in enumerate(tiles[:-1]):
         rows = [np.add.outer(own, starts).reshape(-1) * prod(tensor.shape[axis + 1 :]) for own, starts in told]
-        others.append([*np.unique(rows[0])[:, None]] if in_pieces[axis] else rows)
-    return least_commanded(tiles[-1], others, commands, level.base_offset_bits * commands.units // tensor.bits)
+        whole.append([np.unique(rows[0])])
+        others.append([*whole[-1][0][:, None]] if in_pieces[axis] else rows)
+    return _Cut(tiles[-1], others, whole, commands, level.base_offset_bits * commands.units // tensor.bits)
 
 
 def _tiles(terms: list[tuple[int, int]]) -> Iterator[tuple[Ints, Ints]]:
@@ -293,3 +312,20 @@ def _longest_run(index: Affine, extents: dict[str, int], size: int, *, alone: bo
         return Fraction(longest)
     # The end of a row and the beginning of the next one are neighbours.
     return max(Fraction(longest), Fraction(len(places), runs - 1)) if alone else Fraction(min(size, 2 * longest))
+
+
+def beats_by_rows(workload: Workload, arch: Architecture, tensor: Tensor) -> tuple[dict[int, Fraction], int]:
+    """Return the beats of the outermost bus that an element takes at least by how many elements of a row a tile has, in
+    the mean over all loads or stores of tiles that divide, and the beats of moving all rows once; nothing where that is
+    not told."""
+    cut = _cut_by_commands(workload, arch, tensor, loads=_is_read(workload, tensor))
+    (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
+    if cut is None or len(access.index[-1].dims) > 1:  # tiles of a window with as many elements are unlike
+        return {}, 0
+    found: dict[int, Fraction] = {}
+    for row, starts in cut.rows:
+        own = least_commanded([(row, starts)], cut.others, cut.commands, cut.base)[0]
+        found[len(row)] = min((found[each] for each in found if len(row) % each == 0), default=own)
+        found[len(row)] = min(found[len(row)], own)  # a tile in pieces moves as smaller ones
+    once = least_commanded(cut.rows[-1:], cut.whole, cut.commands, cut.base)[0]
+    return found, int(once * len(cut.rows[-1][0]) * prod(len(each[0]) for each in cut.whole))

@@ -225,6 +225,16 @@ class Tuning:
     most_spreads: int = 20_000
     """Ways to spread all dims over fan-outs of any size, up to which each is tried."""
 
+    boxes_share: float = 0.5
+    """Of what is left of the limit, for latencies in steps by the boxes of storage nodes,"""
+    most_boxes: int = 20_000
+    """that there are at most,"""
+    most_pairs_of_boxes: int = 3_000_000
+    """and pairs of them, in arrays."""
+    boxes_per_pair: int = 3
+    """Boxes between two stores that are told for each pair,"""
+    trees_of_boxes: int = 100
+    """and trees that are counted, the best first."""
     waits_share: float = 0.6
     """Of what is left of the limit, for the bound on latency where work waits for what levels hold (not swept),"""
     less_held_share: float = 0.3

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, islice, pairwise, product
-from math import ceil, floor, prod
+from math import ceil, floor, inf, prod
 
 from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
 from polymap.ir import (
@@ -38,8 +38,10 @@ from polymap.ir import (
     accesses_of,
     written_tensors,
 )
+from polymap.schedules import divisors_up_to
 from polymap.search.answer import Question
 from polymap.search.driver import Engines, Kind, Search, of_rest
+from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import (
@@ -62,6 +64,7 @@ from polymap.search.problem import (
 from polymap.search.provers import few_timed_trees
 from polymap.search.result import SearchResult
 
+_UNROUNDED = Fraction(1, 10**9)  # of floating-point numbers that are added up
 _ROUNDED = Fraction(1 << 48, (1 << 48) + 1)  # a bound that was rounded to a float is this much of it at least
 
 
@@ -86,8 +89,13 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
         elif len(search.workload.statements) == 1:
             is_dead = any(search.workload.tensor(name).temporary for name in written_tensors(search.workload))
             is_beside = is_dead or is_beside_sums(search, one)
-            related = _with_output_kept if is_dead else _on_a_simpler_machine
-            starts, floor = related(search, one) if is_beside else ([], Fraction(0))
+            starts, floor = list[tuple[Mapping, Fraction]](), Fraction(0)
+            if is_beside and _is_latency_in_steps(search, one):
+                starts, floor = _by_boxes(search, evidence)
+            if is_beside and not any(value <= floor for _, value in starts):
+                related = _with_output_kept if is_dead else _on_a_simpler_machine
+                more, other = related(search, one)
+                starts, floor = starts + more, max(floor, other)
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
     return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
@@ -115,7 +123,7 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     mappings = (one.best for one in (answer, answer.dividing) if one is not None and one.best is not None)
     found = [pair for mapping in dict.fromkeys(mappings) for pair in _scored(search, mapping)]
     least = at_least(relative, answer, sums) or Fraction(0)
-    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step and few_timed_trees(search) is None:
+    if _is_latency_in_steps(search, objective):
         better, after = _after_waits(search, objective)
         found, least = found + better, max(least, after)
         if found and least < min(value for _, value in found):
@@ -123,6 +131,32 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
                 stop = of_rest(TUNING.less_held_share)(search.limits)
                 found += _holding_less(search, machine, objective, _levels_to_cut(search.arch), stop)
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
+
+
+def _is_latency_in_steps(search: Search, objective: Objective) -> bool:
+    """Return whether a latency in steps is asked for, of more trees than are walked."""
+    return objective.goal is Goal.LATENCY and search.arch.is_timed_by_step and few_timed_trees(search) is None
+
+
+def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
+    """Return mappings that are good by the boxes of their storage nodes, with their latencies, and what any takes
+    whose tiles divide (0 where others are asked for)."""
+    held = held_apart(search.workload, search.arch)
+    if held is None or prod(len(divisors_up_to(n, n)) for n in search.workload.extents().values()) > TUNING.most_boxes:
+        return [], Fraction(0)
+    boxes = StepBoxes(search.workload, search.arch, held)
+    known = evidence.best if len(search.objective.singles) == 1 else None
+    stop = of_rest(TUNING.boxes_share)(search.limits)
+    limits = {"most_pairs": TUNING.most_pairs_of_boxes, "per_pair": TUNING.boxes_per_pair}
+    least, told = boxes.found(inf if known is None else float(known[1]), stop, **limits)
+    found, best = list[tuple[Mapping, Fraction]](), inf
+    for one in told[: TUNING.trees_of_boxes]:
+        if one.cycles > best or stop():
+            break
+        found += _scored(search, tree_of_boxes(boxes, one))
+        best = min([float(value) for _, value in found], default=best)
+    is_bound = search.divides and least < inf
+    return found, Fraction(ceil(Fraction(least) * (1 - _UNROUNDED))) if is_bound else Fraction(0)
 
 
 def _in_sums(search: Search) -> Rules:
