@@ -31,6 +31,7 @@ from polymap.codegen.programs.flags import program_flags
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.roundings import MINUS_ZEROS
 from polymap.codegen.programs.storage import Storage, storage_of
+from polymap.codegen.programs.subscripts import hidden_steps
 from polymap.codegen.programs.vector_hazards import vector_hazards
 from polymap.codegen.source import (
     TUNING,
@@ -47,7 +48,7 @@ from polymap.codegen.source import (
     with_tiles,
     writes_interleaved,
 )
-from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
+from polymap.ir import Affine, BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule
 from polymap.workload import leaves_unwritten, unset_read
@@ -118,7 +119,7 @@ def program_function(
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
-    whole = "\n".join([*_minus_zeros(whole), whole])
+    whole = "\n".join([*_minus_zeros(whole), *hidden_steps(whole), whole])
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
@@ -165,7 +166,9 @@ def _region(
     statements: list[SourceStatement] = []
     for each, own in zip(region.statements, workload.statements, strict=True):
         calls = [macro for macro, names in kept.items() if own.name in names]
-        statements.append(replace(each, body=instance(workload, storage, own, calls, fma=fma)))
+        inner = [dim for time in schedule.times[own.name] for dim in time.dims if time == Affine(((1, dim),))]
+        body = instance(workload, storage, own, calls, inner[-1] if inner else "", fma=fma)
+        statements.append(replace(each, body=body))
     return replace(region, statements=tuple(statements)), times
 
 

@@ -92,6 +92,9 @@ class Tuning(NamedTuple):
     """Iterations of one such loop: gcc's limit."""
     most_interleaved: int = 4
     """Largest step between elements that compilers write by whole vectors (derived: gcc has groups of 2, 3 and 4)."""
+    hidden_step: int = 16
+    """Smallest power of two between reads of which compilers are not told (matrices added to their transposes, 64 to
+    512 rows, gcc, clang)."""
     innermost_sum: float = 1.0
     """Added where a sum of floats waits for its last addition,"""
     sum_elements: int = 128

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,3 +84,26 @@ def test_arrays_are_told_to_be_apart_but_where_elements_are_set_in_turns(text: s
         assert np.array_equal(found[0][::2], given[0][:-1]), "every other element is copied"
     if text == PLANES:
         assert np.array_equal(found[0], given[0].T), "planes become pixels"
+
+
+MIRRORED = """void f(int n, const double a[n][n], double b[n][n]) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) b[i][j] = 0.5 * (a[i][j] + a[j][i]); }"""
+POOLED = """void f(int n, const float a[2 * n][2 * n], float b[n][n]) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) { float m = a[2 * i][2 * j];
+        for (int r = 0; r < 2; r++) for (int c = 0; c < 2; c++)
+            m = a[2 * i + r][2 * j + c] > m ? a[2 * i + r][2 * j + c] : m;
+        b[i][j] = m; } }"""
+
+
+@pytest.mark.parametrize(("text", "n", "scalar"), [(MIRRORED, 64, "vaddsd"), (POOLED, 48, "vmaxss")])
+def test_gcc_finds_vectors_whatever_the_length_of_rows(text: str, n: int, scalar: str, tmp_path: Path) -> None:
+    assert shutil.which("gcc"), "gcc is installed"
+    fn = pm.compile(pm.from_c(text, {"n": n}), "host_cpu")
+    (tmp_path / "f.c").write_text(fn.source)
+    flags = ("-O3", "-march=x86-64-v3", "-fno-math-errno", *fn.function.flags)
+    subprocess.run(["gcc", *flags, "-S", "-o", str(tmp_path / "f.s"), str(tmp_path / "f.c")], check=True)
+    assert scalar not in (tmp_path / "f.s").read_text(), "all elements are computed in vectors"
+    a = np.random.default_rng(0).standard_normal(fn.function.arrays[0].shape).astype(fn.function.arrays[0].kind)
+    (found,) = fn(a, np.zeros((n, n), a.dtype))
+    expected = 0.5 * (a + a.T) if text == MIRRORED else a.reshape(n, 2, n, 2).max((1, 3))
+    assert (found == expected).all(), text
