@@ -42,6 +42,7 @@ from polymap.codegen.source import (
     SourceStatement,
     check_instances,
     conflicts_of,
+    in_place_loops,
     isl_loops,
     loops_of,
     strip_loops,
@@ -75,7 +76,7 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
-_NAMES = Names("c", "LEAST", "MOST", "floor_div", single="polymap_single")
+_NAMES = Names("c", "LEAST", "MOST", "floor_div", apart="polymap_apart", single="polymap_single")
 
 
 def program_function(
@@ -111,8 +112,10 @@ def program_function(
     _refuse_bfloat16_sums(workload, storage)
     region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
-        conflicts = conflicts_of(region) if threads > 1 else ()
         parallel = replace(_marked_loops(schedule, strips, threads), extremes=tuple(extremes))
+        inside = {name for each in parallel.demanded if each.independent for name in each.statements}
+        shared = tuple(each for each in region.statements if threads > 1 or each.name in inside)
+        conflicts = conflicts_of(replace(region, statements=shared)) if shared else ()
         region, times, tiles = _with_tiles(workload, storage, region, times, contractions)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
@@ -133,8 +136,8 @@ def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Pa
     """Return which loops carry pragmas. Tiles of triangles take unequal time. Where threads meet too often, one is
     faster."""
     clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
-    single = strip_loops(schedule, strips, _NAMES.single)
-    return Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
+    marks = strip_loops(schedule, strips, _NAMES.single) + in_place_loops(schedule, _NAMES.apart)
+    return Parallel(threads > 1, marks, clauses, dealt, TUNING.parallel_instances)
 
 
 def _with_tiles(
@@ -259,7 +262,7 @@ def _helpers(body: str) -> str:
         "MAX(": EXTREMES,
         "FMIN(": FLOAT_EXTREMES,
         "FMAX(": FLOAT_EXTREMES,
-        **{name: f"{text}\n" for name, text in _NAMES.definitions() if name == _NAMES.single},
+        **{name: f"{text}\n" for name, text in _NAMES.definitions() if name in (_NAMES.apart, _NAMES.single)},
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
