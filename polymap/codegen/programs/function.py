@@ -35,6 +35,7 @@ from polymap.codegen.programs.subscripts import hidden_steps
 from polymap.codegen.programs.vector_hazards import vector_hazards
 from polymap.codegen.source import (
     TUNING,
+    Conflict,
     Contraction,
     Names,
     Parallel,
@@ -113,9 +114,7 @@ def program_function(
     region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         parallel = replace(_marked_loops(schedule, strips, threads), extremes=tuple(extremes))
-        inside = {name for each in parallel.demanded if each.independent for name in each.statements}
-        shared = tuple(each for each in region.statements if threads > 1 or each.name in inside)
-        conflicts = conflicts_of(replace(region, statements=shared)) if shared else ()
+        conflicts = _conflicts(region, parallel)
         region, times, tiles = _with_tiles(workload, storage, region, times, contractions)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
@@ -138,6 +137,13 @@ def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Pa
     clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
     marks = strip_loops(schedule, strips, _NAMES.single) + in_place_loops(schedule, _NAMES.apart)
     return Parallel(threads > 1, marks, clauses, dealt, TUNING.parallel_instances)
+
+
+def _conflicts(region: Region, parallel: Parallel) -> tuple[Conflict, ...]:
+    """Return the conflicts between statements of the loops whose iterations must, or may, be independent."""
+    inside = {name for each in parallel.demanded if each.independent for name in each.statements}
+    asked = tuple(each for each in region.statements if parallel.outermost or each.name in inside)
+    return conflicts_of(replace(region, statements=asked)) if asked else ()
 
 
 def _with_tiles(

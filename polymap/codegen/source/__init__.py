@@ -10,7 +10,7 @@ with lazy(__name__):
         Contraction as Contraction,
         Core as Core,
     )
-    from polymap.codegen.source.dependences import conflicts_of as conflicts_of
+    from polymap.codegen.source.dependences import Conflict as Conflict, conflicts_of as conflicts_of
     from polymap.codegen.source.executed import check_instances as check_instances
     from polymap.codegen.source.given import (
         in_place_loops as in_place_loops,
