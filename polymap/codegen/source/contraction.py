@@ -105,7 +105,8 @@ def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
     ):
         return None
     chains, instances = TUNING.chains, prod(extents[dim] for dim in statement.dims)
-    if instances < TUNING.contraction_instances // 2 or extents[row] < 2 * chains:
+    least = TUNING.triangle_instances if statement.constraints else TUNING.sum_instances
+    if instances < least or extents[row] < 2 * chains:
         return None
     if extents[term] <= TUNING.written_out_terms:
         return None

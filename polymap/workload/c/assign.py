@@ -104,10 +104,14 @@ class Variables:
                 row, rest = by_rows(whole, name, alone=alone)
                 row -= Linear((), more)
                 rest += term(Name(name, written[0].line)).times(more)
-                with suppress(Refused):  # an unsigned one would wrap around
+                try:
                     column = affine_of(rest.expression(written[0].line), scope)
-                    if scope.assumes(-column - 1, column - scope.integers[name]):
-                        break
+                except Refused as refused:
+                    if refused.code == "PM272":  # an unsigned one would wrap around
+                        continue
+                    raise
+                if scope.assumes(-column - 1, column - scope.integers[name]):
+                    break
             else:
                 what = f"{shown(render(written[0]))} is taken for a row of '{name}' elements and one of these"
                 raise Refused("PM262", written[0].line, what, f"It leaves its row, for all {name}.")
