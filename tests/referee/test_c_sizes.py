@@ -37,7 +37,8 @@ def random_rows(seed: int) -> str:
         return rng.choice((f"{name}[{index}]", f"*({name} + {index})"))
 
     size = "(n + m + 6) * (w + 2) + w + 6"
-    head = f"void f({rng.choice(('int', 'unsigned', 'long'))} n, int m, int w, int A[{size}], unsigned B[{size}])"
+    first, last = rng.choice(("int", "unsigned", "long")), rng.choice(("int", "unsigned"))
+    head = f"void f({first} n, int m, {last} w, int A[{size}], unsigned B[{size}])"
     nests: list[str] = []
     for _ in range(rng.randint(1, 2)):
         one, two = rng.choice(("int", "int", "long", "size_t")), rng.choice(("int", "int", "unsigned"))
@@ -124,6 +125,17 @@ def test_what_is_assumed_is_told() -> None:
     assert f"for all values of n, w with {told}" in repr(symbolic_checkup(text.report.source)), (
         "what is checked holds there"
     )
+
+
+@pytest.mark.parametrize(("row", "largest"), [("i", 65536), ("(i - 1)", 65537), ("(i + 2)", 65534)])
+def test_rows_of_an_unsigned_length_are_those_that_32_bits_hold(row: str, largest: int) -> None:
+    head = "void f(unsigned n, unsigned m, float *A, float *B)"
+    loops = "for (unsigned i = 1; i < n; i++) for (unsigned j = 0; j < m; j++)"
+    text = transform_c(f"{head} {{ {loops} A[{row} * m + j] = B[j]; }}", order="original")
+    told = text.report.assumed.replace("(long)", "")
+    assert told == f"(m <= 65535) && (n <= {largest})", "(2^16 - 1) (2^16 - 1) + 2^16 - 2 is the largest subscript"
+    with pytest.raises(PolymapError, match="PM262"):
+        transform_c(f"{head} {{ {loops} for (unsigned k = 0; k < m; k++) A[({row} * m + j) * n + k] = 1; }}")
 
 
 @pytest.mark.parametrize(

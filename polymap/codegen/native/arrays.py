@@ -39,7 +39,7 @@ _TAKEN = frozenset(  # macros and types of the headers that the text includes, a
     | {"WEXITED", "WCONTINUED", "WNOWAIT"}
 )
 # Names of C texts stay, where they are no words of C, C++ or a compiler, nor local names of the text.
-_LOCAL = r"[acdt]\d+(?:_.*)?|at|sum|before|value|block|.*_t|floor_div|bfloat16_value|minus_zero.*"
+_LOCAL = r"[acdt]\d+(?:_.*)?|at|sum|before|value|block|.*_t|floor_div|bfloat16_value|minus_zero.*|step_.*|row\d+"
 _WORD = re.compile(rf"(?!(?:{_LOCAL})$)[A-Za-z][A-Za-z0-9_]{{0,30}}")
 _WORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const consteval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from polymap.codegen.lower import (
@@ -23,15 +23,15 @@ from polymap.codegen.lower import (
     Run,
     Scope,
     Stmt,
-    affine_expr,
     c_expression,
     combine,
     element_types,
 )
-from polymap.codegen.native import ArrayForm, neutral_value, operand_types
+from polymap.codegen.native import neutral_value, operand_types
 from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
+from polymap.codegen.programs.subscripts import element, hidden_step, position_of, shared_product
 from polymap.codegen.source import Contraction, Update
 from polymap.ir import (
     Access,
@@ -66,20 +66,26 @@ def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tup
 
 
 def instance(
-    workload: Workload, storage: Storage, statement: Statement, calls: Sequence[str] = (), *, fma: bool = False
+    workload: Workload,
+    storage: Storage,
+    statement: Statement,
+    calls: Sequence[str] = (),
+    inner: str = "",
+    *,
+    fma: bool = False,
 ) -> Stmt:
     """Return one instance of a statement, inside constants for the counters of its dims. calls: of macros that prevent
-    vectorization. fma: products need not be rounded."""
+    vectorization. inner: the dim of its innermost loop. fma: products need not be rounded."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
     kinds = operand_types(statement, storage.forms)
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
-        body.append(Declare(f"const {kind}", f"a{number}", _read_value(storage, access, values)))
+        body += _read(workload, storage, access, values, (kind, number, inner))
     expression, zeros = (statement.expression, ()) if fma else rounded_products(workload, statement)
     operands = tuple(Name(each) for each in (*(f"a{number}" for number in range(len(statement.reads))), *zeros))
     value = c_expression(expression, operands, values)
-    place = _element(storage, statement.target, values)
+    place = element(storage, statement.target, values)
     if statement.operator is Operator.ASSIGN:
         is_rounded = storage.forms[statement.target.tensor].c_type == "float" and _is_double(workload, expression)
         body.append(Copy(place, Invoke("(float)", (value,)) if is_rounded else value))
@@ -111,8 +117,8 @@ def update_of(workload: Workload, storage: Storage, found: Contraction) -> Updat
     statement = next(each for each in workload.statements if each.name == found.statement)
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
-    target = _element(storage, statement.target, values)
-    operands = tuple(_element(storage, each, values) for each in statement.reads)
+    target = element(storage, statement.target, values)
+    operands = tuple(element(storage, each, values) for each in statement.reads)
     value = Binary("+", target, c_expression(statement.expression, operands, values))
     places = tuple(statement.dims.index(dim) for dim in found.dims)
     kind = storage.forms[statement.target.tensor].c_type
@@ -138,25 +144,19 @@ def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> Ele
     return ElementType(kind, 0, 0, "" if kind in FLOATS else kind, wraps=kind not in FLOATS)
 
 
-def position_of(form: ArrayForm, access: Access) -> Affine:
-    """Return the index of an access's element in its array, axes in memory order."""
-    position = Affine()
-    for axis, stride in enumerate(form.strides):
-        position = position + form.axis(access, axis) * stride
-    return position
-
-
-def _element(storage: Storage, access: Access, values: dict[str, Expr]) -> Element | Name:
-    form = storage.forms[access.tensor]
-    if storage.is_variable(access.tensor):
-        return Name(form.parameter)
-    return Element(form.parameter, (affine_expr(position_of(form, access), values),))
-
-
-def _read_value(storage: Storage, access: Access, values: dict[str, Expr]) -> Expr:
-    element = _element(storage, access, values)
+def _read(
+    workload: Workload, storage: Storage, access: Access, values: dict[str, Expr], how: tuple[str, int, str]
+) -> Iterator[Stmt]:
+    """Yield the constants of one read. how: its type, its number, and the dim of the innermost loop."""
+    kind, number, inner = how
+    products = hidden_step(storage, access, values, inner)
+    shared = None if products else shared_product(workload, storage, access, values)
+    if shared:
+        yield Declare("const long", f"row{number}", shared[1])
+        products[shared[0]] = Name(f"row{number}")
+    place = element(storage, access, values, products)
     is_short = storage.forms[access.tensor].kind == "bfloat16"
-    return Invoke("bfloat16_value", (element,)) if is_short else element
+    yield Declare(f"const {kind}", f"a{number}", Invoke("bfloat16_value", (place,)) if is_short else place)
 
 
 def fill_loop(storage: Storage, tensor: str, operator: Operator | None) -> Block:

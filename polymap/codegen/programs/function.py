@@ -31,9 +31,11 @@ from polymap.codegen.programs.flags import program_flags
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.roundings import MINUS_ZEROS
 from polymap.codegen.programs.storage import Storage, storage_of
+from polymap.codegen.programs.subscripts import hidden_steps
 from polymap.codegen.programs.vector_hazards import vector_hazards
 from polymap.codegen.source import (
     TUNING,
+    Conflict,
     Contraction,
     Names,
     Parallel,
@@ -41,13 +43,14 @@ from polymap.codegen.source import (
     SourceStatement,
     check_instances,
     conflicts_of,
+    in_place_loops,
     isl_loops,
     loops_of,
     strip_loops,
     with_tiles,
     writes_interleaved,
 )
-from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
+from polymap.ir import Affine, BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule
 from polymap.workload import leaves_unwritten, unset_read
@@ -74,7 +77,7 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
-_NAMES = Names("c", "LEAST", "MOST", "floor_div", single="polymap_single")
+_NAMES = Names("c", "LEAST", "MOST", "floor_div", apart="polymap_apart", single="polymap_single")
 
 
 def program_function(
@@ -110,15 +113,15 @@ def program_function(
     _refuse_bfloat16_sums(workload, storage)
     region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
-        conflicts = conflicts_of(region) if threads > 1 else ()
         parallel = replace(_marked_loops(schedule, strips, threads), extremes=tuple(extremes))
+        conflicts = _conflicts(region, parallel)
         region, times, tiles = _with_tiles(workload, storage, region, times, contractions)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
-    whole = "\n".join([*_minus_zeros(whole), whole])
+    whole = "\n".join([*_minus_zeros(whole), *hidden_steps(whole), whole])
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
@@ -132,8 +135,15 @@ def _marked_loops(schedule: Schedule, strips: Sequence[str], threads: int) -> Pa
     """Return which loops carry pragmas. Tiles of triangles take unequal time. Where threads meet too often, one is
     faster."""
     clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
-    single = strip_loops(schedule, strips, _NAMES.single)
-    return Parallel(threads > 1, single, clauses, dealt, TUNING.parallel_instances)
+    marks = strip_loops(schedule, strips, _NAMES.single) + in_place_loops(schedule, _NAMES.apart)
+    return Parallel(threads > 1, marks, clauses, dealt, TUNING.parallel_instances)
+
+
+def _conflicts(region: Region, parallel: Parallel) -> tuple[Conflict, ...]:
+    """Return the conflicts between statements of the loops whose iterations must, or may, be independent."""
+    inside = {name for each in parallel.demanded if each.independent for name in each.statements}
+    asked = tuple(each for each in region.statements if parallel.outermost or each.name in inside)
+    return conflicts_of(replace(region, statements=asked)) if asked else ()
 
 
 def _with_tiles(
@@ -165,7 +175,9 @@ def _region(
     statements: list[SourceStatement] = []
     for each, own in zip(region.statements, workload.statements, strict=True):
         calls = [macro for macro, names in kept.items() if own.name in names]
-        statements.append(replace(each, body=instance(workload, storage, own, calls, fma=fma)))
+        inner = [dim for time in schedule.times[own.name] for dim in time.dims if time == Affine(((1, dim),))]
+        body = instance(workload, storage, own, calls, inner[-1] if inner else "", fma=fma)
+        statements.append(replace(each, body=body))
     return replace(region, statements=tuple(statements)), times
 
 
@@ -256,7 +268,7 @@ def _helpers(body: str) -> str:
         "MAX(": EXTREMES,
         "FMIN(": FLOAT_EXTREMES,
         "FMAX(": FLOAT_EXTREMES,
-        **{name: f"{text}\n" for name, text in _NAMES.definitions() if name == _NAMES.single},
+        **{name: f"{text}\n" for name, text in _NAMES.definitions() if name in (_NAMES.apart, _NAMES.single)},
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import prod
 
 from polymap.codegen.native import ArrayForm, program_forms
-from polymap.codegen.programs.body import position_of
+from polymap.codegen.programs.subscripts import position_of
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload, written_tensors
 
 _FLOATS = ("float32", "float64")

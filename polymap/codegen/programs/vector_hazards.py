@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import islpy as isl
 
 from polymap.codegen.lower import TUNING as LOWERING, loop_extent
-from polymap.codegen.programs.body import position_of
 from polymap.codegen.programs.storage import Storage
+from polymap.codegen.programs.subscripts import position_of
 from polymap.codegen.source import TUNING, Reference, Region, SourceStatement
 from polymap.ir import Access, Affine, BudgetError, Statement, Workload
 from polymap.poly import budget

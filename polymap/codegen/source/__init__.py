@@ -10,9 +10,13 @@ with lazy(__name__):
         Contraction as Contraction,
         Core as Core,
     )
-    from polymap.codegen.source.dependences import conflicts_of as conflicts_of
+    from polymap.codegen.source.dependences import Conflict as Conflict, conflicts_of as conflicts_of
     from polymap.codegen.source.executed import check_instances as check_instances
-    from polymap.codegen.source.given import strip_loops as strip_loops, workload_of_text as workload_of_text
+    from polymap.codegen.source.given import (
+        in_place_loops as in_place_loops,
+        strip_loops as strip_loops,
+        workload_of_text as workload_of_text,
+    )
     from polymap.codegen.source.loops import (
         Names as Names,
         Parallel as Parallel,

@@ -76,7 +76,8 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
     extents = workload.extents()
     if found is None or any(extents[dim] < (facts.extent or TUNING.contraction_extent) for dim in found):
         return None
-    if prod(extents[dim] for dim in statement.dims) < (facts.instances or TUNING.contraction_instances):
+    least = facts.instances or (TUNING.contraction_instances if _is_plain(workload, statement, found[1]) else 0)
+    if prod(extents[dim] for dim in statement.dims) < least:
         return None
     lanes = max(1, facts.vector_bits // target.bits)
     rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)
@@ -104,7 +105,8 @@ def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
     ):
         return None
     chains, instances = TUNING.chains, prod(extents[dim] for dim in statement.dims)
-    if instances < TUNING.contraction_instances // 4 or extents[row] < 2 * chains:
+    least = TUNING.triangle_instances if statement.constraints else TUNING.sum_instances
+    if instances < least or extents[row] < 2 * chains:
         return None
     if extents[term] <= TUNING.written_out_terms:
         return None
@@ -145,6 +147,12 @@ def _dims(workload: Workload, statement: Statement) -> tuple[str, str, str] | No
         if _is_separable(statement, Contraction(statement.name, row, lane[0], terms[0], 1, 1, (1, 1, 1))):
             return row, lane[0], terms[0]
     return None
+
+
+def _is_plain(workload: Workload, statement: Statement, lane: str) -> bool:
+    """Return whether compilers find vectors along the lanes without tiles: every instance runs, and reads step through
+    memory one by one."""
+    return not statement.constraints and all(step_of(workload, each, lane) in (0, 1) for each in statement.reads)
 
 
 def _varies(access: Access, dim: str) -> bool:

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
+from polymap.codegen.source.contiguous import dim_of, step_of
 from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.loops import OPENMP, LoopPragma
+from polymap.codegen.source.order_tuning import TUNING as ORDER_TUNING
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.ir import Affine, Dim, Mistake, ScheduleError, Statement, Workload, WorkloadError, dim as variable
@@ -71,6 +73,29 @@ def strip_loops(schedule: Schedule, strips: Collection[str], pragma: str) -> tup
         for each in loops
         if not any(each.position < other.position and set(each.statements) & set(other.statements) for other in loops)
     )
+
+
+def in_place_loops(schedule: Schedule, pragma: str) -> tuple[LoopPragma, ...]:
+    """Return the innermost loops that read other elements of an array than they set, and step through memory one by
+    one. Compilers may not see that no element is set and read in two iterations; the pragma says so where it is so."""
+    workload, extents, loops = schedule.workload, schedule.workload.extents(), schedule.loops()
+    own = {each.name: each for each in workload.statements}
+    found: list[LoopPragma] = []
+    for loop in loops:
+        nested = [each for each in loops if set(loop.statements) & set(each.statements)]
+        dims = {name: dim_of(schedule, own[name], loop) for name in loop.statements}
+        inside = [(own[name], dim) for name, dim in dims.items()]
+        if not nested[0].position < loop.position == max(each.position for each in nested) or not all(dims.values()):
+            continue
+        steps = {step_of(workload, access, dim) for each, dim in inside for access in each.reads}
+        set_ones = {step_of(workload, each.target, dim) for each, dim in inside}
+        targets = {each.target for each, _ in inside}
+        arrays = {each.tensor for each in targets}
+        others = any(access.tensor in arrays and access not in targets for each, _ in inside for access in each.reads)
+        is_long = all(extents[dim] >= ORDER_TUNING.written_out_terms for _, dim in inside)
+        if others and is_long and steps <= {0, 1} and set_ones == {1}:
+            found.append(LoopPragma(loop.position, frozenset(loop.statements), pragma, optional=True))
+    return tuple(found)
 
 
 def given_times(region: Region, schedule: Schedule) -> Times:

@@ -19,8 +19,8 @@ class Tuning(NamedTuple):
     """Largest skew tried of a loop inside a recurrence (program_speed.py)."""
     wavefront_extent: int = 32
     """Shortest loop that is cut into strips of `chains`: four strips (derived)."""
-    wavefront_instances: int = 2**14
-    """Fewer instances take too little time to be worth it (not swept)."""
+    wavefront_instances: int = 2**10
+    """Fewest instances that are worth it (recurrences on matrices of 34 to 90 rows, gcc, clang)."""
 
     # Register tiles of contractions. Measured by program_speed.py.
     lane_vectors: int = 2
@@ -35,8 +35,13 @@ class Tuning(NamedTuple):
     """and the terms of a sum in it."""
     contraction_extent: int = 24
     """Shortest dim of a contraction that is tiled."""
-    contraction_instances: int = 2**16
-    """Fewest instances of a contraction that is tiled."""
+    contraction_instances: int = 2**15
+    """Fewest instances of a contraction that is tiled, where compilers find vectors without tiles: products of 24 to 36
+    rows, gcc, clang. Triangles and products that read columns gain from `contraction_extent` on."""
+    sum_instances: int = 2**9
+    """Fewest instances of sums of rows that are added side by side,"""
+    triangle_instances: int = 2**14
+    """and of rows of a triangle (both: matrices of 20 to 90 rows, gcc, clang)."""
     least_tiled: int = 16
     """Fewer rows or lanes are computed by the text's own loops (transformed texts of n = 2 to 100)."""
     most_packs: int = 4
@@ -92,6 +97,9 @@ class Tuning(NamedTuple):
     """Iterations of one such loop: gcc's limit."""
     most_interleaved: int = 4
     """Largest step between elements that compilers write by whole vectors (derived: gcc has groups of 2, 3 and 4)."""
+    hidden_step: int = 16
+    """Smallest power of two between reads of which compilers are not told (matrices added to their transposes, 64 to
+    512 rows, gcc, clang)."""
     innermost_sum: float = 1.0
     """Added where a sum of floats waits for its last addition,"""
     sum_elements: int = 128

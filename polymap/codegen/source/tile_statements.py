@@ -105,6 +105,7 @@ def _complete_tiles(
     """Return { T[times up to the tile's numbers] -> instances } and the complete tiles, None if there are none."""
     inside = _instances_of_tiles(own, times[own.name], update, found)
     whole = inside.domain().subtract(_incomplete_tiles(inside, own, update)).subtract(_tiles_with_aliases(inside, own))
+    whole = whole.subtract(_tiles_that_meet(inside, own, found))
     at = _times_of_tiles(inside, times[own.name], found)
     for each in region.statements:
         if each.name != own.name:
@@ -154,15 +155,42 @@ def _tiles_with_aliases(inside: isl.Map, own: SourceStatement) -> isl.Set:
     return found
 
 
+def _tiles_that_meet(inside: isl.Map, own: SourceStatement, found: Contraction) -> isl.Set:
+    """Return the tiles that touch elements which others with the same numbers write: these run one after the other."""
+    domain = inside.domain()
+    space = domain.get_space().map_from_set()
+    others = isl.Map.universe(space).subtract(isl.Map.identity(space)).intersect_domain(domain).intersect_range(domain)
+    for place in range(found.end):
+        others = others.equate(_IN, place, _OUT, place)
+    met = isl.Set.empty(domain.get_space())
+    written = inside.apply_range(own.references[-1].elements)
+    for each in own.references if not others.is_empty() else ():
+        if each.array == own.references[-1].array:
+            both = written.apply_range(inside.apply_range(each.elements).reverse()).intersect(others)
+            met = met.union(both.domain()).union(both.range())
+    return met
+
+
 def _times_of_tiles(inside: isl.Map, times: isl.Map, found: Contraction) -> isl.Map:
-    """Return { T[...] -> times }: its instances' times up to the tile numbers, then zeros."""
-    length = times.dim(_OUT)
-    end = found.end
+    """Return { T[...] -> times }: its instances' times up to the tile numbers, then its dims that these do not fix, and
+    zeros."""
+    length, end, domain = times.dim(_OUT), found.end, inside.domain()
+    rest = isl.Map.identity(domain.get_space().map_from_set()).reset_tuple_id(_OUT)
+    for place in reversed(range(domain.dim(_SET))):
+        if place < end or _is_fixed(domain, place, end):
+            rest = rest.project_out(_OUT, place, 1)
+    zeros = isl.Map.from_domain(isl.Set.universe(domain.get_space()))
+    zeros = zeros.add_dims(_OUT, length - end - rest.dim(_OUT))
+    for place in range(zeros.dim(_OUT)):
+        zeros = zeros.fix_val(_OUT, place, isl.Val(0, times.get_ctx()))
     head = inside.apply_range(times.project_out(_OUT, end, length - end))
-    head = head.add_dims(_OUT, length - end)
-    for place in range(end, length):
-        head = head.fix_val(_OUT, place, isl.Val(0, times.get_ctx()))
-    return head.coalesce()
+    return head.flat_range_product(rest).flat_range_product(zeros).coalesce()
+
+
+def _is_fixed(points: isl.Set, place: int, end: int) -> bool:
+    """Return whether a place of points has one value for each value of the first ones."""
+    values = isl.Map.from_range(_projection_onto(points.reset_tuple_id(), (*range(end), place)))
+    return bool(values.move_dims(_IN, 0, _OUT, 0, end).is_single_valued())
 
 
 def _tiles_with_other_statements(at: isl.Map, times: isl.Map, found: Contraction) -> isl.Set:

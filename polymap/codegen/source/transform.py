@@ -18,7 +18,14 @@ from polymap.codegen.source.contraction import Contraction, Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.destinations import with_destinations
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded_loops, given_times, strip_loops, unrolled, workload_of_text
+from polymap.codegen.source.given import (
+    demanded_loops,
+    given_times,
+    in_place_loops,
+    strip_loops,
+    unrolled,
+    workload_of_text,
+)
 from polymap.codegen.source.loops import (
     LoopConflictError,
     LoopPragma,
@@ -210,6 +217,7 @@ def _chosen_text(
         marks += tuple(
             LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
         )
+        marks += in_place_loops(chosen.schedule, names.apart)
         name = f"chosen ({'; '.join(done)})" if chosen.changes else _SAME
         order = partial(_own_order, region, chosen.schedule, name)
         tiles = partial(with_tiles, contractions=tiled, updates=updates)

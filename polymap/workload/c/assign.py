@@ -15,6 +15,7 @@ from polymap.workload.c.tree import Assign, Binary, CExpression, Choice, Item, N
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
 
+_HALF = 2**16  # numbers below it have products that 32 bits hold
 _OPERATORS = {"+=": Operator.ADD, "-=": Operator.ADD, "*=": Operator.MULTIPLY}
 
 
@@ -103,7 +104,12 @@ class Variables:
                 row, rest = by_rows(whole, name, alone=alone)
                 row -= Linear((), more)
                 rest += term(Name(name, written[0].line)).times(more)
-                column = affine_of(rest.expression(written[0].line), scope)
+                try:
+                    column = affine_of(rest.expression(written[0].line), scope)
+                except Refused as refused:
+                    if refused.code == "PM272":  # an unsigned one would wrap around
+                        continue
+                    raise
                 if scope.assumes(-column - 1, column - scope.integers[name]):
                     break
             else:
@@ -111,16 +117,26 @@ class Variables:
                 raise Refused("PM262", written[0].line, what, f"It leaves its row, for all {name}.")
             whole = row
             index.insert(0, column)
-        return (affine_of(whole.expression(written[0].line), scope), *index)
+        first = affine_of(whole.expression(written[0].line), scope)
+        if _kind(written[0], scope) == "uint32":
+            ends = (first, *(scope.integers[name] for name in self.strides[tensor]))
+            if not scope.assumes(-first - 1, *(each - _HALF for each in ends)):
+                what = f"{shown(render(written[0]))} may reach what 'unsigned int' does not hold"
+                raise Refused("PM272", written[0].line, what, "It would wrap around. Use a wider or a signed type.")
+        return (first, *index)
 
     def _note_strides(self, tensor: str, index: CExpression, scope: Scope) -> None:
         """Note that a subscript is one of rows, if it is: the program is then read again."""
-        kind = kind_of(index, lambda place: scope.types.get(place.name) if isinstance(place, Name) else None)
         with suppress(NotStaticError):
             whole = linear(index, {}, lambda name: name not in scope.integers)
             strides = strides_of(whole, scope.parameters or ())
-            if strides and kind != "uint32":  # it may wrap around
+            if strides and (len(strides) == 1 or _kind(index, scope) != "uint32"):  # it may wrap around
                 self.strides[tensor] = strides
+
+
+def _kind(index: CExpression, scope: Scope) -> str | None:
+    """Return the type in which C computes a subscript."""
+    return kind_of(index, lambda place: scope.types.get(place.name) if isinstance(place, Name) else None)
 
 
 def _check_name(name: str, line: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,3 +84,70 @@ def test_arrays_are_told_to_be_apart_but_where_elements_are_set_in_turns(text: s
         assert np.array_equal(found[0][::2], given[0][:-1]), "every other element is copied"
     if text == PLANES:
         assert np.array_equal(found[0], given[0].T), "planes become pixels"
+
+
+MIRRORED = """void f(int n, const double a[n][n], double b[n][n]) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) b[i][j] = 0.5 * (a[i][j] + a[j][i]); }"""
+POOLED = """void f(int n, const float a[2 * n][2 * n], float b[n][n]) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) { float m = a[2 * i][2 * j];
+        for (int r = 0; r < 2; r++) for (int c = 0; c < 2; c++)
+            m = a[2 * i + r][2 * j + c] > m ? a[2 * i + r][2 * j + c] : m;
+        b[i][j] = m; } }"""
+
+
+@pytest.mark.parametrize(("text", "n", "scalar"), [(MIRRORED, 64, "vaddsd"), (POOLED, 48, "vmaxss")])
+def test_gcc_finds_vectors_whatever_the_length_of_rows(text: str, n: int, scalar: str, tmp_path: Path) -> None:
+    assert shutil.which("gcc"), "gcc is installed"
+    fn = pm.compile(pm.from_c(text, {"n": n}), "host_cpu")
+    (tmp_path / "f.c").write_text(fn.source)
+    flags = ("-O3", "-march=x86-64-v3", "-fno-math-errno", *fn.function.flags)
+    subprocess.run(["gcc", *flags, "-S", "-o", str(tmp_path / "f.s"), str(tmp_path / "f.c")], check=True)
+    assert scalar not in (tmp_path / "f.s").read_text(), "all elements are computed in vectors"
+    a = np.random.default_rng(0).standard_normal(fn.function.arrays[0].shape).astype(fn.function.arrays[0].kind)
+    (found,) = fn(a, np.zeros((n, n), a.dtype))
+    expected = 0.5 * (a + a.T) if text == MIRRORED else a.reshape(n, 2, n, 2).max((1, 3))
+    assert (found == expected).all(), text
+
+
+FACTORS = """void f(int n, double a[n][n]) { for (int k = 0; k < n; k++) {
+    for (int i = k + 1; i < n; i++) a[i][k] /= a[k][k];
+    for (int i = k + 1; i < n; i++) for (int j = k + 1; j < n; j++) a[i][j] -= a[i][k] * a[k][j]; } }"""
+PATHS = """void f(int n, double a[n][n]) { for (int k = 0; k < n; k++) for (int i = 0; i < n; i++)
+    for (int j = 0; j < n; j++) a[i][j] = a[i][k] + a[k][j] < a[i][j] ? a[i][k] + a[k][j] : a[i][j]; }"""
+PREFIXES = """void f(int n, double a[n][n]) { for (int i = 0; i < n; i++)
+    for (int j = 1; j < n; j++) a[i][j] += a[i][j - 1]; }"""
+
+
+@pytest.mark.parametrize(("text", "marked"), [(FACTORS, True), (PATHS, False), (PREFIXES, False)])
+def test_loops_in_place_are_marked_where_no_iteration_touches_what_another_sets(text: str, *, marked: bool) -> None:
+    fn = pm.compile(pm.from_c(text, {"n": 40}), "host_cpu")
+    assert ("polymap_apart" in fn.source) == marked, "an element in the column k, or the one before, is set in the loop"
+    a = np.random.default_rng(0).random((40, 40)) + 40 * np.eye(40)
+    found = np.asarray(fn(a.copy())[0])
+    for k in range(40) if marked else ():
+        a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+    for k in range(40) if text == PATHS else ():
+        for i in range(40):
+            for j in range(40):
+                a[i, j] = min(a[i, j], a[i, k] + a[k, j])
+    assert (found == (a.cumsum(1) if text == PREFIXES else a)).all(), text
+
+
+def test_tiles_of_sums_with_a_loop_besides_those_of_the_tile() -> None:
+    text = """void f(int n, double a[n][n]) { for (int i = 0; i < n; i++) { for (int j = 0; j < i; j++) {
+        for (int k = 0; k < j; k++) a[i][j] -= a[i][k] * a[j][k]; a[i][j] /= a[j][j]; }
+        for (int k = 0; k < i; k++) a[i][i] -= a[i][k] * a[i][k]; a[i][i] = sqrt(a[i][i]); } }"""
+    fn = pm.compile(pm.from_c(text, {"n": 64}), "host_cpu")
+    assert "its sums in vector registers" in fn.source, "rows of 64 are tiled"
+    a = np.random.default_rng(0).random((64, 64)) + 640 * np.eye(64)
+    found = np.asarray(fn(a.copy())[0])
+    for i in range(64):
+        for j in range(i):
+            for k in range(j):
+                a[i, j] -= a[i, k] * a[j, k]
+            a[i, j] /= a[j, j]
+        for k in range(i):
+            a[i, i] -= a[i, k] * a[i, k]
+        a[i, i] = np.sqrt(a[i, i])
+    assert (found == a).all(), "each sum in the order of the text"
