@@ -119,7 +119,7 @@ class Walked:
     walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
-        self.walk = Walk(self.tables, (), All(lambda: False, keep=2))
+        self.walk = Walk(self.tables, FREE, All(lambda: False, keep=2))
         self.walk.walk(BoundTables(self.tables))
 
 
