@@ -123,6 +123,8 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "groups side by side": patched(lambda *_: None, "_bound_beside", engine),
         "groups searched at once": patched(lambda *_: False, "is_searched_at_once", steps, engine, groups),
         "members alone": patched(lambda _p, _m, every, *_: (0, every), "_winning_members", steps),
+        "room": patched(lambda *_: None, "scarce_level", groups),
+        "room of structures": patched(lambda *_: 0, "_room_bound", steps),
         "states of groups": patched(_every_state, "_winning_states", groups),
         "states of searches": patched(lambda _, own: own, "_of_winning_states", steps),
         "marks": patched(lambda _: None, "nodes_before_marks", steps),

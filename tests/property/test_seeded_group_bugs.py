@@ -1,4 +1,4 @@
-"""Deliberate mistakes in what raises the bounds of structures (groups, winning states, priced costs, open
+"""Deliberate mistakes in what raises the bounds of structures (groups, winning states, room, priced costs, open
 places) are caught by laws that hold them against brute force."""
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from polymap.search.dividing import (
     cost_tables,
     groups,
     node_costs,
+    rooms,
     steps,
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch
 from tests.property.test_seeded_search_bugs import Bug, assert_seen
-from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_places
+from tests.unit.search.dividing import test_chains, test_costs_inside, test_group_search, test_groups, test_rooms
 
 
 def _private(owner: object, name: str) -> Any:
@@ -109,6 +110,17 @@ BUGS = {
         Bug("chains so far are those of one tile", bounds.winning_states, "minimum_above(outside", "np.copy(outside"),
         Bug("one way to a state is remembered", bounds.winning_states, "np.minimum(known, placed)", "placed"),
     ),
+    "costs by room": (
+        Bug("a full level is overfull", _private(rooms, "_needs"), "own <= most", "own < most"),
+        Bug("room for all of it is too little", _private(rooms, "_Rows").of, '"right"', '"left"'),
+        Bug(
+            "nodes take twice their bits",
+            rooms.RoomCosts.through,
+            "- move.cost(tables).bits",
+            "- 2 * move.cost(tables).bits",
+        ),
+        Bug("a price is saved twice", _private(rooms, "_without"), "- saved", "- 2 * saved"),
+    ),
     "costs below a tile": (
         Bug(
             "united loads cost what each costs",
@@ -116,6 +128,9 @@ BUGS = {
             "if is_narrow and not",
             "if is_narrow or not",
         ),
+    ),
+    "costs by few classes of room": (
+        Bug("a class has its least room", _private(rooms, "_most_room"), "np.append(needs[1:] - 1, most)", "needs"),
     ),
     "a register charged above all loops, a buffer above the spatial loops": (
         Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
@@ -215,7 +230,13 @@ SEEN = {
 def _best_tree_is_found(decided: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
-        test_places.the_best_tree_of_every_structure_is_found(seed)
+        test_rooms.the_best_tree_of_every_structure_is_found(seed)
+
+
+def _room_bounds(most: int, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rooms, "TUNING", replace(rooms.TUNING, most_rooms=most))
+        test_rooms.room_bounds_all_trees(seed)
 
 
 def _at(name: str) -> Callable[[int], None]:
@@ -230,12 +251,14 @@ LAWS: dict[str, Callable[[int], None]] = {
     "tables at places": test_group_search.tables_at_places_are_those_built_there,
     "states that win": test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more,
     "what is kept": test_costs_inside.what_is_kept_is_what_it_would_be,
-    "costs below a tile": test_places.costs_below_are_those_worked_out_there,
+    "costs by room": partial(_room_bounds, 64),
+    "costs below a tile": test_rooms.costs_below_are_those_worked_out_there,
+    "costs by few classes of room": partial(_room_bounds, 2),
     **{name: _at(name) for name in test_chains.BETWEEN},
     "the best tree of every structure, place by place": partial(_best_tree_is_found, 0),
     "the best tree of every structure": partial(_best_tree_is_found, 16),
-    "a search goes on": test_places.test_a_search_place_by_place_goes_on_where_it_was_ended,
-    "bounds place by place": test_places.test_bounds_place_by_place_leave_the_best_tree,
+    "a search goes on": test_rooms.test_a_search_place_by_place_goes_on_where_it_was_ended,
+    "bounds place by place": test_rooms.test_bounds_place_by_place_leave_the_best_tree,
     "the best tree of a group": test_group_search.the_best_tree_of_a_group_is_found,
     "members that may win": test_group_search.members_that_may_win_are_searched,
     "the best tree of all": test_group_search.the_best_tree_of_all_is_found,

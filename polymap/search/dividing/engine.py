@@ -229,17 +229,17 @@ def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry
     (then the entry is back). may_end: whether a limit may end the search now."""
     incumbent = state.incumbent
     known = incumbent.groups.get(state.group_of(entry[2]).number)
-    is_told = known is not None and known.multipliers == incumbent.multipliers
+    is_told = known is not None and known.is_current(incumbent.multipliers)
     is_long = not is_told or -entry[1] > Stage.SINGLE_TENSORS
     state.long_steps += is_long
     incumbent.count(0, polishes=is_long)
     try:
-        if may_end and (incumbent.found or -entry[1] < Stage.SEARCHED) and incumbent.out_of_time():
+        if may_end and (incumbent.found or -entry[1] < Stage.SPLIT) and incumbent.out_of_time():
             raise OutOfTime
         group, number = state.group_of(entry[2]), entry[2]
         asked = problem, measure, state.structures[number], entry, incumbent, state.stop_points, group
         state.replace(entry, tuple(step_on(*asked, most=state.most_nodes)))
-        incumbent.has_descended |= -entry[1] == Stage.SEARCHED
+        incumbent.has_descended |= -entry[1] == Stage.SPLIT
     except OutOfTime:
         state.add(entry)
         return False
@@ -376,7 +376,7 @@ class _State:
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
-        if entries == (entry,) and -entry[1] == Stage.SEARCHED:
+        if entries == (entry,) and -entry[1] == Stage.SPLIT:
             self.recalled_at = self.recalled_at or self.incumbent.nodes + TUNING.most_ahead * self.most_nodes
             self.deferred.append(entry)
             return
@@ -389,7 +389,7 @@ class _State:
         """Record what became of a structure; where its entry stood for a group, of all of that."""
         _, stage, number = entry
         numbers = self.groups[number] if self.groups else (number,)
-        known, is_searched = self.incumbent.groups.get(numbers[0]), -stage == Stage.SEARCHED
+        known, is_searched = self.incumbent.groups.get(numbers[0]), -stage == Stage.SPLIT
         leader = None if known is None else known.leader
         if not entries and leader not in (None, number):
             self.fates.prune([number])

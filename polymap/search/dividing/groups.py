@@ -26,8 +26,9 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.branch_and_bound import BoundTables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
-from polymap.search.dividing.node_costs import added_up, root_context
+from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
+from polymap.search.dividing.rooms import room_bound, room_costs, scarce_level
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import IntArray, Measure, Problem, Structure, Structures
 
@@ -155,19 +156,25 @@ def open_tables(
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
-    """Return what bounds all mappings of a group; taken again where multipliers have changed."""
+    """Return what bounds all mappings of a group; taken again where multipliers have changed, unless it is
+    by the room in a level."""
     known = incumbent.groups.get(group.number)
-    if known is not None and not known.is_rough and known.multipliers == incumbent.multipliers:
+    if known is not None and not known.is_rough and known.is_current(incumbent.multipliers):
         return known
     known = known or GroupBound(None, FREE)
-    tables, only = open_tables(problem, measure, group.members, incumbent, known.only), known.only
+    first, *others = group.members
+    tables = open_tables(problem, measure, group.members, incumbent, known.only)
     found, inside = relaxed_bound(tables, incumbent.multipliers)
+    only, is_by_room = known.only, False
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
         only = _winning_states(tables, inside, incumbent.multipliers, incumbent.value)
+        if only and (others or len(places_of(problem, first)) > 1):
+            by_room, is_by_room = bound_by_room(replace(tables, only=only), incumbent.multipliers), True
+            found = incumbent.value if by_room is None else max(found, by_room)
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = GroupBound(found, incumbent.multipliers, only, known.leader)
+    known = GroupBound(found, incumbent.multipliers, only, known.leader, is_by_room=is_by_room)
     incumbent.groups[group.number] = known
     return known
 
@@ -193,6 +200,16 @@ def relaxed_bound(tables: Tables, multipliers: Multipliers) -> tuple[int | None,
     others = range(1, len(measure.components))
     insides = costs_inside(tables, 0, multipliers), *(costs_inside(tables, component, FREE) for component in others)
     return _value_at(tables, insides, multipliers), insides[0]
+
+
+def bound_by_room(tables: Tables, multipliers: Multipliers) -> int | None:
+    """Return a lower bound of a linear objective by the room in the scarcest level, or where none is by all tensors
+    together (None: nothing fits)."""
+    level = scarce_level(tables, multipliers)
+    if level is None:
+        return relaxed_bound(tables, multipliers)[0]
+    found = room_bound(tables, room_costs(tables, level, multipliers))
+    return None if found is None else found + tables.measure.value(tables.start, tables.compute_cycles)
 
 
 def stacked_bounds(tables: Tables, multipliers: Multipliers) -> list[int | None]:

@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from polymap.poly import Kind
 from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import FREE, Multipliers, first_states, least_from, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, tables_at
 from polymap.search.dividing.groups import (
     Group,
+    bound_by_room,
     group_bound,
     is_searched_at_once,
     least_value,
@@ -31,12 +33,12 @@ from polymap.search.problem import Measure, Problem, Structure
 
 
 class Stage(IntEnum):
-    """How much of a structure's bound is worked out: tensor by tensor; all tensors together; that while trees are
-    searched."""
+    """How much of a structure's bound is worked out: tensor by tensor; all tensors together; that with branches on what
+    a node holds, while trees are searched."""
 
     SINGLE_TENSORS = 0
     ALL_TENSORS = 1
-    SEARCHED = 2
+    SPLIT = 2
 
 
 Box = tuple[int, Places]  # a lower bound of the trees with spatial loops at some places, the others open
@@ -76,7 +78,7 @@ def step_on(
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     members = group.members if is_searched_at_once(problem, measure, group) else (structure,)
-    # Trees of products are few; a node of a window takes long.
+    # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
     def searched(nodes: int | None) -> int | None:
@@ -97,15 +99,17 @@ def step_on(
             for own, then in _bound_together(problem, measure, entry, structure, group, incumbent):
                 yield max(own, bound), -then, number
         case Stage.ALL_TENSORS if few_first:
-            yield bound, -Stage.SEARCHED, number
+            yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
             yield _to_search(problem, measure, members, entry, incumbent, stop_points, known)
-        case Stage.SEARCHED:
-            least = searched(most)
-            if least is not None:
-                own = _raised(entry, least)
-                stop_points[own] = stop_points.pop(entry)
-                yield own
+        case Stage.SPLIT:
+            first = few_first and entry not in stop_points and incumbent.value is not None
+            least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
+            if least is None:
+                return
+            own = _raised(entry, max(least, _room_bound(problem, measure, members, incumbent, known) if first else 0))
+            stop_points[own] = stop_points.pop(entry)
+            yield own
 
 
 def _to_search(
@@ -121,8 +125,12 @@ def _to_search(
     least, alive = 0, members
     if len(members) > 1 and incumbent.value is not None:
         least, alive = _winning_members(problem, measure, members, incumbent, known)
-    own = _raised(entry, least)
-    if alive and len(alive) < len(members):
+    if not alive:
+        return _raised(entry, least)
+    if len(alive) < len(members) and known is not None:
+        known = replace(known, is_by_room=False)
+    own = _raised(entry, max(least, _room_bound(problem, measure, alive, incumbent, known)))
+    if len(alive) < len(members):
         only = known.only if known else None
         left = _undecided(open_tables(problem, measure, alive, incumbent, only))
         stop_points[own] = StopPoint(FREE, only, 0, (), left=left, members=alive)
@@ -148,7 +156,7 @@ def _winning_members(
 
 def _raised(entry: Entry, least: int) -> Entry:
     """Return the entry of a structure to be searched, by its bound and another one."""
-    return max(entry[0], least), -Stage.SEARCHED, entry[2]
+    return max(entry[0], least), -Stage.SPLIT, entry[2]
 
 
 def _bound_together(
@@ -176,6 +184,26 @@ def _bound_together(
         own, _ = relaxed_bound(tables, incumbent.multipliers)
         if own is not None:
             yield own, Stage.ALL_TENSORS
+
+
+def _room_bound(
+    problem: Problem,
+    measure: Measure,
+    members: tuple[Structure, ...],
+    incumbent: Incumbent,
+    known: GroupBound | None,
+) -> int:
+    """Return a bound by the room in the scarcest level; 0 where the measure has no use for it, there is nothing to
+    beat, numbers are so long that tables take more time than the search, or it is that of the structures' group."""
+    if not measure.is_linear or incumbent.value is None:
+        return 0
+    if known is not None and known.is_by_room and known.multipliers == incumbent.multipliers and len(members) > 1:
+        return 0
+    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+    if tables.arithmetics[0].kind is not Kind.NARROW:
+        return 0
+    found = bound_by_room(tables, incumbent.multipliers)
+    return incumbent.value if found is None else found
 
 
 def solve_structures(

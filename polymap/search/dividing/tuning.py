@@ -39,6 +39,12 @@ class Tuning:
     """A structure's search lets others go first where its bound has come so much of the way to the best value (1 / 8:
     wired_layers.py)."""
 
+    # Costs by the room in a level.
+    nodes_before_room: int = 30
+    """Nodes of a product's structure that are searched before they are worked out (search.py: gemm4096_flat3_keep)."""
+    most_rooms: int = 64
+    """Classes of room per joint state, at most (wired_layers.py)."""
+
     # A first answer (single_layers.py).
     compared_first: int = 2048
     """Structures whose bounds say which promise most, at most;"""

@@ -83,7 +83,7 @@ def test_the_search_of_a_structure_finds_its_best_tree(seed: int) -> None:
     """Structure by structure: a wrong bound or loop order is seen where another structure has the optimum, too."""
     one = case(seed)
     for structure in one.structures:
-        incumbent, entry, group = Incumbent(lambda: False), (0, -Stage.SEARCHED, 0), Group(0, (structure,))
+        incumbent, entry, group = Incumbent(lambda: False), (0, -Stage.SPLIT, 0), Group(0, (structure,))
         assert not list(step_on(one.problem, one.measure, structure, entry, incumbent, {}, group))
         found = None if incumbent.value is None else one.scaled(incumbent.value)
         assert found == one.best(structure), structure
@@ -253,7 +253,7 @@ def test_what_siblings_elide_is_credited_to_all_levels_inside_them(reduction: bo
     for structure in enumerate_structures(problem, lambda: False)[0]:
         incumbent = Incumbent(lambda: False)
         assert not list(
-            step_on(problem, measure, structure, (0, -Stage.SEARCHED, 0), incumbent, {}, Group(0, (structure,)))
+            step_on(problem, measure, structure, (0, -Stage.SPLIT, 0), incumbent, {}, Group(0, (structure,)))
         )
         assert incumbent.value is not None
         assert measure.unscaled(incumbent.value) == best[structure.classes]

@@ -315,7 +315,7 @@ def test_no_entry_of_the_queue_has_a_bound_below_its_parents(seed: int) -> None:
         own = least_value(BoundTables(tables_of(one, structure, ())))
         for parent in (0, own or 0, 10**15):
             entry: Entry | None = (parent, -Stage.SINGLE_TENSORS, number)
-            while entry is not None and -entry[1] < Stage.SEARCHED:
+            while entry is not None and -entry[1] < Stage.SPLIT:
                 before = entry
                 entry = next(step_on(one.problem, one.measure, structure, before, incumbent, {}, group), None)
                 assert (entry is None) == (own is None)

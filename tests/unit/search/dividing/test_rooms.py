@@ -1,9 +1,11 @@
-"""Searches that wait for others, or go place by place, find what they find at once; costs below a tile."""
+"""Costs by the room in a level bound all trees of a structure; searches that wait for others find what they find at
+once."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import count, product
 
@@ -11,14 +13,24 @@ import numpy as np
 import pytest
 
 import polymap.search.dividing.engine as engine
+import polymap.search.dividing.rooms as rooms
 import polymap.search.dividing.steps as steps
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
-from polymap.search.dividing.cost_tables import build_tables, tables_below
+from polymap.search.dividing.bounds import FREE, Multipliers, usable_bits
+from polymap.search.dividing.branch_and_bound import BoundTables
+from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
+from polymap.search.dividing.groups import bound_by_room, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Context, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.dividing.steps import solve_structures
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
+from polymap.workload.einsums import einsum
 from tests.times import few
 from tests.unit.search.tree_chains import Case, full_case, random_case
 
@@ -32,6 +44,59 @@ def tight(seed: int) -> Case:
         if found.measure.is_linear:
             return found
     raise AssertionError
+
+
+def prices(tables: Tables, rng: random.Random) -> Multipliers:
+    """Return random multipliers, or none."""
+    if rng.random() < 0.3:
+        return FREE
+    usable = [usable_bits(tables, level) or 0 for level in range(tables.problem.level_count)]
+    per_level = tuple(rng.choice((0, 1, 5, rng.randrange(300))) if own else 0 for own in usable)
+    allowance = sum(price * own for price, own in zip(per_level, usable, strict=True))
+    return Multipliers(per_level, rng.choice((1, 2, 8)), allowance)
+
+
+@pytest.mark.parametrize("seed", few(range(60), 6))
+def test_costs_by_room_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = random.Random(f"most {seed}").choice((1, 2, 5, 64))
+    monkeypatch.setattr(rooms, "TUNING", replace(rooms.TUNING, most_rooms=most))
+    room_bounds_all_trees(seed)
+
+
+def room_bounds_all_trees(seed: int) -> None:
+    one, rng = tight(seed), random.Random(f"room {seed}")
+    for structure in one.structures:
+        tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure))
+        whole, best = least_value(BoundTables(tables)), one.best(structure)
+        free, priced = bound_by_room(tables, FREE), bound_by_room(tables, prices(tables, rng))
+        assert (free is None) >= (whole is None), "room is no more than a level has"
+        assert free is None or whole is None or free >= whole, "prices are 0"
+        for found in (free, priced):
+            assert best is None or (found is not None and one.scaled(found) <= best), "a bound of all trees"
+
+
+@pytest.mark.parametrize("seed", few(range(20), 6))
+def test_room_bounds_what_a_search_of_larger_products_finds(seed: int) -> None:
+    """Levels with room for a few of many tiles: many sums of bits are one class."""
+    rng = random.Random(f"products {seed}")
+    bits = {name: rng.choice((1, 8, 8, 16)) for name in "ABC"}
+    sizes = {dim: rng.choice((8, 12, 16, 24, 30)) for dim in "mnk"}
+    workload = einsum("C[m,n] += A[m,k] * B[k,n]", bits=bits, sizes=sizes)
+    levels = [MemoryLevel("DRAM", read_pj=Fraction(200), write_pj=Fraction(200))]
+    for name, most in (("L2", 4000), ("L1", 500))[: rng.choice((1, 2))]:
+        energy = Fraction(rng.randrange(1, 60))
+        levels.append(MemoryLevel(name, read_pj=energy, write_pj=energy, capacity_bits=rng.randrange(40, most)))
+    arch = Architecture("tight", (*levels, ComputeUnit("MAC", Fraction(1))))
+    problem = analyse(workload, arch)
+    measure = measure_of(parse_objective("energy", arch), workload, arch)
+    ((structure,), _) = enumerate_structures(problem, never)
+    incumbent = Incumbent(never)
+    solve_structures(problem, measure, (structure,), incumbent, None, None)
+    assert incumbent.value is not None
+    tables = build_tables(problem, structure, measure, root_context(problem, structure))
+    for _ in range(4):
+        found = bound_by_room(tables, prices(tables, rng))
+        assert (found or 0) <= incumbent.value, "a bound of all trees"
 
 
 @pytest.mark.parametrize("seed", few(range(30), 10))
@@ -75,12 +140,13 @@ def open_case(seed: int) -> Case:
     raise AssertionError
 
 
-def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None, *, is_known: bool = False) -> None:
-    """most: nodes of the search at a time. is_known: a value is known from the start."""
+def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None, *, by_room: bool = False) -> None:
+    """most: nodes of the search at a time. by_room: a value is known from the start, so that bounds are by the room in
+    a level."""
     one = open_case(seed)
     for structure in one.structures:
         incumbent, ended, best = Incumbent(never), None, one.best(structure)
-        if is_known and best is not None:
+        if by_room and best is not None:
             known = int(best / one.measure.unscaled(1)) * (1 + seed % 3) + 1
             incumbent.add(known, CompletedMapping((), Mapping(())))
         for _ in range(10_000):
@@ -103,7 +169,7 @@ def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
 @pytest.mark.parametrize("seed", few(range(20), 6))
 def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5)
-    the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5, is_known=True)
+    the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5, by_room=True)
 
 
 @pytest.mark.parametrize("seed", few(range(20), 6))
