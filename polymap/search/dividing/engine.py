@@ -229,7 +229,7 @@ def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry
     (then the entry is back). may_end: whether a limit may end the search now."""
     incumbent = state.incumbent
     known = incumbent.groups.get(state.group_of(entry[2]).number)
-    is_told = known is not None and known.is_current(incumbent.multipliers)
+    is_told = known is not None and known.multipliers == incumbent.multipliers
     is_long = not is_told or -entry[1] > Stage.SINGLE_TENSORS
     state.long_steps += is_long
     incumbent.count(0, polishes=is_long)

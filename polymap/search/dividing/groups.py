@@ -26,7 +26,7 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.branch_and_bound import BoundTables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
-from polymap.search.dividing.node_costs import added_up, places_of, root_context
+from polymap.search.dividing.node_costs import added_up, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
 from polymap.search.dividing.rooms import room_bound, room_costs, scarce_level
 from polymap.search.dividing.tuning import TUNING
@@ -156,25 +156,19 @@ def open_tables(
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
-    """Return what bounds all mappings of a group; taken again where multipliers have changed, unless it is
-    by the room in a level."""
+    """Return what bounds all mappings of a group; taken again where multipliers have changed."""
     known = incumbent.groups.get(group.number)
-    if known is not None and not known.is_rough and known.is_current(incumbent.multipliers):
+    if known is not None and not known.is_rough and known.multipliers == incumbent.multipliers:
         return known
     known = known or GroupBound(None, FREE)
-    first, *others = group.members
-    tables = open_tables(problem, measure, group.members, incumbent, known.only)
+    tables, only = open_tables(problem, measure, group.members, incumbent, known.only), known.only
     found, inside = relaxed_bound(tables, incumbent.multipliers)
-    only, is_by_room = known.only, False
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
         only = _winning_states(tables, inside, incumbent.multipliers, incumbent.value)
-        if only and (others or len(places_of(problem, first)) > 1):
-            by_room, is_by_room = bound_by_room(replace(tables, only=only), incumbent.multipliers), True
-            found = incumbent.value if by_room is None else max(found, by_room)
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = GroupBound(found, incumbent.multipliers, only, known.leader, is_by_room=is_by_room)
+    known = GroupBound(found, incumbent.multipliers, only, known.leader)
     incumbent.groups[group.number] = known
     return known
 

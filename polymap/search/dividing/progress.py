@@ -49,18 +49,13 @@ class GroupBound:
 
     only: the joint states of chains that may beat the incumbent (None: any). leader: the structure whose entry stands
     for all of the group, which is searched at once (None: none does). is_rough: it was bounded beside others, and may
-    be worked out further. is_by_room: by the room in a level, and is not worked out further."""
+    be worked out further."""
 
     bound: int | None
     multipliers: Multipliers
     only: frozenset[State] | None = None
     leader: int | None = None
     is_rough: bool = False
-    is_by_room: bool = False
-
-    def is_current(self, multipliers: Multipliers) -> bool:
-        """Return whether the bound would be no other at the incumbent's multipliers."""
-        return self.is_by_room or self.multipliers == multipliers
 
 
 class Polish(Protocol):

@@ -78,7 +78,7 @@ def step_on(
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     members = group.members if is_searched_at_once(problem, measure, group) else (structure,)
-    # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
+    # Few trees of a product are searched sooner than bounded by room; of windows these bounds say nothing more.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
     def searched(nodes: int | None) -> int | None:
@@ -107,7 +107,10 @@ def step_on(
             least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
             if least is None:
                 return
-            own = _raised(entry, max(least, _room_bound(problem, measure, members, incumbent, known) if first else 0))
+            if first:
+                tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+                least = max(least, _room_bound(tables, incumbent))
+            own = _raised(entry, least)
             stop_points[own] = stop_points.pop(entry)
             yield own
 
@@ -125,12 +128,8 @@ def _to_search(
     least, alive = 0, members
     if len(members) > 1 and incumbent.value is not None:
         least, alive = _winning_members(problem, measure, members, incumbent, known)
-    if not alive:
-        return _raised(entry, least)
-    if len(alive) < len(members) and known is not None:
-        known = replace(known, is_by_room=False)
-    own = _raised(entry, max(least, _room_bound(problem, measure, alive, incumbent, known)))
-    if len(alive) < len(members):
+    own = _raised(entry, least)
+    if alive and len(alive) < len(members):
         only = known.only if known else None
         left = _undecided(open_tables(problem, measure, alive, incumbent, only))
         stop_points[own] = StopPoint(FREE, only, 0, (), left=left, members=alive)
@@ -186,20 +185,10 @@ def _bound_together(
             yield own, Stage.ALL_TENSORS
 
 
-def _room_bound(
-    problem: Problem,
-    measure: Measure,
-    members: tuple[Structure, ...],
-    incumbent: Incumbent,
-    known: GroupBound | None,
-) -> int:
-    """Return a bound by the room in the scarcest level; 0 where the measure has no use for it, there is nothing to
-    beat, numbers are so long that tables take more time than the search, or it is that of the structures' group."""
-    if not measure.is_linear or incumbent.value is None:
-        return 0
-    if known is not None and known.is_by_room and known.multipliers == incumbent.multipliers and len(members) > 1:
-        return 0
-    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+def _room_bound(tables: Tables, incumbent: Incumbent) -> int:
+    """Return a bound by the room in the scarcest level; 0 where numbers are so long that it takes more time than the
+    search."""
+    assert incumbent.value is not None, "bounds are held against a value"
     if tables.arithmetics[0].kind is not Kind.NARROW:
         return 0
     found = bound_by_room(tables, incumbent.multipliers)
