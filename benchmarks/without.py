@@ -105,8 +105,8 @@ def _anew(problem: Any, measure: Any, members: Any, incumbent: Any, only: Any, k
     return kept(problem, measure, members, incumbent, only)
 
 
-def _no_start(tables: Any, resources: Any, _start: Any, unit: int, kept: Any = lagrange._first_wanted) -> Any:
-    return kept(tables, resources, None, unit)
+def _no_start(tables: Any, usable: Any, _start: Any, unit: int, kept: Any = lagrange._first_wanted) -> Any:
+    return kept(tables, usable, bounds.FREE, unit)
 
 
 def _zeros(_problem: Any, _measure: Any, some: Any, _caches: Any) -> list[int]:
@@ -123,8 +123,7 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "groups side by side": patched(lambda *_: None, "_bound_beside", engine),
         "groups searched at once": patched(lambda *_: False, "is_searched_at_once", steps, engine, groups),
         "members alone": patched(lambda _p, _m, every, *_: (0, every), "_winning_members", steps),
-        "room": patched(lambda *_: None, "scarce_level", groups),
-        "room of structures": patched(lambda *_: 0, "_room_bound", steps),
+        "room": patched(lambda *_: 0, "_room_bound", steps),
         "states of groups": patched(_every_state, "_winning_states", groups),
         "states of searches": patched(lambda _, own: own, "_of_winning_states", steps),
         "marks": patched(lambda _: None, "nodes_before_marks", steps),
@@ -136,12 +135,9 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "promising first": patched(lambda *_: (), "_promising", engine),
         "drawn first": tuned(drawn=0),
         "local search": patched(lambda _: None, "_dividing_polish", provers),
-        "multipliers": patched(priced, "improve_multipliers", steps, engine, lagrange),
+        "multipliers": patched(priced, "improve_multipliers", steps, engine),
         "multipliers of the last": patched(_no_start, "_first_wanted", lagrange),
         "multipliers idle end": tuned(idle_rounds=NEVER),
-        "tradeoffs": tuned(tradeoffs=0),
-        "tradeoffs refute": patched(lambda *_: False, "is_refuted", steps),
-        "tradeoffs in branches": patched(lambda _s, _b, _n, _m, _t, wins: wins, "_tradeoff_wins", search_class),
         "estimates in branches": patched(lambda *_: True, "_estimate_wins", search_class),
         "chains scored": patched(lambda *_: None, "_score_once", lagrange),
         "dominance": patched(lambda *_: False, "_is_dominated", search_class),

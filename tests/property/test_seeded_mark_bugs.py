@@ -41,8 +41,8 @@ BUGS = (
     Bug("whole extents outside", window_paths.most_saved_outside, "(outside // prime) * left", "outside * left"),
     Bug(
         "room is charged",
-        _private(branch_and_bound.StructureSearch, "_below_mark"),
-        "spent - multipliers.allowance",
+        _private(branch_and_bound.StructureSearch, "_priced"),
+        "spent - self.multipliers.allowance",
         "spent",
     ),
     Bug("half of what may win", STEP, "value - 1 -", "value // 2 -"),

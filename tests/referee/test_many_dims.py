@@ -23,7 +23,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.resources.limits import OutOfTime
 from polymap.search.answer import number_of
 from polymap.search.dividing import bounds as bound
-from polymap.search.dividing.branch_and_bound import bound_tables
+from polymap.search.dividing.branch_and_bound import BoundTables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.tuning import TUNING
@@ -168,11 +168,11 @@ def test_long_steps_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(looks) == 3
 
     tables = build_tables(problem, structure, measure, root_context(problem, structure), stop)
-    _ = bound_tables(tables, ()).insides
+    _ = BoundTables(tables).insides
     assert looks == []
     monkeypatch.setattr(bound, "TUNING", replace(TUNING, long_table=0))
     with pytest.raises(OutOfTime):
-        _ = bound_tables(tables, ()).insides
+        _ = BoundTables(tables).insides
     assert len(looks) == 3
 
 

@@ -21,9 +21,7 @@ from polymap.search.problem import (
     PricedChains,
     Problem,
     TensorTerm,
-    chain_costs,
     joint_values,
-    least_chain,
     level_graph,
     most_costed,
     node_weights,
@@ -135,15 +133,15 @@ class _TensorCost:
 
     def least(self) -> IntArray:
         """Return the least cost; the value for infeasible where no chain fits."""
-        return self._started(least_chain(*self._chains()))
+        return self._started(self._chains().least())
 
     def each(self) -> list[IntArray]:
         """Return the cost by each chain."""
-        return list(map(self._started, chain_costs(*self._chains())))
+        return list(map(self._started, self._chains().each()))
 
     def _chains(self) -> PricedChains:
         graph = level_graph(self._term, self._problem.level_count)
-        return graph, self._arithmetic, self._zero, self._node, self._fits, self._end
+        return PricedChains(graph, self._arithmetic, self._zero, self._node, self._fits, self._end)
 
     def _started(self, cost: IntArray) -> IntArray:
         return self._arithmetic.where(self._arithmetic.possible(cost), cost - self._zero_start)

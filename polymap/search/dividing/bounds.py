@@ -17,7 +17,7 @@ from polymap.poly import Arithmetic, Numbers
 from polymap.resources import OutOfTime
 from polymap.search.dividing.cost_tables import Edge, NodeCost, State, Tables
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.problem import Lattice, Multipliers, minimum_above, minimum_below, restricted
+from polymap.search.problem import Lattice, minimum_above, minimum_below, restricted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +34,25 @@ class Inside:
     lattice: Lattice
 
 
-def no_multipliers(tables: Tables) -> Multipliers:
-    """Return multipliers with all prices 0."""
-    return Multipliers((0,) * tables.problem.level_count, 1, 0)
+@dataclass(frozen=True, slots=True)
+class Multipliers:
+    """Lagrange multipliers of capacities, in 1/unit of component 0. per_level: per bit held (empty: no prices).
+    allowance: the sum of price x capacity."""
+
+    per_level: tuple[int, ...] = ()
+    unit: int = 1
+    allowance: int = 0
+
+    def price(self, level: int) -> int:
+        """Return the price of a bit held in a level."""
+        return self.per_level[level] if self.per_level else 0
+
+    def spent(self, used: tuple[int, ...]) -> int:
+        """Return the price of bits per level."""
+        return sum(price * bits for price, bits in zip(self.per_level, used, strict=False))
+
+
+FREE = Multipliers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +217,9 @@ def _kept_below(
 
 
 def priced_final(tables: Tables, state: State, component: int, multipliers: Multipliers) -> int | None:
-    """Return final_cost x unit plus the prices of the multipliers."""
+    """Return final_cost x unit."""
     end = final_cost(tables, state, component)
-    if end is None or not multipliers.per_component:
-        return None if end is None else end * multipliers.unit
-    others = ((price, final_cost(tables, state, c)) for c, price in enumerate(multipliers.per_component) if price)
-    return end * multipliers.unit + sum(price * (cost or 0) for price, cost in others)
+    return None if end is None else end * multipliers.unit
 
 
 def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipliers) -> Numbers:
@@ -218,9 +231,8 @@ def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipl
     if capacity is not None:
         allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
     total = cost if multipliers.unit == 1 else np.where(allowed, cost, 0) * multipliers.unit
-    charged = ((bits, multipliers.per_level[edge.level]), *zip(node.costs, multipliers.per_component, strict=False))
-    if terms := [(counts, price) for counts, price in charged if price]:
-        total = arithmetic.plus(total, arithmetic.sum_of(terms))
+    if price := multipliers.price(edge.level):
+        total = arithmetic.plus(total, arithmetic.sum_of([(bits, price)]))
     return arithmetic.where(allowed, total)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from polymap.poly import Arithmetic, Numbers
 from polymap.resources import OutOfTime
 from polymap.search.dividing.bounds import (
+    FREE,
     Inside,
     Move,
     Multipliers,
@@ -25,7 +26,6 @@ from polymap.search.dividing.bounds import (
     costs_inside,
     final_cost,
     graph_of,
-    no_multipliers,
     reach_from,
     usable_bits,
 )
@@ -35,19 +35,19 @@ from polymap.search.dividing.loop_order import CompletedMapping, completed_mappi
 from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.problem import Tradeoff, lowered_sum, may_win, restricted, surely_below, tradeoff_of
+from polymap.search.problem import lowered_sum, may_win, restricted, surely_below
 
 Parts = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class BoundTables:
-    """What bounds all chains below a node of the search: its tables, and the least costs inside at each of the
-    multipliers, for the states of `only` (None: all). free: what `insides` is, where it is known. above: the bounds of
-    the tables that these are below."""
+    """What bounds all chains below a node of the search: its tables, and the least costs inside at the multipliers
+    (None: there are no prices), for the states of `only` (None: all). free: what `insides` is, where it is known.
+    above: the bounds of the tables that these are below."""
 
     tables: Tables
-    priced: tuple[Inside, ...]
+    at_prices: Inside | None = None
     only: frozenset[State] | None = None
     free: tuple[Inside, ...] | None = None
     above: BoundTables | None = None
@@ -57,13 +57,18 @@ class BoundTables:
         """The least costs inside per component, without prices: what prices refute goes without. Raises OutOfTime."""
         if self.free is not None:
             return self.free
-        free, found = no_multipliers(self.tables), list[Inside]()
+        found = list[Inside]()
         for component in range(len(self.tables.measure.components)):
             if component and self.tables.stop():
                 raise OutOfTime
             above = None if self.above is None else self.above.insides[component]
-            found.append(costs_inside(self.tables, component, free, self.only, above))
+            found.append(costs_inside(self.tables, component, FREE, self.only, above))
         return tuple(found)
+
+    @property
+    def priced(self) -> Inside:
+        """The least costs inside of component 0 at the multipliers."""
+        return self.insides[0] if self.at_prices is None else self.at_prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +107,9 @@ class Branching:
         return self.bound, self.level, self.move.tensor, tuple(-i for i in self.index), self.number
 
 
-def bound_tables(
-    tables: Tables, multipliers: tuple[Multipliers, ...], only: frozenset[State] | None = None
-) -> BoundTables:
-    """Return the least costs inside by tables, for the states of `only` (None: all)."""
-    return BoundTables(tables, tuple(costs_inside(tables, 0, one, only) for one in multipliers), only)
-
-
-def bounds_at(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> BoundTables:
-    """Return the bounds with the least costs inside at each of the multipliers, for all states."""
-    priced = tuple(costs_inside(bounds.tables, 0, one) for one in multipliers)
+def bounds_at(bounds: BoundTables, multipliers: Multipliers) -> BoundTables:
+    """Return the bounds with the least costs inside at multipliers, for all states."""
+    priced = costs_inside(bounds.tables, 0, multipliers) if multipliers.per_level else None
     return BoundTables(bounds.tables, priced, free=bounds.insides)
 
 
@@ -174,13 +172,13 @@ def placed_tables(tables: Tables, member: Tables) -> tuple[Tables, ...]:
 
 class StructureSearch:
     """The search in one structure. Places of its spatial loops that the tables leave open are decided chain by chain.
-    most: nodes that it may visit (None: all). marked: the least costs inside below marks (marks.py), at the first of
-    the multipliers (None: it goes without)."""
+    most: nodes that it may visit (None: all). marked: the least costs inside below marks (marks.py), at the multipliers
+    (None: it goes without)."""
 
     def __init__(
         self,
         tables: Tables,
-        multipliers: tuple[Multipliers, ...],
+        multipliers: Multipliers,
         incumbent: Incumbent,
         most: int | None = None,
         marked: MarkedCosts | None = None,
@@ -255,10 +253,8 @@ class StructureSearch:
         """Return the bounds below a node's tile, its loads restricted to the chain."""
         tables = self._tables_below(above.tables, node)
         only = reach_from(tables, node.state)
-        priced = zip(self.multipliers, above.priced, strict=True)
-        return BoundTables(
-            tables, tuple(costs_inside(tables, 0, one, only, own) for one, own in priced), only, above=above
-        )
+        at_prices = above.at_prices and costs_inside(tables, 0, self.multipliers, only, above.at_prices)
+        return BoundTables(tables, at_prices, only, above=above)
 
     def _tables_below(self, above: Tables, node: SearchNode) -> Tables:
         tiles = dict.fromkeys((self.tables.context.tiles[0], *(placed.tile for placed in node.chain)))
@@ -423,9 +419,9 @@ class StructureSearch:
         value, constant, wins, priced = self.incumbent.value, 0, np.True_, list[_Priced]()
         if measure.is_linear and value is not None:
             constant = measure.value((0,) * len(node.parts), tables.compute_cycles) + node.parts[0] + tables.start[0]
-            priced = self._priced_costs(bounds, node, move, limit)
-            for one in priced:
-                wins = wins & one.less(value - constant)
+            if bounds.at_prices is not None:
+                priced.append(self._priced(bounds.at_prices, through(bounds.at_prices, move, limit), node))
+                wins = priced[0].less(value - constant)
             if np.any(wins):
                 marked = self._below_mark(bounds, node, move)
                 if marked is not None:
@@ -443,7 +439,6 @@ class StructureSearch:
             wins = wins & _less(bounds.insides[0].arithmetic, totals[0], value - constant)
         else:
             wins = wins & self._estimate_wins(bounds, node, totals)
-            wins = self._tradeoff_wins(bounds, node, move, totals, wins)
         where = np.argwhere(wins)
         if not len(where):
             return []
@@ -460,26 +455,19 @@ class StructureSearch:
                 found.append(Branching(bound, move, number, level, tuple(row)))
         return found
 
-    def _priced_costs(self, bounds: BoundTables, node: SearchNode, move: Move, limit: tuple[int, ...]) -> list[_Priced]:
-        """Return the least costs of a move's node and everything inside it at each of the multipliers."""
-        found: list[_Priced] = []
-        for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
-            spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
-            added = spent - multipliers.allowance
-            found.append(_Priced(priced.arithmetic, through(priced, move, limit), multipliers.unit, added))
-        return found
+    def _priced(self, inside: Inside, totals: Numbers, node: SearchNode) -> _Priced:
+        """Return costs inside at the multipliers, with what the nodes further out hold."""
+        spent = self.multipliers.spent(node.used)
+        return _Priced(inside.arithmetic, totals, self.multipliers.unit, spent - self.multipliers.allowance)
 
     def _below_mark(self, bounds: BoundTables, node: SearchNode, move: Move) -> _Priced | None:
         """Return the least costs of a move's node and everything inside it, nodes of the window tensor as the node
         before each lets them load (None: not worked out)."""
         if self.marked is None or not self._window_moves(move.after):
             return None
-        multipliers = self.multipliers[0] if self.multipliers else no_multipliers(self.tables)
-        priced = bounds.priced[0] if self.multipliers else bounds.insides[0]
-        spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+        inside = bounds.priced
         inner = restricted(self.marked[move.after], self.tables.lattice, bounds.tables.lattice)
-        totals = priced.arithmetic.plus(priced.costs[move.key], inner)
-        return _Priced(priced.arithmetic, totals, multipliers.unit, spent - multipliers.allowance)
+        return self._priced(inside, inside.arithmetic.plus(inside.costs[move.key], inner), node)
 
     def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
         """Return where an estimate does not rule out that the bound is better than the incumbent."""
@@ -495,31 +483,6 @@ class StructureSearch:
             parts.append(lowered_sum(floats, own))
         least = surely_below(measure, parts, self.tables.compute_cycles)
         return True if least is None else may_win(least, value)
-
-    def _tradeoff_wins(
-        self, bounds: BoundTables, node: SearchNode, move: Move, totals: list[Numbers], wins: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Return those of `wins` where what latency takes from energy does not rule out something better either."""
-        tables, value = bounds.tables, self.incumbent.value
-        if value is None or not self.multipliers or not wins.any():
-            return wins
-        here = added_up(node.parts, tables.start)
-        parts = [
-            lowered_sum(_floats(inside.arithmetic, total[wins]), own)
-            for inside, total, own in zip(bounds.insides, totals, here, strict=True)
-        ]
-        limit = tuple(length - 1 for length in wins.shape)
-        tradeoffs: list[Tradeoff] = []
-        for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
-            held = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
-            total = _floats(priced.arithmetic, through(priced, move, limit)[wins])
-            spent = multipliers.component_total(here) + held
-            tradeoffs.append(tradeoff_of(tables.measure, multipliers, total, spent, tables.compute_cycles))
-        least = surely_below(tables.measure, parts, tables.compute_cycles, tradeoffs)
-        assert least is not None
-        found = np.array(wins)
-        found[wins] = may_win(least, value)
-        return found
 
 
 class _Priced(NamedTuple):
@@ -544,12 +507,6 @@ class _Priced(NamedTuple):
 def through(inside: Inside, move: Move, limit: tuple[int, ...]) -> Numbers:
     """Return the least costs of a move's node and everything inside it, at all points up to `limit`."""
     return inside.arithmetic.plus(below(inside.costs[move.key], limit), below(inside.reach[move.after], limit))
-
-
-def _floats(arithmetic: Arithmetic, array: Numbers) -> NDArray[np.float64]:
-    floats = arithmetic.floats(array)
-    assert floats is not None  # there are no tradeoffs where costs are that long
-    return floats
 
 
 def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:

@@ -20,9 +20,10 @@ import numpy as np
 from polymap.poly import Kind
 from polymap.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 from polymap.search.dividing.bounds import (
+    FREE,
     Multipliers,
 )
-from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
+from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch
 from polymap.search.dividing.cost_tables import arithmetic_of, build_tables
 from polymap.search.dividing.groups import (
     Group,
@@ -228,7 +229,7 @@ def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry
     (then the entry is back). may_end: whether a limit may end the search now."""
     incumbent = state.incumbent
     known = incumbent.groups.get(state.group_of(entry[2]).number)
-    is_told = known is not None and known.is_current(incumbent.multipliers)
+    is_told = known is not None and known.multipliers == incumbent.multipliers
     is_long = not is_told or -entry[1] > Stage.SINGLE_TENSORS
     state.long_steps += is_long
     incumbent.count(0, polishes=is_long)
@@ -288,7 +289,7 @@ class _StepTask:
     stop_point: StopPoint | None
     group: Group
     known: GroupBound | None
-    multipliers: tuple[Multipliers, ...]
+    multipliers: Multipliers
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,7 @@ class _StepResult:
     nodes: int
     stop_point: StopPoint | None
     known: GroupBound | None
-    multipliers: tuple[Multipliers, ...]
+    multipliers: Multipliers
 
 
 def _rank(entry: Entry) -> tuple[int, int]:
@@ -596,9 +597,9 @@ def _first_trees(problem: Problem, measure: Measure, structures: Structures, inc
             if searches:
                 solve_structures(problem, measure, (structure,), incumbent, None, None, TUNING.probed_nodes)
                 continue
-            bounds = bound_tables(build_tables(problem, structure, measure, context, stop, incumbent.caches), ())
+            bounds = BoundTables(build_tables(problem, structure, measure, context, stop, incumbent.caches))
             if least_value(bounds) is not None:
-                improve_multipliers(StructureSearch(bounds.tables, (), incumbent), bounds.insides[0], None)
+                improve_multipliers(StructureSearch(bounds.tables, FREE, incumbent), bounds.insides[0], None)
         except OutOfTime:
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():

@@ -16,17 +16,17 @@ import numpy as np
 
 from polymap.ir import Mapping, Spatial, Temporal
 from polymap.search.dividing.bounds import (
+    FREE,
     Inside,
     Multipliers,
     costs_inside,
-    no_multipliers,
     root_bound,
     root_bounds,
     winning_states,
 )
-from polymap.search.dividing.branch_and_bound import BoundTables, bound_tables
+from polymap.search.dividing.branch_and_bound import BoundTables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
-from polymap.search.dividing.node_costs import added_up, places_of, root_context
+from polymap.search.dividing.node_costs import added_up, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
 from polymap.search.dividing.rooms import room_bound, room_costs, scarce_level
 from polymap.search.dividing.tuning import TUNING
@@ -122,7 +122,7 @@ def groups_near(problem: Problem, structures: Structures, groups: Groups, mappin
 
 def least_value(bounds: BoundTables) -> int | None:
     """Return a lower bound of the objective over all mappings below the top (None: none fits)."""
-    return _value_at(bounds.tables, bounds.insides, no_multipliers(bounds.tables))
+    return _value_at(bounds.tables, bounds.insides, FREE)
 
 
 def _value_at(tables: Tables, insides: tuple[Inside, ...], priced: Multipliers) -> int | None:
@@ -156,25 +156,19 @@ def open_tables(
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
-    """Return what bounds all mappings of a group; taken again where multipliers have changed, unless it is
-    by the room in a level."""
+    """Return what bounds all mappings of a group; taken again where multipliers have changed."""
     known = incumbent.groups.get(group.number)
-    if known is not None and not known.is_rough and known.is_current(incumbent.multipliers):
+    if known is not None and not known.is_rough and known.multipliers == incumbent.multipliers:
         return known
-    known = known or GroupBound(None, ())
-    first, *others = group.members
-    tables = open_tables(problem, measure, group.members, incumbent, known.only)
+    known = known or GroupBound(None, FREE)
+    tables, only = open_tables(problem, measure, group.members, incumbent, known.only), known.only
     found, inside = relaxed_bound(tables, incumbent.multipliers)
-    only, is_by_room = known.only, False
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
         only = _winning_states(tables, inside, incumbent.multipliers, incumbent.value)
-        if only and (others or len(places_of(problem, first)) > 1):
-            by_room, is_by_room = bound_by_room(replace(tables, only=only), incumbent.multipliers), True
-            found = incumbent.value if by_room is None else max(found, by_room)
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = GroupBound(found, incumbent.multipliers, only, known.leader, is_by_room=is_by_room)
+    known = GroupBound(found, incumbent.multipliers, only, known.leader)
     incumbent.groups[group.number] = known
     return known
 
@@ -185,29 +179,24 @@ def is_searched_at_once(problem: Problem, measure: Measure, group: Group) -> boo
     return len(group.members) > 1 and measure.is_linear and any(term.is_window for term in problem.terms)
 
 
-def _winning_states(
-    tables: Tables, inside: Inside, multipliers: tuple[Multipliers, ...], value: int
-) -> frozenset[State]:
+def _winning_states(tables: Tables, inside: Inside, multipliers: Multipliers, value: int) -> frozenset[State]:
     """Return the joint states on chains that may cost less than a value, by the least costs inside at multipliers."""
-    priced = multipliers[0] if multipliers else no_multipliers(tables)
     constant = tables.measure.value(tables.start, tables.compute_cycles)
-    return winning_states(tables, inside, (value - 1 - constant) * priced.unit + priced.allowance)
+    return winning_states(tables, inside, (value - 1 - constant) * multipliers.unit + multipliers.allowance)
 
 
-def relaxed_bound(tables: Tables, multipliers: tuple[Multipliers, ...]) -> tuple[int | None, Inside | None]:
+def relaxed_bound(tables: Tables, multipliers: Multipliers) -> tuple[int | None, Inside | None]:
     """Return a lower bound of the objective over all mappings below the top (None: none fits), of linear objectives at
     multipliers where there are any, with the least costs inside that give it (None: not linear)."""
     measure = tables.measure
     if not measure.is_linear:
-        return least_value(bound_tables(tables, ())), None
-    free = no_multipliers(tables)
-    priced = multipliers[0] if multipliers else free
+        return least_value(BoundTables(tables)), None
     others = range(1, len(measure.components))
-    insides = costs_inside(tables, 0, priced), *(costs_inside(tables, component, free) for component in others)
-    return _value_at(tables, insides, priced), insides[0]
+    insides = costs_inside(tables, 0, multipliers), *(costs_inside(tables, component, FREE) for component in others)
+    return _value_at(tables, insides, multipliers), insides[0]
 
 
-def bound_by_room(tables: Tables, multipliers: tuple[Multipliers, ...]) -> int | None:
+def bound_by_room(tables: Tables, multipliers: Multipliers) -> int | None:
     """Return a lower bound of a linear objective by the room in the scarcest level, or where none is by all tensors
     together (None: nothing fits)."""
     level = scarce_level(tables, multipliers)
@@ -217,11 +206,11 @@ def bound_by_room(tables: Tables, multipliers: tuple[Multipliers, ...]) -> int |
     return None if found is None else found + tables.measure.value(tables.start, tables.compute_cycles)
 
 
-def stacked_bounds(tables: Tables, multipliers: tuple[Multipliers, ...]) -> list[int | None]:
+def stacked_bounds(tables: Tables, multipliers: Multipliers) -> list[int | None]:
     """Return what `relaxed_bound` says of each of several groups side by side."""
-    measure, problem, free = tables.measure, tables.problem, no_multipliers(tables)
-    priced = multipliers[0] if multipliers and measure.is_linear else free
-    at = [priced, *(free for _ in measure.components[1:])]
+    measure, problem = tables.measure, tables.problem
+    priced = multipliers if measure.is_linear else FREE
+    at = [priced, *(FREE for _ in measure.components[1:])]
     parts = [root_bounds(tables, costs_inside(tables, component, one)) for component, one in enumerate(at)]
     extents = (prod(tables.lattice.point(top).values()) for top in tables.tops)
     cycles = (-(-steps // problem.arch.compute.per_cycle) for steps in extents)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from polymap.resources import SearchCaches, Work
-from polymap.search.dividing.bounds import Multipliers
+from polymap.search.dividing.bounds import FREE, Multipliers
 from polymap.search.dividing.cost_tables import State, Tables
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import covers
@@ -49,18 +49,13 @@ class GroupBound:
 
     only: the joint states of chains that may beat the incumbent (None: any). leader: the structure whose entry stands
     for all of the group, which is searched at once (None: none does). is_rough: it was bounded beside others, and may
-    be worked out further. is_by_room: by the room in a level, and is not worked out further."""
+    be worked out further."""
 
     bound: int | None
-    multipliers: tuple[Multipliers, ...]
+    multipliers: Multipliers
     only: frozenset[State] | None = None
     leader: int | None = None
     is_rough: bool = False
-    is_by_room: bool = False
-
-    def is_current(self, multipliers: tuple[Multipliers, ...]) -> bool:
-        """Return whether the bound would be no other at the incumbent's multipliers."""
-        return self.is_by_room or self.multipliers == multipliers
 
 
 class Polish(Protocol):
@@ -95,7 +90,7 @@ class Incumbent:
     keep: int = 1
     found: list[tuple[int, CompletedMapping]] = field(default_factory=list[tuple[int, CompletedMapping]])
     nodes: int = 0
-    multipliers: tuple[Multipliers, ...] = ()
+    multipliers: Multipliers = FREE
     groups: dict[int, GroupBound] = field(default_factory=dict[int, GroupBound])
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None

@@ -20,7 +20,6 @@ from polymap.search.dividing.bounds import (
     final_cost,
     first_states,
     graph_of,
-    no_multipliers,
     priced_cost,
     priced_final,
     shared_levels,
@@ -73,20 +72,20 @@ class RoomCosts:
         return arithmetic.plus(self.costs[move.key], inner)
 
 
-def scarce_level(tables: Tables, multipliers: tuple[Multipliers, ...]) -> int | None:
+def scarce_level(tables: Tables, multipliers: Multipliers) -> int | None:
     """Return the smallest level that tensors share, of those whose room costs something at multipliers if there are any
     (None: tensors share none, or numbers are so long that tables take more time than a search)."""
     if tables.arithmetics[0].kind is not Kind.NARROW:
         return None
-    prices = multipliers[0].per_level if multipliers else (0,) * tables.problem.level_count
-    return min(shared_levels(tables), key=lambda level: (not prices[level], usable_bits(tables, level)), default=None)
+    levels = shared_levels(tables)
+    return min(levels, key=lambda level: (not multipliers.price(level), usable_bits(tables, level)), default=None)
 
 
-def room_costs(tables: Tables, level: int, multipliers: tuple[Multipliers, ...]) -> RoomCosts:
+def room_costs(tables: Tables, level: int, multipliers: Multipliers) -> RoomCosts:
     """Return the least costs inside by the room in a level, at multipliers but for this level's (none: no prices).
     Raises OutOfTime."""
     most = usable_bits(tables, level) or 0
-    priced = _without(tables, level, multipliers[0]) if multipliers else no_multipliers(tables)
+    priced = _without(tables, level, multipliers)
     moves = {move.key: move for own in graph_of(tables).moves.values() for move in own}
     costs = {key: priced_cost(tables, move, 0, priced) for key, move in moves.items()}
     found = RoomCosts(level, most, priced, costs, {})
@@ -100,9 +99,9 @@ def room_costs(tables: Tables, level: int, multipliers: tuple[Multipliers, ...])
 
 def _without(tables: Tables, level: int, multipliers: Multipliers) -> Multipliers:
     """Return the multipliers without the price of a level."""
-    per_level, saved = list(multipliers.per_level), multipliers.per_level[level] * (usable_bits(tables, level) or 0)
-    per_level[level] = 0
-    return replace(multipliers, per_level=tuple(per_level), allowance=multipliers.allowance - saved)
+    saved = multipliers.price(level) * (usable_bits(tables, level) or 0)
+    per_level = tuple(0 if one == level else price for one, price in enumerate(multipliers.per_level))
+    return replace(multipliers, per_level=per_level, allowance=multipliers.allowance - saved)
 
 
 def _needs(tables: Tables, most: int, bits: _Bits) -> dict[State, IntArray]:

@@ -36,10 +36,8 @@ from polymap.search.problem import (
     Structure,
     Structures,
     TensorTerm,
-    chain_costs,
     holder_graph,
     joint_values,
-    least_chain,
     sees_all_at_once,
     zero_start,
 )
@@ -87,7 +85,7 @@ def single_tensor_bounds(
 def _costs_of_chains(batch: StructureBatch, term: TensorTerm, component: Component) -> list[IntArray]:
     """Return per chain of levels what one tensor costs in each structure."""
     start = zero_start(term, component)
-    found = chain_costs(*_chains(batch, term, component))
+    found = _chains(batch, term, component).each()
     return [batch.arithmetic.where(batch.arithmetic.possible(own), own + start) for own in found]
 
 
@@ -180,13 +178,13 @@ class StructureBatch(SpatialFactors[IntArray]):
 
 def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
     """Return per structure the least cost of one tensor, but for `zero_start` (infeasible where it fits nowhere)."""
-    return least_chain(*_chains(batch, term, component))
+    return _chains(batch, term, component).least()
 
 
 def _chains(batch: StructureBatch, term: TensorTerm, component: Component) -> PricedChains:
     """Return the chains of levels that may hold a tensor, with what they cost."""
     node, end = (_output_node, _output_end) if term.is_output else (_read_node, _read_end)
-    return (
+    return PricedChains(
         holder_graph(term, batch.problem.level_count),
         batch.arithmetic,
         batch.one * 0,

@@ -12,8 +12,8 @@ from enum import IntEnum
 
 from polymap.poly import Kind
 from polymap.resources import OutOfTime
-from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
-from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
+from polymap.search.dividing.bounds import FREE, Multipliers, first_states, least_from, winning_states
+from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, tables_at
 from polymap.search.dividing.groups import (
     Group,
@@ -24,7 +24,7 @@ from polymap.search.dividing.groups import (
     open_tables,
     relaxed_bound,
 )
-from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
+from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
 from polymap.search.dividing.node_costs import Places, choices_of_places
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
@@ -50,7 +50,7 @@ class StopPoint:
     first state, the way down from there, whether it knows the costs below marks, the choices of places that are
     left with lower bounds, that at which it was ended first, and of a group the members that may win (none: all)."""
 
-    multipliers: tuple[Multipliers, ...]
+    multipliers: Multipliers
     only: frozenset[State] | None
     start: int
     way: BranchPath
@@ -78,7 +78,7 @@ def step_on(
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     members = group.members if is_searched_at_once(problem, measure, group) else (structure,)
-    # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
+    # Few trees of a product are searched sooner than bounded by room; of windows these bounds say nothing more.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
     def searched(nodes: int | None) -> int | None:
@@ -107,7 +107,10 @@ def step_on(
             least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
             if least is None:
                 return
-            own = _raised(entry, max(least, _room_bound(problem, measure, members, incumbent, known) if first else 0))
+            if first:
+                tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+                least = max(least, _room_bound(tables, incumbent))
+            own = _raised(entry, least)
             stop_points[own] = stop_points.pop(entry)
             yield own
 
@@ -125,15 +128,11 @@ def _to_search(
     least, alive = 0, members
     if len(members) > 1 and incumbent.value is not None:
         least, alive = _winning_members(problem, measure, members, incumbent, known)
-    if not alive:
-        return _raised(entry, least)
-    if len(alive) < len(members) and known is not None:
-        known = replace(known, is_by_room=False)
-    own = _raised(entry, max(least, _room_bound(problem, measure, alive, incumbent, known)))
-    if len(alive) < len(members):
+    own = _raised(entry, least)
+    if alive and len(alive) < len(members):
         only = known.only if known else None
         left = _undecided(open_tables(problem, measure, alive, incumbent, only))
-        stop_points[own] = StopPoint((), only, 0, (), left=left, members=alive)
+        stop_points[own] = StopPoint(FREE, only, 0, (), left=left, members=alive)
     return own
 
 
@@ -186,20 +185,10 @@ def _bound_together(
             yield own, Stage.ALL_TENSORS
 
 
-def _room_bound(
-    problem: Problem,
-    measure: Measure,
-    members: tuple[Structure, ...],
-    incumbent: Incumbent,
-    known: GroupBound | None,
-) -> int:
-    """Return a bound by the room in the scarcest level; 0 where the measure has no use for it, there is nothing to
-    beat, numbers are so long that tables take more time than the search, or it is that of the structures' group."""
-    if not measure.is_linear or incumbent.value is None:
-        return 0
-    if known is not None and known.is_by_room and known.multipliers == incumbent.multipliers and len(members) > 1:
-        return 0
-    tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+def _room_bound(tables: Tables, incumbent: Incumbent) -> int:
+    """Return a bound by the room in the scarcest level; 0 where numbers are so long that it takes more time than the
+    search."""
+    assert incumbent.value is not None, "bounds are held against a value"
     if tables.arithmetics[0].kind is not Kind.NARROW:
         return 0
     found = bound_by_room(tables, incumbent.multipliers)
@@ -229,7 +218,7 @@ def solve_structures(
         spent = incumbent.nodes - before
         goes_on = stop_point is not None and bool(stop_point.way)
         if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
-            return StopPoint((), known.only if known else None, 0, (), left=left, members=alive)
+            return StopPoint(FREE, known.only if known else None, 0, (), left=left, members=alive)
         is_open = not decides or goes_on or len(left) > TUNING.decided_places
         decided = None if is_open else _decided(tables, incumbent, left[0])
         if decided is not None:
@@ -267,20 +256,17 @@ def _decided(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None
 
 def _solve_at(tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, most: int | None) -> StopPoint | None:
     """Search all trees with spatial loops at the places of the tables."""
-    bounds, measure = bound_tables(tables, ()), tables.measure
+    bounds, measure = BoundTables(tables), tables.measure
     if least_value(bounds) is None:
         return None
-    search = StructureSearch(tables, (), incumbent, most)
-    multipliers = () if stop_point is None else stop_point.multipliers
+    search = StructureSearch(tables, FREE, incumbent, most)
+    multipliers = FREE if stop_point is None else stop_point.multipliers
     goes_on = stop_point is not None and bool(stop_point.way)
     if not goes_on:
-        multipliers, refuted = _first_multipliers(search, bounds, incumbent.multipliers)
+        multipliers, refuted = _first_multipliers(search, bounds)
         if refuted:
             return None
-    if multipliers:
-        search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
-        if not measure.is_linear and is_refuted(search, bounds):
-            return None
+    search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
     if stop_point is not None and stop_point.is_marked:
         return _search_below_marks(search, bounds, most, stop_point)
     if measure.is_linear and search.window is not None and incumbent.value is not None and not goes_on:
@@ -301,11 +287,10 @@ def _of_winning_states(search: StructureSearch, bounds: BoundTables) -> BoundTab
     """Return the bounds of the joint states on chains that may beat the incumbent at the multipliers."""
     tables, value = search.tables, search.incumbent.value
     assert value is not None, "chains win against a value"
-    priced = search.multipliers[0] if search.multipliers else no_multipliers(tables)
     room = value - 1 - tables.measure.value(tables.start, tables.compute_cycles)
-    inside = bounds.priced[0] if search.multipliers else bounds.insides[0]
-    only = winning_states(tables, inside, room * priced.unit + priced.allowance)
-    return bounds_at(bound_tables(replace(tables, only=only), ()), search.multipliers)
+    most = room * search.multipliers.unit + search.multipliers.allowance
+    only = winning_states(tables, bounds.priced, most)
+    return bounds_at(BoundTables(replace(tables, only=only)), search.multipliers)
 
 
 def _search_trees(search: StructureSearch, bounds: BoundTables, stop_point: StopPoint | None) -> StopPoint | None:
@@ -330,30 +315,23 @@ def _search_below_marks(
     if stop_point is None:
         bounds = _of_winning_states(search, bounds)
     tables = bounds.tables
-    priced = search.multipliers[0] if search.multipliers else no_multipliers(tables)
-    marked = costs_below_marks(tables, bounds.priced[0] if search.multipliers else bounds.insides[0], priced)
+    marked = costs_below_marks(tables, bounds.priced, search.multipliers)
     search = StructureSearch(tables, search.multipliers, search.incumbent, most, marked)
     return _search_trees(search, bounds, stop_point)
 
 
-def _first_multipliers(
-    search: StructureSearch, bounds: BoundTables, suits: tuple[Multipliers, ...]
-) -> tuple[tuple[Multipliers, ...], bool]:
-    """Return the multipliers for the search of a structure, and whether there is nothing left to search. suits: those
-    to begin with."""
+def _first_multipliers(search: StructureSearch, bounds: BoundTables) -> tuple[Multipliers, bool]:
+    """Return the multipliers for the search of a structure, and whether there is nothing left to search."""
     tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
     if not measure.is_linear:
-        multipliers = tradeoff_multipliers(search, bounds, suits)
-        incumbent.multipliers = multipliers or incumbent.multipliers
-        return multipliers, False
+        return FREE, False
     constant = measure.value(tables.start, tables.compute_cycles)
     limit = None if incumbent.value is None else incumbent.value - constant
-    start = suits[0] if suits else None
     # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it, and that of
     # fewest is not to take longer.
     is_short = TUNING.nodes_near < search.nodes_left <= TUNING.probed_nodes
     scores = search.window is None or incumbent.value is None or is_short
-    found = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
-    multipliers = () if found.multipliers is None else (found.multipliers,)
-    incumbent.multipliers = multipliers or incumbent.multipliers
-    return multipliers, found.is_solved or (limit is not None and found.bound >= limit)
+    found = improve_multipliers(search, bounds.insides[0], limit, scores=scores)
+    if found.multipliers.per_level:
+        incumbent.multipliers = found.multipliers
+    return found.multipliers, found.is_solved or (limit is not None and found.bound >= limit)

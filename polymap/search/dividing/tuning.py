@@ -23,8 +23,6 @@ class Tuning:
     """A round that gains less than one part in so many of what is missing is idle,"""
     idle_rounds: int = 3
     """and after so many in a row no more are tried."""
-    tradeoffs: int = 3
-    """Multipliers of energy against latency per structure, at most."""
     float_bits: int = 900
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 

@@ -6,16 +6,11 @@ with lazy(__name__):
     from polymap.search.problem.claims import is_confirmed as is_confirmed
     from polymap.search.problem.components import Component as Component, wire_energies as wire_energies
     from polymap.search.problem.float_bounds import (
-        Multipliers as Multipliers,
-        Tradeoff as Tradeoff,
         has_estimate as has_estimate,
         lower_values as lower_values,
         lowered_sum as lowered_sum,
         may_win as may_win,
-        slope_of as slope_of,
         surely_below as surely_below,
-        tradeoff_of as tradeoff_of,
-        weakest_cycles as weakest_cycles,
     )
     from polymap.search.problem.floors import floor_of as floor_of
     from polymap.search.problem.goals import (
@@ -41,9 +36,7 @@ with lazy(__name__):
         HolderGraph as HolderGraph,
         NodeWeights as NodeWeights,
         PricedChains as PricedChains,
-        chain_costs as chain_costs,
         holder_graph as holder_graph,
-        least_chain as least_chain,
         level_graph as level_graph,
         node_weights as node_weights,
         unfolded as unfolded,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -129,68 +130,42 @@ def unfolded(graph: HolderGraph, after: Callable[[bool, HolderEdge], bool]) -> t
     return HolderGraph(levels, tuple(edges), final), tuple(bit for _, bit in states)
 
 
-# The arguments of `least_chain`.
-PricedChains = tuple[
-    HolderGraph,
-    Arithmetic,
-    IntArray,
-    Callable[[HolderEdge], IntArray],
-    Callable[[int], NDArray[np.bool_]],
-    Callable[[int], IntArray],
-]
-
-
-def least_chain(
-    graph: HolderGraph,
-    arithmetic: Arithmetic,
-    zero: IntArray,
-    node: Callable[[HolderEdge], IntArray],
-    fits: Callable[[int], NDArray[np.bool_]],
-    end: Callable[[int], IntArray],
-) -> IntArray:
-    """Return the least cost of all chains, elementwise for arrays of the shape of `zero` (infeasible: none fits).
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedChains:
+    """Chains of a tensor with their costs, arrays of the shape of `zero`.
 
     node: the cost of a storage node; negative where its credit for inner nodes exceeds it. fits: where a level has
     room. end: the cost of the compute units that use the tensor at a level.
     """
-    never = arithmetic.where(zero > 0, zero)
-    best = dict.fromkeys(graph.first, zero)
-    room: dict[int, NDArray[np.bool_]] = {}
-    for edge in sorted(graph.edges, key=lambda one: one.level):  # all nodes further out come before
-        before = best.get(edge.source, never)
-        if edge.level not in room:
-            room[edge.level] = fits(edge.level)
-        cost = arithmetic.where(room[edge.level] & arithmetic.possible(before), before + node(edge))
-        best[edge.target] = np.minimum(best.get(edge.target, never), cost)
-    found = never
-    for state, before in best.items():
-        if graph.final[state]:
-            cost = before + end(graph.levels[state])
-            found = np.minimum(found, arithmetic.where(arithmetic.possible(before), cost))
-    return found
 
+    graph: HolderGraph
+    arithmetic: Arithmetic
+    zero: IntArray
+    node: Callable[[HolderEdge], IntArray]
+    fits: Callable[[int], NDArray[np.bool_]]
+    end: Callable[[int], IntArray]
 
-def chain_costs(
-    graph: HolderGraph,
-    arithmetic: Arithmetic,
-    zero: IntArray,
-    node: Callable[[HolderEdge], IntArray],
-    fits: Callable[[int], NDArray[np.bool_]],
-    end: Callable[[int], IntArray],
-) -> list[IntArray]:
-    """Return the cost of every chain, in their order; all else as for `least_chain`."""
-    room = {level: fits(level) for level in dict.fromkeys(edge.level for edge in graph.edges)}
-    nodes = {edge: arithmetic.where(room[edge.level], node(edge)) for edge in graph.edges}
-    chains = graph.chains()
-    ends = {level: end(level) for level in dict.fromkeys(chain[-1].level if chain else 0 for chain in chains)}
-    found: list[IntArray] = []
-    for chain in chains:
-        total = zero + ends[chain[-1].level if chain else 0]
-        for edge in chain:
-            allowed = arithmetic.possible(total) & arithmetic.possible(nodes[edge])
-            total = arithmetic.where(allowed, total + nodes[edge])
-        found.append(total)
-    return found
+    def each(self, *, joins: bool = False) -> list[IntArray]:
+        """Return the cost of every chain (infeasible: it does not fit). joins: of all chains that come to a level the
+        least, elementwise."""
+        graph, arithmetic = self.graph, self.arithmetic
+        so_far, room = {first: [self.zero] for first in graph.first}, dict[int, NDArray[np.bool_]]()
+        for edge in sorted(graph.edges, key=lambda one: one.level):  # all nodes further out come before
+            if edge.level not in room:
+                room[edge.level] = self.fits(edge.level)
+            fits, own = room[edge.level], self.node(edge)
+            costs = [arithmetic.where(fits & arithmetic.possible(cost), cost + own) for cost in so_far[edge.source]]
+            every = [*so_far.get(edge.target, ()), *costs]
+            so_far[edge.target] = [reduce(np.minimum, every)] if joins else every
+        found: list[IntArray] = []
+        for state in (state for state in so_far if graph.final[state]):
+            end = self.end(graph.levels[state])
+            found += (arithmetic.where(arithmetic.possible(cost), cost + end) for cost in so_far[state])
+        return found
+
+    def least(self) -> IntArray:
+        """Return the least cost of all chains, elementwise (infeasible: none fits)."""
+        return reduce(np.minimum, self.each(joins=True), self.arithmetic.where(self.zero > 0, self.zero))
 
 
 @dataclass(frozen=True, slots=True)

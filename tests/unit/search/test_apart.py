@@ -14,7 +14,7 @@ from polymap.costmodel import evaluate
 from polymap.explore import explore
 from polymap.ir import Architecture, OptionError, Workload
 from polymap.search.dividing import single_tensor_bound
-from polymap.search.dividing.branch_and_bound import bound_tables
+from polymap.search.dividing.branch_and_bound import BoundTables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.engine import least_value
 from polymap.search.dividing.node_costs import root_context
@@ -52,7 +52,7 @@ def test_the_bound_tensor_by_tensor_is_at_most_that_of_all_tensors_together(seed
             assert bound is None or least is None or bound >= least * (1 - 2**-39)
         return
     for structure, bound in zip(structures, cheap, strict=True):
-        view = bound_tables(build_tables(problem, structure, measure, root_context(problem, structure)), ())
+        view = BoundTables(build_tables(problem, structure, measure, root_context(problem, structure)))
         together = least_value(view)
         if together is not None:
             assert bound is not None

@@ -23,7 +23,6 @@ from polymap.search.dividing.branch_and_bound import (
     BranchPath,
     SearchNode,
     StructureSearch,
-    bound_tables,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
 from polymap.search.dividing.groups import Group, least_value
@@ -59,7 +58,7 @@ def test_the_bounds_of_a_structure_rise_to_at_most_its_best_tree(seed: int) -> N
     single = single_tensor_bounds(one.problem, one.measure, one.structures)
     for structure, cheap in zip(one.structures, single, strict=True):
         tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure))
-        whole, best = least_value(bound_tables(tables, ())), one.best(structure)
+        whole, best = least_value(BoundTables(tables)), one.best(structure)
         if one.measure.is_linear:
             assert whole is None or (cheap is not None and cheap <= whole)
         for bound in (cheap, whole):
@@ -73,7 +72,7 @@ def test_some_places_of_the_spatial_loops_keep_the_best_tree(seed: int) -> None:
         bounds: list[int] = []
         for places in places_of(one.problem, structure):
             context = root_context(one.problem, structure, places)
-            found = least_value(bound_tables(build_tables(one.problem, structure, one.measure, context), ()))
+            found = least_value(BoundTables(build_tables(one.problem, structure, one.measure, context)))
             bounds += [] if found is None else [found]
         best = one.best(structure)
         assert best is None or one.scaled(min(bounds)) <= best
@@ -139,7 +138,7 @@ def test_below_every_node_of_the_search_no_tree_is_better_than_its_bound(seed: i
             walk = Walk(tables)
             for first in first_states(tables):
                 walk.bound = None
-                walk.run(bound_tables(tables, ()), first)
+                walk.run(BoundTables(tables), first)
             compared += walk.compared
             found = walk.incumbent.found
             for value, completed in rng.sample(found, min(20, len(found))):

@@ -17,23 +17,21 @@ import pytest
 
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
-from polymap.search.dividing.bounds import State, final_cost, first_states
+from polymap.search.dividing.bounds import FREE, Multipliers, State, final_cost, first_states
 from polymap.search.dividing.branch_and_bound import (
     BoundTables,
     Branching,
     SearchNode,
     StructureSearch,
-    bound_tables,
     bounds_at,
     step,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
-from polymap.search.dividing.lagrange import improve_multipliers, tradeoff_multipliers
+from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem.float_bounds import Multipliers
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.scores import exact_score
@@ -77,7 +75,7 @@ class Walk(StructureSearch):
     """The search with what it says of every chain: the bound when each of its nodes is placed, the value that it is
     charged as a whole, and the trees found for it."""
 
-    def __init__(self, tables: Tables, multipliers: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
+    def __init__(self, tables: Tables, multipliers: Multipliers, incumbent: Incumbent) -> None:
         super().__init__(tables, multipliers, incumbent)
         self.first: State = ()
         self.bounds: dict[tuple[State, Chain], int] = {}
@@ -121,8 +119,8 @@ class Walked:
     walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
-        self.walk = Walk(self.tables, (), All(lambda: False, keep=2))
-        self.walk.walk(bound_tables(self.tables, ()))
+        self.walk = Walk(self.tables, FREE, All(lambda: False, keep=2))
+        self.walk.walk(BoundTables(self.tables))
 
 
 def samples(one: Case, rng: random.Random, count: int) -> list[tuple[Structure, Places]]:
@@ -242,16 +240,13 @@ def test_no_tree_that_is_better_than_the_incumbent_is_pruned(seed: int) -> None:
         limit = rng.choice(values[: max(1, len(values) // 2)] if rng.random() < 0.7 else values)
         incumbent = Given(lambda: False, keep=2, limit=scaled_up(one, limit) + rng.choice((0, 1)))
         tables = tables_of(one, structure, places)
-        bounds = bound_tables(tables, ())
-        search = StructureSearch(tables, (), incumbent)
-        multipliers: tuple[Multipliers, ...]
+        bounds = BoundTables(tables)
+        search = StructureSearch(tables, FREE, incumbent)
+        multipliers = FREE
         if one.measure.is_linear:
             room = incumbent.limit - one.measure.value(tables.start, tables.compute_cycles)
-            best, bound, *_ = improve_multipliers(search, bounds.insides[0], room)
-            multipliers = () if best is None else (best,)
+            multipliers, bound, *_ = improve_multipliers(search, bounds.insides[0], room)
             assert one.scaled(bound + one.measure.value(tables.start, tables.compute_cycles)) <= values[0]
-        else:
-            multipliers = tradeoff_multipliers(search, bounds, ())
         walk = Walk(tables, multipliers, incumbent)
         walk.walk(bounds_at(bounds, multipliers))
         for chain, value in least.items():

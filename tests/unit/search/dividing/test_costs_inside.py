@@ -14,22 +14,23 @@ import numpy as np
 import pytest
 
 from polymap.search.dividing.bounds import (
+    FREE,
     Move,
+    Multipliers,
     State,
     costs_inside,
     final_cost,
     first_states,
     graph_of,
     least_from,
-    no_multipliers,
     reach_from,
     root_bound,
 )
 from polymap.search.dividing.branch_and_bound import (
+    BoundTables,
     SearchNode,
     StructureSearch,
     at,
-    bound_tables,
     bounds_at,
     root_node,
     step,
@@ -40,7 +41,6 @@ from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
 from polymap.search.dividing.node_costs import Places, places_of
 from polymap.search.dividing.progress import Entry, Incumbent
 from polymap.search.dividing.steps import Stage, step_on
-from polymap.search.problem.float_bounds import Multipliers
 from polymap.search.problem.structures import Structure
 from tests.times import few
 from tests.unit.search.dividing.test_chains import Given, tables_of
@@ -63,16 +63,14 @@ def asked(seed: int, name: str, objective: str = "energy") -> Iterator[tuple[Cas
 
 
 def random_multipliers(rng: random.Random, tables: Tables) -> Multipliers:
-    """Return multipliers on some levels and, of several components, on some of these."""
+    """Return multipliers on some levels."""
     unit = rng.choice((1, 4))
     per_level = tuple(rng.choice((0, 0, 1, 7, 300)) for _ in range(tables.problem.level_count))
-    count = len(tables.measure.components)
-    per_component = (0, *(rng.choice((0, 3)) for _ in range(count - 1))) if rng.random() < 0.5 and count > 1 else ()
     levels = tables.problem.arch.levels
     usable = [level.usable_bits for level in levels]
     per_level = tuple(price if bits is not None else 0 for price, bits in zip(per_level, usable, strict=True))
     allowance = sum(price * (bits or 0) for price, bits in zip(per_level, usable, strict=True))
-    return Multipliers(per_level, unit, allowance, per_component)
+    return Multipliers(per_level, unit, allowance)
 
 
 def node_cost(tables: Tables, move: Move, index: Index, component: int, multipliers: Multipliers) -> int | None:
@@ -83,8 +81,7 @@ def node_cost(tables: Tables, move: Move, index: Index, component: int, multipli
     bits, usable = int(at(cost.bits, index)), tables.problem.arch.levels[edge.level].usable_bits
     if None in own or (usable is not None and bits > usable):
         return None
-    charged = sum(price * (part or 0) for price, part in zip(multipliers.per_component, own, strict=False))
-    return (own[component] or 0) * multipliers.unit + charged + bits * multipliers.per_level[edge.level]
+    return (own[component] or 0) * multipliers.unit + bits * multipliers.price(edge.level)
 
 
 def recursion(tables: Tables, component: int, multipliers: Multipliers) -> Least:
@@ -96,8 +93,7 @@ def recursion(tables: Tables, component: int, multipliers: Multipliers) -> Least
         ends = [final_cost(tables, state, c) for c in range(len(tables.measure.components))]
         found: list[int] = []
         if None not in ends:
-            charged = sum(p * (end or 0) for p, end in zip(multipliers.per_component, ends, strict=False))
-            found.append((ends[component] or 0) * multipliers.unit + charged)
+            found.append((ends[component] or 0) * multipliers.unit)
         for move in moves[state]:
             for inner in product(*(range(top + 1) for top in index)):
                 own, rest = node_cost(tables, move, inner, component, multipliers), least(move.after, inner)
@@ -113,9 +109,7 @@ def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
     rng = random.Random(f"inside {seed}")
     for one, _, _, tables in asked(seed, "inside", ("energy", "edp")[seed % 4 > 1]):
         component = rng.randrange(len(one.measure.components))
-        multipliers = (
-            random_multipliers(rng, tables) if not component and rng.random() < 0.7 else no_multipliers(tables)
-        )
+        multipliers = random_multipliers(rng, tables) if not component and rng.random() < 0.7 else FREE
         found = costs_inside(tables, component, multipliers)
         least = recursion(tables, component, multipliers)
         shape = tables.lattice.shape
@@ -138,7 +132,7 @@ def what_is_kept_is_what_it_would_be(seed: int) -> None:
     compared = 0
     for one, _, _, tables in asked(seed, "kept", ("energy", "edp")[seed % 4 > 1]):
         component = rng.randrange(len(one.measure.components))
-        multipliers = random_multipliers(rng, tables) if not component else no_multipliers(tables)
+        multipliers = random_multipliers(rng, tables) if not component else FREE
         inside, context = costs_inside(tables, component, multipliers), tables.context
         for _ in range(3):
             tile = tuple(rng.choice([t for t in range(1, top + 1) if top % t == 0]) for top in context.tiles[-1])
@@ -168,7 +162,7 @@ def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
     rng = random.Random(f"cheapest {seed}")
     for _, _, _, tables in asked(seed, "cheapest"):
         multipliers = random_multipliers(rng, tables)
-        search = StructureSearch(tables, (), Incumbent(lambda: False))
+        search = StructureSearch(tables, FREE, Incumbent(lambda: False))
         inside = costs_inside(tables, 0, multipliers)
         bound, first = root_bound(tables, inside)
         if bound is None:
@@ -177,7 +171,6 @@ def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
         ends = [final_cost(tables, node.state, c) for c in range(len(node.parts))]
         totals = [part + (end or 0) for part, end in zip(node.parts, ends, strict=True)]
         spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
-        spent += sum(price * total for price, total in zip(multipliers.per_component, totals, strict=False))
         assert totals[0] * multipliers.unit + spent == bound
 
 
@@ -186,21 +179,21 @@ def test_a_node_branches_to_every_node_that_may_win_and_no_other(seed: int) -> N
     rng = random.Random(f"branches {seed}")
     compared = 0
     for one, _, _, tables in asked(seed, "branches"):
-        bounds = bound_tables(tables, ())
+        bounds = BoundTables(tables)
         whole = least_value(bounds)
         if whole is None or not one.measure.is_linear:
             continue
-        multipliers = tuple(random_multipliers(rng, tables) for _ in range(rng.choice((0, 1))))
+        multipliers = random_multipliers(rng, tables) if rng.random() < 0.5 else FREE
         incumbent = Given(lambda: False, keep=2, limit=int(whole * rng.choice((1.05, 1.3, 3))) + 1)
         search = StructureSearch(tables, multipliers, incumbent)
-        free = recursion(tables, 0, no_multipliers(tables))
-        priced = [recursion(tables, 0, own) for own in multipliers]
+        free = recursion(tables, 0, FREE)
+        priced = recursion(tables, 0, multipliers)
         node = root_node(tables, rng.choice(first_states(tables)))
         below = bounds_at(bounds, multipliers)
         while True:
             branches = list(search._branchings(below, node))
             found = {(branch.number, branch.index): branch.bound for branch in branches}
-            expected = may_win(one, search, node, free, tuple(zip(multipliers, priced, strict=True)))
+            expected = may_win(one, search, node, free, priced)
             assert found == expected
             compared += len(found)
             if not branches:
@@ -211,10 +204,10 @@ def test_a_node_branches_to_every_node_that_may_win_and_no_other(seed: int) -> N
 
 
 def may_win(
-    one: Case, search: StructureSearch, node: SearchNode, free: Least, priced: tuple[tuple[Multipliers, Least], ...]
+    one: Case, search: StructureSearch, node: SearchNode, free: Least, priced: Least
 ) -> dict[tuple[int, Index], int]:
     """Return the next nodes that fit, whose bounds are below the incumbent's value, with their bounds."""
-    tables = search.tables
+    tables, multipliers = search.tables, search.multipliers
     limit = tables.lattice.index(dict(zip(tables.problem.dims, node.tile, strict=True)))
     value, constant = search.incumbent.value or 0, one.measure.value(tables.start, tables.compute_cycles)
     found: dict[tuple[int, Index], int] = {}
@@ -222,7 +215,7 @@ def may_win(
         level = move.edge_of(tables).level
         usable = tables.problem.arch.levels[level].usable_bits
         for index in product(*(range(top + 1) for top in limit)):
-            own, rest = node_cost(tables, move, index, 0, no_multipliers(tables)), free(move.after, index)
+            own, rest = node_cost(tables, move, index, 0, FREE), free(move.after, index)
             if own is None or rest is None:
                 continue
             if usable is not None and node.used[level] + int(at(move.cost(tables).bits, index)) > usable:
@@ -230,17 +223,13 @@ def may_win(
             bound = node.parts[0] + own + rest + constant
             if bound >= value or not is_first_order(node, index, limit, level, move.tensor):
                 continue
-            for multipliers, least in priced:
-                charged, inner = node_cost(tables, move, index, 0, multipliers), least(move.after, index)
-                assert charged is not None
-                assert inner is not None
-                spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
-                total = node.parts[0] * multipliers.unit + spent + charged + inner - multipliers.allowance
-                if total >= (value - constant) * multipliers.unit:
-                    break
-                bound = max(bound, constant + math.ceil(Fraction(total, multipliers.unit)))
-            else:
-                found[number, index] = bound
+            charged, inner = node_cost(tables, move, index, 0, multipliers), priced(move.after, index)
+            assert charged is not None
+            assert inner is not None
+            spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=False))
+            total = node.parts[0] * multipliers.unit + spent + charged + inner - multipliers.allowance
+            if total < (value - constant) * multipliers.unit:
+                found[number, index] = max(bound, constant + math.ceil(Fraction(total, multipliers.unit)))
     return found
 
 
@@ -260,7 +249,7 @@ def test_a_node_is_dominated_where_one_before_it_was_as_good_in_everything(seed:
     rng = random.Random(f"dominance {seed}")
     one = random_case("dominance", "edp", windows=False)
     tables = tables_of(one, one.structures[0], ())
-    search = Asked(tables, (), Incumbent(lambda: False))
+    search = Asked(tables, FREE, Incumbent(lambda: False))
     states = list(graph_of(tables).moves)[:2]
     before: list[SearchNode] = []
     for _ in range(80):
@@ -282,7 +271,7 @@ def test_what_differs_above_a_tile_is_kept_apart_where_it_matters(windows: bool,
     """Loads through windows depend on the chain above, and of several mappings each counts."""
     one = random_case("kept apart", "energy", windows=windows)
     tables = tables_of(one, one.structures[0], places_of(one.problem, one.structures[0])[0])
-    search = Asked(tables, (), Incumbent(lambda: False, keep=keep))
+    search = Asked(tables, FREE, Incumbent(lambda: False, keep=keep))
     node = root_node(tables, first_states(tables)[0])
     assert not search.covers(node)
     assert not search.covers(node)
@@ -292,13 +281,13 @@ def test_what_differs_above_a_tile_is_kept_apart_where_it_matters(windows: bool,
 def test_multipliers_bound_what_fits_and_finish_only_with_the_best(seed: int) -> None:
     rng = random.Random(f"multipliers {seed}")
     for one, structure, places, tables in asked(seed, "multipliers"):
-        inside = costs_inside(tables, 0, no_multipliers(tables))
+        inside = costs_inside(tables, 0, FREE)
         whole, _ = root_bound(tables, inside)
         if whole is None or not one.measure.is_linear:
             continue
         keep = rng.choice((1, 1, 2))
         incumbent = Incumbent(lambda: False, keep=keep)
-        search = StructureSearch(tables, (), incumbent)
+        search = StructureSearch(tables, FREE, incumbent)
         constant = one.measure.value(tables.start, tables.compute_cycles)
         values = sorted(set(one.least(structure).get(tuple(sorted(places)), {}).values()))
         limit = None
@@ -323,7 +312,7 @@ def test_no_entry_of_the_queue_has_a_bound_below_its_parents(seed: int) -> None:
     one = random_case(f"queue {seed}", "energy", windows=True)
     for number, structure in enumerate(one.structures):
         incumbent, group = Incumbent(lambda: False), Group(number, (structure,))
-        own = least_value(bound_tables(tables_of(one, structure, ()), ()))
+        own = least_value(BoundTables(tables_of(one, structure, ())))
         for parent in (0, own or 0, 10**15):
             entry: Entry | None = (parent, -Stage.SINGLE_TENSORS, number)
             while entry is not None and -entry[1] < Stage.SPLIT:

@@ -19,6 +19,7 @@ import polymap.search.dividing.marks as marks
 import polymap.search.dividing.steps as steps
 from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
+from polymap.search.dividing.bounds import FREE
 from polymap.search.dividing.cost_tables import Tables, build_tables, load_weights, tables_at, tables_below
 from polymap.search.dividing.groups import Group, groups_of, is_searched_at_once
 from polymap.search.dividing.loop_order import CompletedMapping
@@ -177,7 +178,7 @@ def members_that_may_win_are_searched(seed: int) -> None:
         for value in (incumbent.value + 1, incumbent.value + incumbent.value // 10 + 1):
             known, group, stops = Incumbent(never), Group(0, members), steps.StopPoints()
             known.add(value, CompletedMapping((), Mapping(())))
-            known.groups[0] = GroupBound(0, (), leader=0)
+            known.groups[0] = GroupBound(0, FREE, leader=0)
             asked = one.problem, one.measure, members[0]
             (entry,) = steps.step_on(*asked, (0, -steps.Stage.ALL_TENSORS, 0), known, stops, group)
             assert known.beats(entry[0]), "some member has a better tree"

@@ -20,18 +20,18 @@ from polymap.poly import Kind
 from polymap.resources import SearchCaches
 from polymap.resources.limits import never
 from polymap.search.dividing.bounds import (
+    FREE,
     Multipliers,
     State,
     costs_inside,
     final_cost,
     first_states,
     graph_of,
-    no_multipliers,
     root_bound,
     usable_bits,
     winning_states,
 )
-from polymap.search.dividing.branch_and_bound import at, bound_tables
+from polymap.search.dividing.branch_and_bound import BoundTables, at
 from polymap.search.dividing.cost_tables import Tables, build_tables, stacked_tables
 from polymap.search.dividing.groups import (
     Groups,
@@ -124,7 +124,7 @@ def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
                     least = [arithmetic.number(at(other.costs[component], index)) for other in others]
                     known = [cost for cost in least if cost is not None]
                     assert arithmetic.number(at(costs, index)) == min(known, default=None), (edge.level, index)
-    whole, bounds = least_value(bound_tables(together, ())), [least_value(bound_tables(own, ())) for own in each]
+    whole, bounds = least_value(BoundTables(together)), [least_value(BoundTables(own)) for own in each]
     assert all(bound is None or (whole is not None and whole <= bound) for bound in bounds)
 
 
@@ -151,7 +151,7 @@ def test_weights_that_no_other_covers_are_left(seed: int) -> None:
 def test_states_that_win_are_those_of_chains_that_cost_no_more(seed: int) -> None:
     one, rng = asked(seed), random.Random(f"win {seed}")
     tables = tables_of(one, several(one, rng))
-    inside = costs_inside(tables, 0, no_multipliers(tables))
+    inside = costs_inside(tables, 0, FREE)
     least = root_bound(tables, inside)[0]
     if least is None:
         assert not winning_states(tables, inside, 10**18)
@@ -164,7 +164,7 @@ def test_states_that_win_are_those_of_chains_that_cost_no_more(seed: int) -> Non
         assert found == {state for state, cost in through.items() if cost <= most}
         if found:
             only = tables_of(one, (0,)) and replace(tables, only=found)
-            assert root_bound(only, costs_inside(only, 0, no_multipliers(only)))[0] == least
+            assert root_bound(only, costs_inside(only, 0, FREE))[0] == least
 
 
 def least_through(tables: Tables) -> dict[State, int]:
@@ -267,7 +267,7 @@ def bounds_side_by_side_are_those_of_each(seed: int) -> None:
         assert all(arithmetic.kind is Kind.NARROW for arithmetic in stacked.arithmetics), "small problems"
         prices = tuple(rng.choice((0, 0, 1, 7)) for _ in range(problem.level_count))
         allowance = sum(price * (usable_bits(stacked, level) or 0) for level, price in enumerate(prices))
-        for multipliers in ((), (Multipliers(prices, 4, allowance),)):
+        for multipliers in (FREE, Multipliers(prices, 4, allowance)):
             found = stacked_bounds(stacked, multipliers)
             alone = [tables_of((problem, measure, structures), numbers) for numbers in beside]
             assert found == [relaxed_bound(one, multipliers)[0] for one in alone], "what each is bounded by alone"

@@ -18,8 +18,8 @@ import polymap.search.dividing.steps as steps
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
-from polymap.search.dividing.bounds import Multipliers, usable_bits
-from polymap.search.dividing.branch_and_bound import bound_tables
+from polymap.search.dividing.bounds import FREE, Multipliers, usable_bits
+from polymap.search.dividing.branch_and_bound import BoundTables
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.groups import bound_by_room, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
@@ -46,14 +46,14 @@ def tight(seed: int) -> Case:
     raise AssertionError
 
 
-def prices(tables: Tables, rng: random.Random) -> tuple[Multipliers, ...]:
+def prices(tables: Tables, rng: random.Random) -> Multipliers:
     """Return random multipliers, or none."""
     if rng.random() < 0.3:
-        return ()
+        return FREE
     usable = [usable_bits(tables, level) or 0 for level in range(tables.problem.level_count)]
     per_level = tuple(rng.choice((0, 1, 5, rng.randrange(300))) if own else 0 for own in usable)
     allowance = sum(price * own for price, own in zip(per_level, usable, strict=True))
-    return (Multipliers(per_level, rng.choice((1, 2, 8)), allowance),)
+    return Multipliers(per_level, rng.choice((1, 2, 8)), allowance)
 
 
 @pytest.mark.parametrize("seed", few(range(60), 6))
@@ -67,8 +67,8 @@ def room_bounds_all_trees(seed: int) -> None:
     one, rng = tight(seed), random.Random(f"room {seed}")
     for structure in one.structures:
         tables = build_tables(one.problem, structure, one.measure, root_context(one.problem, structure))
-        whole, best = least_value(bound_tables(tables, ())), one.best(structure)
-        free, priced = bound_by_room(tables, ()), bound_by_room(tables, prices(tables, rng))
+        whole, best = least_value(BoundTables(tables)), one.best(structure)
+        free, priced = bound_by_room(tables, FREE), bound_by_room(tables, prices(tables, rng))
         assert (free is None) >= (whole is None), "room is no more than a level has"
         assert free is None or whole is None or free >= whole, "prices are 0"
         for found in (free, priced):
