@@ -16,6 +16,7 @@ from polymap.search.dividing import (
     chain,
     cost_tables,
     groups,
+    loop_order,
     node_costs,
     rooms,
     steps,
@@ -141,6 +142,15 @@ BUGS = {
             "node.tile[d] % place == 0",
             "node.tile[d] == place",
         ),
+    ),
+    "two groups of spatial loops over one dim": (
+        Bug(
+            "the last path of loops is the best",
+            _private(_private(loop_order, "_WindowPath"), "_least_between"),
+            "_lower(after, least.get(onto, after))",
+            "after",
+        ),
+        Bug("spatial loops stand inside out", _private(loop_order, "_decided_placements"), "b % a", "a % b"),
     ),
     "the best tree of every structure, place by place": (
         Bug(
