@@ -456,6 +456,9 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         if first is not None:
             report((first,), 0)
             outcome = Outcome((first,), None, Count(), 0, None)
+            if met:
+                search.engines.keep(outcome)
+                return outcome, evidence
     outcome = solve(
         search.problem,
         measure,
