@@ -142,6 +142,7 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "chains scored": patched(lambda *_: None, "_score_once", lagrange),
         "dominance": patched(lambda *_: False, "_is_dominated", search_class),
         "canonical nodes": patched(lambda *_: True, "_is_canonical", search_class),
+        "chains bounded": patched(lambda _t, _c, fixed: fixed, "least_completed", branching),
         "chains cross": patched(lambda *_: True, "may_cross", branching),
         "kept below": patched(lambda *_: ({}, {}), "_kept_below", bounds),
         "tables kept": patched(_anew, "open_tables", groups, steps),

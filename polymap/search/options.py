@@ -209,8 +209,6 @@ class Tuning:
     """Of the limit for the bound of a program of many instances, before any mapping of it is looked at."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
-    drawn_first: int = 80
-    """Mappings that are scored before the structures of a large program are listed (limits.py)."""
     quickly_counted: int = 1_000_000
     """Statement instances up to which the space is counted whatever the clock says."""
 

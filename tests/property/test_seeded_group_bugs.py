@@ -16,6 +16,7 @@ from polymap.search.dividing import (
     chain,
     cost_tables,
     groups,
+    loop_order,
     node_costs,
     rooms,
     steps,
@@ -133,6 +134,18 @@ BUGS = {
         Bug("a class has its least room", _private(rooms, "_most_room"), "np.append(needs[1:] - 1, most)", "needs"),
     ),
     "a register charged above all loops, a buffer above the spatial loops": (
+        Bug(
+            "paths of loops save nothing",
+            _private(_private(loop_order, "_WindowPath"), "_least_between"),
+            "if larger else",
+            "if not larger else",
+        ),
+        Bug(
+            "the last path of loops is the best",
+            _private(_private(loop_order, "_WindowPath"), "_least_between"),
+            "_lower(after, least.get(onto, after))",
+            "after",
+        ),
         Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
         Bug("nodes of one tile are before", _private(chain, "_is_before"), "inner % outer", "True"),
         Bug(
@@ -141,6 +154,9 @@ BUGS = {
             "node.tile[d] % place == 0",
             "node.tile[d] == place",
         ),
+    ),
+    "two groups of spatial loops over one dim": (
+        Bug("spatial loops stand inside out", _private(loop_order, "_decided_placements"), "b % a", "a % b"),
     ),
     "the best tree of every structure, place by place": (
         Bug(

@@ -31,7 +31,7 @@ from polymap.search.dividing.bounds import (
 )
 from polymap.search.dividing.chain import ChainNode, lowered_chains, may_cross, ordered_chain, separated_chains
 from polymap.search.dividing.cost_tables import Tables, tables_at, tables_below
-from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
+from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings, least_completed
 from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
@@ -288,6 +288,11 @@ class StructureSearch:
         chain = ordered_chain(node.chain)
         for least, tables, placed in self._promising_places(node, bound):
             fixed = self._without_window(tables, placed)
+            parts = least_completed(tables, chain, fixed)
+            own = None if parts is None else self._value(parts)
+            if own is None or not self._beats(own):
+                continue
+            least = max(least, own)
             for mappings in completed_mappings(tables, self._chains(tables, chain, thorough=thorough), fixed, free):
                 self._offer(mappings)
                 if not self._beats(bound):

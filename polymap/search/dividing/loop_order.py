@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.ir import Mapping
@@ -26,8 +26,9 @@ from polymap.search.dividing.chain import (
 )
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights, spans_enough
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.dividing.window_paths import Crossing, DimView, window_counts
-from polymap.search.problem import TensorTerm, inside_of, may_stand, ordered
+from polymap.search.problem import TensorTerm, divisors, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
 Standing = tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]  # spatial loops over a dim; (number, place) of each
@@ -51,6 +52,32 @@ def completed_mappings(
     """
     for chain in chains:
         yield _chain_mappings(tables, chain, fixed, free_bits)
+
+
+def least_completed(tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector) -> Vector | None:
+    """Return the least that trees of a chain, and of all chains in which its nodes stand lower, may cost per component
+    (None: there are none). They are paths of loops through the chain's tiles; any number of loops over a dim is allowed
+    here. Places of spatial loops are decided. fixed: as in completed_mappings."""
+    window = next((term for term in tables.problem.terms if term.is_window), None)
+    tiles = (tables.context.tiles[0], *(node.tile for node in chain), (1,) * len(tables.problem.dims))
+    divisors_of = tables.caches.memo(divisors)
+    points = sum(prod(len(divisors_of(a // b)) for a, b in zip(*pair, strict=True)) for pair in pairwise(tiles))
+    if window is None or points > TUNING.points_of_leaf:
+        return fixed
+    paths = (_WindowPath(tables, window, placed) for placed in _decided_placements(tables))
+    found = [cost for path in paths if (cost := path.least_cost(chain)) is not None]
+    return reduce(_lower, (added_up(fixed, cost) for cost in found)) if found else None
+
+
+def _decided_placements(tables: Tables) -> Iterator[Placed]:
+    """Yield the spatial groups at their decided places in every order of these that can be: of two over one dim the one
+    with less inside comes first."""
+    places, dims = tables.factors.places, tables.problem.dims
+    groups = {below: {dim: one.inside for (own, dim), one in places.items() if own == below} for below, _ in places}
+    for order in permutations(sorted(groups)):
+        ends = ([groups[below][dim] for below in order if dim in groups[below]] for dim in dims)
+        if all(b % a == 0 for own in ends for a, b in pairwise(own)):
+            yield Placed(tuple((below, tuple(groups[below].get(dim, 1) for dim in dims)) for below in order))
 
 
 def undominated(vectors: Sequence[Vector]) -> list[int]:
@@ -183,7 +210,6 @@ class _WindowPath:
 
     def best_orders(self, blocks: tuple[Block, ...], below: tuple[Inside, ...]) -> list[Label]:
         """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
-        problem = self._tables.problem
         nodes: list[_WindowNode] = []
         labels: list[Label] = [(self._nothing, ())]
         holder = 0
@@ -195,10 +221,61 @@ class _WindowPath:
                 cost = node.cost(self._size(node))
                 labels = [(added_up(vector, cost), orders) for vector, orders in labels]
             labels = self._through_block(block, nodes, labels, inside)
+        each = self._cost_at_compute(holder)
+        return [(added_up(vector, each), orders) for vector, orders in labels]
+
+    def least_cost(self, chain: tuple[ChainNode, ...]) -> Vector | None:
+        """Return the least cost per component along all paths of loops through a chain's tiles (None: there are
+        none)."""
+        dims = self._tables.problem.dims
+        cost: Vector | None = self._nothing
+        nodes, inner, holder = list[_WindowNode](), (1,) * len(dims), 0
+        for node in (*reversed(chain), None):
+            tile = self._tables.context.tiles[0] if node is None else node.tile
+            cost = self._least_between(nodes, cost, inner, tile)
+            if cost is None:
+                return None
+            if node is not None and node.tensor == self._term.index:
+                nodes.append(self._weighted_node(node.parent, node.level, tile))
+                holder = max(holder, node.level)
+                cost = added_up(cost, nodes[-1].cost(self._size(nodes[-1])))
+            inner = tile
+        return added_up(cost, self._cost_at_compute(holder))
+
+    def _least_between(self, nodes: list[_WindowNode], cost: Vector, inner: Vector, outer: Vector) -> Vector | None:
+        """Return the least cost per component at the outer one of two tiles (None: no loops lead there), by what it is
+        at the inner one: a shortest path over the tiles between them."""
+        divisors_of = self._tables.caches.memo(divisors)
+        places: list[list[int]] = [[] for _ in inner]
+        for (_, dim), one in self._factors.places.items():  # any order: all are to hold
+            places[self._tables.problem.dims.index(dim)].append(one.inside)
+        sizes = [
+            [low * n for n in divisors_of(high // low) if all(low * n % p == 0 or p % (low * n) == 0 for p in own)]
+            for low, high, own in zip(inner, outer, places, strict=True)
+        ]
+        least = {inner: cost}
+        for tile in product(*sizes):  # each after those that divide it
+            if tile not in least:
+                continue
+            for d, sized in enumerate(sizes):
+                larger = [size for size in sized if size > tile[d] and size % tile[d] == 0]
+                saved = self._saved(nodes, tile, d) if larger else self._nothing
+                for size in larger:
+                    after = _repeated(least[tile], saved, size // tile[d])
+                    onto = (*tile[:d], size, *tile[d + 1 :])
+                    least[onto] = _lower(after, least.get(onto, after))
+        return least.get(outer)
+
+    def _cost_at_compute(self, holder: int) -> Vector:
+        """Return what compute reads from the innermost level that holds the tensor."""
+        problem = self._tables.problem
         final = self._weighted_node(holder, problem.level_count, (1,) * len(problem.dims))
         steps = prod(self._tables.context.tiles[0])
-        each = tuple(cost * steps for cost in final.cost(self._size(final)))
-        return [(added_up(vector, each), orders) for vector, orders in labels]
+        return tuple(cost * steps for cost in final.cost(self._size(final)))
+
+    def _saved(self, nodes: list[_WindowNode], inside: Vector, d: int) -> Vector:
+        """Return what need not be paid again when a loop over dim number `d` goes on around loops up to `inside`."""
+        return reduce(added_up, (node.cost(self._overlap(node, inside, d)) for node in nodes), self._nothing)
 
     def _through_block(self, block: Block, nodes: list[_WindowNode], labels: list[Label], below: Inside) -> list[Label]:
         """Return the labels after the block's loops, innermost added first."""
@@ -217,12 +294,10 @@ class _WindowPath:
                 if subset not in fronts or d in done or not _may_add(d, done, barriers, below):
                     continue
                 trips = block.outer[d] // block.inner[d]
-                kept = (node.cost(self._overlap(node, inside, d)) for node in nodes)
-                saved = reduce(added_up, kept, self._nothing)
+                saved = self._saved(nodes, inside, d)
                 front = fronts.setdefault(subset | 1 << position, [])
                 for vector, path, orders in fronts[subset]:
-                    after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
-                    _keep(front, (after, (d, *path), orders))
+                    _keep(front, (_repeated(vector, saved, trips), (d, *path), orders))
         return [(vector, (path, *orders)) for vector, path, orders in fronts.get((1 << len(todo)) - 1, [])]
 
     def _barriers(self, block: Block) -> list[tuple[set[int], set[int]]]:
@@ -307,6 +382,15 @@ class _WindowPath:
                 kept = outside if position is None else own[position]
                 fills, reads = (fills, reads * kept) if united else (fills * kept, reads)
         return fills, reads
+
+
+def _repeated(cost: Vector, saved: Vector, trips: int) -> Vector:
+    """Return the cost per component of a loop around what costs so much, less what need not be paid again."""
+    return tuple(trips * own - (trips - 1) * kept for own, kept in zip(cost, saved, strict=True))
+
+
+def _lower(one: Vector, other: Vector) -> Vector:
+    return tuple(map(min, one, other))
 
 
 def _keep(front: list[OpenLabel], new: OpenLabel) -> None:

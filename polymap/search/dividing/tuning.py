@@ -87,6 +87,10 @@ class Tuning:
     nodes_near: int = 9
     """Nodes that are searched in a group."""
 
+    # The trees of one chain.
+    points_of_leaf: int = 4096
+    """Tiles that loops may come through up to which the least cost of all of these trees is worked out (not swept)."""
+
     # Where no chain of least cost fits. Chosen by search.py.
     drawn: int = 1500
     """Mappings scored without proof, at most."""

@@ -75,7 +75,6 @@ class TreeClimber:
         self._scores = TreeScores(problem, objective, self._edits, self._broken)
         self.best: tuple[Mapping, Fraction] | None = None
         self.hints: Sequence[Hint] = ()
-        self.fills = True  # whether the first descent begins at trees by construction
         self._begun_chains: set[Chain] = set()
         self._starts: dict[Counts, list[Found]] = {}  # trees of chains where descents will begin, by sibling counts
         self._ends: list[_End] = []
@@ -212,7 +211,7 @@ class TreeClimber:
     def _start(self) -> Found | None:
         """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
-        if self.fills and self.best is None and self._turns == 1:
+        if self.best is None and self._turns == 1:
             filled = self._best_of(FilledTrees(self._problem, self._edits, self._scores).best())
             if filled:
                 return filled[0]

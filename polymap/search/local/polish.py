@@ -35,7 +35,6 @@ class DividingPolish:
 
     def __init__(self, climber: TreeClimber, measure: Measure, limits: Limits, *, has_window: bool) -> None:
         self._climber, self._measure, self._limits = climber, measure, limits
-        climber.fills = False  # beside bounds random ones begin better (conv2_x on flat3 with small buffers)
         self._rate = TUNING.per_window_step if has_window else TUNING.per_step
         self._credit = -TUNING.free_steps * self._rate
         self._idle = 0  # trees since the last better one

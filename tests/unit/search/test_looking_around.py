@@ -41,6 +41,13 @@ def test_trees_are_paid_by_structures_and_past_the_limit_by_cpu_time(
         assert measure_of(ENERGY, LAYER, FLAT).unscaled(found[0]) >= pm.explore(LAYER, FLAT, tiles="divide").value
 
 
+def test_a_first_tree_that_meets_the_floor_ends_the_search() -> None:
+    """No tree is better: neither structures are listed then nor trees near it scored (1,600 of these would be)."""
+    found = pm.explore("resnet50.conv1", FLAT, "latency", tiles="divide")
+    assert (found.status, found.value) == ("OPTIMAL", 460_992)
+    assert found.work < 100
+
+
 def test_a_better_mapping_of_a_family_is_the_best_of_all() -> None:
     ranked = list(pm.candidates(LAYER, FLAT, limit=30))
     best, worse = ranked[0], ranked[-1]
