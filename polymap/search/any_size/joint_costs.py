@@ -19,7 +19,7 @@ import numpy as np
 from polymap.poly import FloatArray
 from polymap.resources import SearchCaches
 from polymap.search.any_size.crossings import Crossings
-from polymap.search.any_size.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
+from polymap.search.any_size.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, Working, one_box
 from polymap.search.any_size.sizes import Axis, Sizes, full_share
 from polymap.search.any_size.window_loads import fewest_elements
 from polymap.search.any_size.window_passes import ordered_passes, pass_tables
@@ -54,10 +54,11 @@ class LoopOrder:
 class StructureLoads:
     """The single-tensor loads of one structure: of the first instance (alone) or of all instances."""
 
-    def __init__(self, problem: Problem, crossings: Crossings, caches: SearchCaches) -> None:
+    def __init__(self, problem: Problem, crossings: Crossings, caches: SearchCaches, working: Working = ()) -> None:
         self.problem, self.crossings, self.caches = problem, crossings, caches
-        both = [one_box(problem, crossings.low, most) for most in (crossings.high, crossings.covered)]
-        self.counts, self._covered = (SiblingCounts(problem, box) for box in both)
+        any_least = tuple((1, most) for _, most in working)  # more siblings may have work than tiles are covered
+        self.counts = SiblingCounts(problem, one_box(problem, crossings.low, crossings.high, working))
+        self._covered = SiblingCounts(problem, one_box(problem, crossings.low, crossings.covered, any_least))
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
 
