@@ -139,9 +139,9 @@ class SiblingSearch:
 
     def _refined(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> list[tuple[int, Item]]:
         """Return a structure with a better bound; nothing where none of its mappings fits."""
-        halves = [] if item.refined else self._by_working(item, bound)
+        halves = [] if item.refined else self.by_working(item, bound)
         if halves:
-            return halves
+            return [*halves]
         goal = None if best is None else int(best / self.measure.unscaled(1))
         bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches, item.working)
         found = bounds.go_on(goal, TUNING.efforts[min(item.refined, len(TUNING.efforts) - 1)], stop)
@@ -150,7 +150,7 @@ class SiblingSearch:
         again = replace(item, refined=item.refined + 1, chain=found.chain, bounds=bounds)
         return [(max(bound, found.bound), again)]
 
-    def _by_working(self, item: SingleStructure, bound: int) -> list[tuple[int, Item]]:
+    def by_working(self, item: SingleStructure, bound: int) -> list[tuple[int, SingleStructure]]:
         """Return halves of a structure by how many siblings have work along a dim: the dim where that raises the bound
         most; [] where there is none.
 
@@ -158,7 +158,8 @@ class SiblingSearch:
         """
         extents, ranges = self.problem.extents, sibling_ranges(self.problem, item.counts)
         several = [d for d in range(len(extents)) if sum(row[d] > 1 for row in ranges[1]) > 1]
-        working = item.working or self._ends_of_working(one_box(self.problem, *ranges), several)
+        box = one_box(self.problem, *ranges)
+        working = item.working or self._ends_of_working(box, several)
         halves: list[Working] = []
         for d in several:
             least, most = working[d]
@@ -168,14 +169,10 @@ class SiblingSearch:
                 halves += [(*working[:d], each, *working[d + 1 :]) for each in ends]
         if not halves:
             return []
-        box = one_box(self.problem, *ranges)
-        each = [np.repeat(part, len(halves), axis=2) for part in (box.low, box.high, box.joint)]
-        least, most = np.moveaxis(np.array(halves, dtype=box.low.dtype), 0, 2).swapaxes(0, 1)
-        boxes = Boxes(each[0], each[1], each[2], (least, most))
-        values = [
-            inf if one is None else one
-            for one in least_components(self.problem, self.measure, boxes).values(self.measure)
-        ]
+        low, high, joint = (np.repeat(one, len(halves), axis=2) for one in (box.low, box.high, box.joint))
+        least, most = np.array(halves, dtype=box.low.dtype).transpose(2, 1, 0)
+        found = least_components(self.problem, self.measure, Boxes(low, high, joint, (least, most)))
+        values = [inf if one is None else one for one in found.values(self.measure)]
         first = max(range(0, len(halves), 2), key=lambda place: min(values[place : place + 2]))
         if min(values[first : first + 2]) <= bound:
             return []
@@ -185,11 +182,10 @@ class SiblingSearch:
     def _ends_of_working(self, box: Boxes, dims: Sequence[int]) -> Working:
         """Return per dim how many siblings of a structure have work at least and at most; 1 to all along other dims."""
         counts, every = SiblingCounts(self.problem, box), tuple(range(len(self.problem.classes)))
-        ends = [
+        return tuple(
             (int(counts.count(d, every)[0]) if d in dims else 1, int(counts.most(d, every)[0]))
             for d in range(len(self.problem.dims))
-        ]
-        return tuple(ends)
+        )
 
     def _cut(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Return the halves of the first boxes of a chunk, or its first structure, and the rest of it."""
