@@ -178,7 +178,7 @@ class SiblingCounts:
             found = self.one
             for g in classes:
                 found = np.minimum(found * self._high[g, d], self.problem.extents[d])
-            if self.boxes.working is not None and len(classes) == sum(own[d] for own in self._spread):
+            if self.boxes.working is not None:
                 found = np.minimum(found, self.boxes.working[1][d])
             self._most[d, classes] = found
         return self._most[d, classes]
