@@ -21,7 +21,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderEdge
 from polymap.search.problem.problem import Problem
 from polymap.search.problem.scores import exact_score
-from tests.tree_siblings import sibling_counts
+from tests.tree_siblings import sibling_counts, working_siblings
 
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
 
@@ -193,9 +193,11 @@ def broken_laws(
     problem: Problem, component: Component, mapping: Mapping, traffic: tuple[Rows, ...], rng: random.Random
 ) -> Iterator[Broken]:
     """Yield every law that a tree breaks. traffic: per tensor and level (reads, writes, fills, drains). rng: draws what
-    the structure is told about how evenly siblings share."""
+    the structure is told about how evenly siblings share, and how many have work."""
     evenness = drawn_evenness(rng, problem, mapping) if rng.random() < 0.5 else ()
-    structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0], evenness)
+    working = working_siblings(problem, mapping) if rng.random() < 0.5 else ()
+    counts = sibling_ranges(problem, sibling_counts(problem, mapping))[0]
+    structure = JointStructure(problem, counts, evenness, None, working)
     chain, nest = chain_of(problem, mapping, structure.crossings), _Nest(problem, mapping, structure.crossings)
     orders = drawn_orders(rng, problem, nest)
     states = [0] * len(problem.terms)
