@@ -279,7 +279,25 @@ class JointSearch:
         orders = self._by_order(relaxed.chain, part)
         if orders:
             return orders
-        return self._by_evenness(relaxed.chain, part)
+        return self._by_evenness(relaxed.chain, part) or self._by_pass(relaxed.chain, part)
+
+    def _by_pass(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
+        """Return halves by whether a dim that a node's tensor lacks is cut before any loop over one of its own, as
+        another node says while this one is bounded as if it were not."""
+        crossings, extents = part.structure.crossings, part.structure.problem.extents
+        known = {(one.dim, one.other) for one in part.orders}
+        free = {d for d in range(len(extents)) if crossings.most_siblings(d, 0, crossings.units - 1) == 1}
+        for node in chain:
+            nodes = part.structure.nodes[node.tensor]
+            for dim, other in product(nodes.lacking, nodes.plain):
+                if not {dim, other} <= free or (dim, other) in known or node.high[other] == extents[other]:
+                    continue
+                cut = [one for one in (node, *chain) if one.high[dim] < extents[dim]]
+                if cut[:1] == [node] and any(one.low[other] == extents[other] for one in cut):
+                    last = extents[other] - 1
+                    halves = LoopOrder(dim, other, 0, last), LoopOrder(dim, other, last, extents[other])
+                    return [replace(part, orders=(*part.orders, half)) for half in halves]
+        return []
 
     def _by_order(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the order of two loops over a window, where a node of another tensor tells it and the window

@@ -40,7 +40,8 @@ Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
 
 @dataclass(frozen=True, slots=True)
 class LoopOrder:
-    """The order of the loops over two dims of a window that no spatial loop cuts.
+    """The order of the loops over two dims that no spatial loop cuts: of a window, or one that a tensor lacks and one
+    of its own.
 
     When `dim` is cut for the first time, the tile has more than `above` and at most `most` indices of `other`.
     """
@@ -279,7 +280,19 @@ class NodeView:
                 added = extra * np.where(np.isfinite(again), again, 0.0)
                 found = once[group] * apart_visits + added
                 least = np.minimum(least, np.where(np.isfinite(again), found, np.inf))
-        return np.where(np.isfinite(least), np.maximum(least, first), first)
+        return np.maximum(np.where(np.isfinite(least), np.maximum(least, first), first), first * self._passes())
+
+    def _passes(self) -> FloatArray:
+        """Return, per cell, how often a node is filled with all of its tensor at least: twice where the first loop over
+        a dim that the tensor lacks is outside of all loops over one of its own, which moves the tile in every box."""
+        passes: FloatArray = np.ones((1,) * len(self.axes))
+        for order in self.orders:
+            extents = self.problem.extents[order.dim], self.problem.extents[order.other]
+            if order.dim in self.nodes.lacking and order.other in self.nodes.plain and order.above == extents[1] - 1:
+                cut = [self.axes[d].high < n for d, n in zip((order.dim, order.other), extents, strict=True)]
+                both = self.along(order.dim, cut[0].astype(float)) * self.along(order.other, cut[1].astype(float))
+                passes = np.maximum(passes, 1 + both)
+        return passes
 
     def _share(self, d: int, placed: int, unit: int) -> FloatArray:
         """Return, per cell, a lower bound on the share of a dim's indices that is loaded in every box.
