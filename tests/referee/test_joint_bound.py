@@ -387,6 +387,13 @@ def _private(owner: object, name: str) -> Any:
 
 BUGS = (
     Bug("all elements pay the visits", NodeView._total, "extra * known", "extra * 1"),
+    Bug(
+        "loops are outside of all where some indices are left",
+        _private(NodeView, "_passes"),
+        "order.above == extents[1] - 1",
+        "order.above > 0",
+    ),
+    Bug("each tile is another pass", _private(NodeView, "_passes"), "1 + both", "1 + 2 * both"),
     Bug("idle siblings drop their tiles", NodeView._share, "not self.nodes.term.is_output and", "False and"),
     Bug(
         "every sibling is reached again",
@@ -488,6 +495,8 @@ SEEN = {
     "siblings load windows once per index": 1049,
     "whole dims end at a group of fan-outs": 3,
     "all elements pay the visits": 4,
+    "loops are outside of all where some indices are left": 1056,
+    "each tile is another pass": 1096,
     "idle siblings drop their tiles": 5,
     "every sibling is reached again": 5,
     "siblings share nothing": 263,
