@@ -10,7 +10,9 @@ from polymap.resources import Stop, never
 from polymap.search.any_size.joint import JointBound, StructureBound
 
 if TYPE_CHECKING:
-    from polymap.search.any_size.single_tensor import Counts
+    from collections.abc import Sequence
+
+    from polymap.search.any_size.single_tensor import Counts, Working
     from polymap.search.problem import FanoutClass, Measure, Problem
 
 
@@ -21,12 +23,14 @@ def refine(
     incumbent: int | None,
     limit: int = 60,
     stop: Stop = never,
+    working: Working = (),
 ) -> JointBound:
-    """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].
+    """Return a lower bound of the measure over all mappings with these sibling counts [class][dim], and where so many
+    siblings have work.
 
     incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
     """
-    return StructureBound(problem, measure, counts).go_on(incumbent, limit, stop)
+    return StructureBound(problem, measure, counts, None, working).go_on(incumbent, limit, stop)
 
 
 def sibling_counts(problem: Problem, mapping: Mapping) -> tuple[tuple[int, ...], ...]:
@@ -51,3 +55,26 @@ def _count_along(problem: Problem, mapping: Mapping, one: FanoutClass, d: int) -
                 below[length % node.tile] += times
         lengths = below
     return lengths.total()
+
+
+def working_siblings(problem: Problem, mapping: Mapping) -> Working:
+    """Return per dim how many combinations of coordinates have work along it, twice: index by index."""
+    loops = [node for node in mapping.nodes if isinstance(node, Spatial | Temporal)]
+    each = [
+        len(worked([loop for loop in loops if loop.dim == dim], extent))
+        for dim, extent in zip(problem.dims, problem.extents, strict=True)
+    ]
+    return tuple((one, one) for one in each)
+
+
+def worked(loops: Sequence[Spatial | Temporal], extent: int) -> set[tuple[tuple[str, int], ...]]:
+    """Return the coordinates along the spatial loops that have work, for every index of the dim."""
+    found: set[tuple[tuple[str, int], ...]] = set()
+    for index in range(extent):
+        at: list[tuple[str, int]] = []
+        for loop in loops:
+            if isinstance(loop, Spatial):
+                at.append((loop.fanout, index // loop.tile))
+            index %= loop.tile
+        found.add(tuple(at))
+    return found

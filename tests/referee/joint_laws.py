@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderEdge
 from polymap.search.problem.problem import Problem
 from polymap.search.problem.scores import exact_score
-from tests.tree_siblings import sibling_counts
+from tests.tree_siblings import sibling_counts, working_siblings
 
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
 
@@ -142,18 +143,20 @@ def chain_of(problem: Problem, mapping: Mapping, crossings: Crossings) -> list[P
 
 
 def drawn_orders(rng: random.Random, problem: Problem, nest: _Nest) -> tuple[LoopOrder, ...]:
-    """Return some true statements about the order of loops over windows that no spatial loop cuts."""
+    """Return some true statements about the order of loops over windows, and over a dim that a tensor lacks and one of
+    its own, that no spatial loop cuts."""
     found: list[LoopOrder] = []
-    for group in (group for term in problem.terms for group in term.groups if len(group.dims) == 2):
-        dims = [problem.dims.index(dim) for dim in group.dims]
+    windows = [group.dims for term in problem.terms for group in term.groups if len(group.dims) == 2]
+    own = [pair for term in problem.terms for pair in product(set(problem.dims) - term.dims, term.dims)]
+    for pair in sorted({*windows, *own}):
+        dims = [problem.dims.index(dim) for dim in pair]
         if all(nest.crossings.most_siblings(d, 0, nest.crossings.units - 1) == 1 for d in dims):
             for dim, other in (dims, reversed(dims)):
                 cuts = [place for place in range(len(nest.nodes)) if nest.moves(place, dim)]
                 if cuts and rng.random() < 0.6:
                     left = nest.tiles[cuts[0]][other]
-                    found.append(
-                        LoopOrder(dim, other, rng.randint(0, left - 1), rng.randint(left, problem.extents[other]))
-                    )
+                    above = left - 1 if rng.random() < 0.5 else rng.randint(0, left - 1)
+                    found.append(LoopOrder(dim, other, above, rng.randint(left, problem.extents[other])))
     return tuple(found)
 
 
@@ -193,9 +196,11 @@ def broken_laws(
     problem: Problem, component: Component, mapping: Mapping, traffic: tuple[Rows, ...], rng: random.Random
 ) -> Iterator[Broken]:
     """Yield every law that a tree breaks. traffic: per tensor and level (reads, writes, fills, drains). rng: draws what
-    the structure is told about how evenly siblings share."""
+    the structure is told about how evenly siblings share, and how many have work."""
     evenness = drawn_evenness(rng, problem, mapping) if rng.random() < 0.5 else ()
-    structure = JointStructure(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0], evenness)
+    working = working_siblings(problem, mapping) if rng.random() < 0.5 else ()
+    counts = sibling_ranges(problem, sibling_counts(problem, mapping))[0]
+    structure = JointStructure(problem, counts, evenness, None, working)
     chain, nest = chain_of(problem, mapping, structure.crossings), _Nest(problem, mapping, structure.crossings)
     orders = drawn_orders(rng, problem, nest)
     states = [0] * len(problem.terms)

@@ -19,7 +19,7 @@ from polymap.poly import FloatArray
 from polymap.resources import BestFirst, SearchCaches, Stop
 from polymap.search.any_size.crossings import Crossings, LoadBalance, sibling_ranges
 from polymap.search.any_size.joint_costs import Axes, LoopOrder, NodeView, StructureLoads, TensorNodes
-from polymap.search.any_size.single_tensor import Counts, one_box
+from polymap.search.any_size.single_tensor import Counts, Working, one_box
 from polymap.search.any_size.sizes import Axis, coarse_axis
 from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.any_size.tuning import TUNING
@@ -94,9 +94,16 @@ class StructureBound:
     is_final: whether further rounds would not change it.
     """
 
-    def __init__(self, problem: Problem, measure: Measure, counts: Counts, caches: SearchCaches | None = None) -> None:
-        self.problem, self.measure, self.counts = problem, measure, counts
-        structure = JointStructure(problem, counts, (), caches) if _suits(problem, measure) else None
+    def __init__(
+        self,
+        problem: Problem,
+        measure: Measure,
+        counts: Counts,
+        caches: SearchCaches | None = None,
+        working: Working = (),
+    ) -> None:
+        self.problem, self.measure, self.counts, self.working = problem, measure, counts, working
+        structure = JointStructure(problem, counts, (), caches, working) if _suits(problem, measure) else None
         if structure is None or structure.entries(structure.first_axes()) > TUNING.most_entries:
             self._structure, self._searches = None, list[JointSearch]()
         else:
@@ -107,7 +114,7 @@ class StructureBound:
     def go_on(self, incumbent: int | None, rounds: int, stop: Stop) -> JointBound:
         """Return the bound after at most so many further rounds per component."""
         if self._structure is None:
-            box = one_box(self.problem, *sibling_ranges(self.problem, self.counts))
+            box = one_box(self.problem, *sibling_ranges(self.problem, self.counts), self.working)
             return JointBound(least_components(self.problem, self.measure, box).values(self.measure)[0], ())
         goal = None
         if incumbent is not None and self.measure.is_linear:
@@ -136,11 +143,12 @@ class JointStructure:
         counts: Counts,
         evenness: tuple[LoadBalance, ...] = (),
         caches: SearchCaches | None = None,
+        working: Working = (),
     ) -> None:
-        self.problem, self.counts, self.evenness = problem, counts, evenness
+        self.problem, self.counts, self.evenness, self.working = problem, counts, evenness, working
         self.caches = caches or SearchCaches()
         self.crossings = Crossings(problem, counts, evenness)
-        self.loads = StructureLoads(problem, self.crossings, self.caches)
+        self.loads = StructureLoads(problem, self.crossings, self.caches, working)
         self.nodes = [TensorNodes(self.loads, term) for term in problem.terms]
         self.states = _joint_states(self.nodes)
 
@@ -271,7 +279,25 @@ class JointSearch:
         orders = self._by_order(relaxed.chain, part)
         if orders:
             return orders
-        return self._by_evenness(relaxed.chain, part)
+        return self._by_evenness(relaxed.chain, part) or self._by_pass(relaxed.chain, part)
+
+    def _by_pass(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
+        """Return halves by whether a dim that a node's tensor lacks is cut before any loop over one of its own, as
+        another node says while this one is bounded as if it were not."""
+        crossings, extents = part.structure.crossings, part.structure.problem.extents
+        known = {(one.dim, one.other) for one in part.orders}
+        free = {d for d in range(len(extents)) if crossings.most_siblings(d, 0, crossings.units - 1) == 1}
+        for node in chain:
+            nodes = part.structure.nodes[node.tensor]
+            for dim, other in product(nodes.lacking, nodes.plain):
+                if not {dim, other} <= free or (dim, other) in known or node.high[other] == extents[other]:
+                    continue
+                cut = [one for one in (node, *chain) if one.high[dim] < extents[dim]]
+                if cut[:1] == [node] and any(one.low[other] == extents[other] for one in cut):
+                    last = extents[other] - 1
+                    halves = LoopOrder(dim, other, 0, last), LoopOrder(dim, other, last, extents[other])
+                    return [replace(part, orders=(*part.orders, half)) for half in halves]
+        return []
 
     def _by_order(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the order of two loops over a window, where a node of another tensor tells it and the window
@@ -329,7 +355,7 @@ class JointSearch:
 
     def _with_evenness(self, part: Part, evenness: tuple[LoadBalance, ...]) -> Part:
         whole = part.structure
-        structure = JointStructure(whole.problem, whole.counts, evenness, whole.caches)
+        structure = JointStructure(whole.problem, whole.counts, evenness, whole.caches, whole.working)
         axes = [
             [Axis(tuple(s for s in a.starts if s <= max(n, 1)), max(n, 1)) for a, n in zip(row, lasts, strict=True)]
             for row, lasts in zip(part.axes, structure.crossings.last, strict=True)

@@ -19,7 +19,7 @@ import numpy as np
 from polymap.poly import FloatArray
 from polymap.resources import SearchCaches
 from polymap.search.any_size.crossings import Crossings
-from polymap.search.any_size.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
+from polymap.search.any_size.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, Working, one_box
 from polymap.search.any_size.sizes import Axis, Sizes, full_share
 from polymap.search.any_size.window_loads import fewest_elements
 from polymap.search.any_size.window_passes import ordered_passes, pass_tables
@@ -40,7 +40,8 @@ Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
 
 @dataclass(frozen=True, slots=True)
 class LoopOrder:
-    """The order of the loops over two dims of a window that no spatial loop cuts.
+    """The order of the loops over two dims that no spatial loop cuts: of a window, or one that a tensor lacks and one
+    of its own.
 
     When `dim` is cut for the first time, the tile has more than `above` and at most `most` indices of `other`.
     """
@@ -54,10 +55,11 @@ class LoopOrder:
 class StructureLoads:
     """The single-tensor loads of one structure: of the first instance (alone) or of all instances."""
 
-    def __init__(self, problem: Problem, crossings: Crossings, caches: SearchCaches) -> None:
+    def __init__(self, problem: Problem, crossings: Crossings, caches: SearchCaches, working: Working = ()) -> None:
         self.problem, self.crossings, self.caches = problem, crossings, caches
-        both = [one_box(problem, crossings.low, most) for most in (crossings.high, crossings.covered)]
-        self.counts, self._covered = (SiblingCounts(problem, box) for box in both)
+        any_least = tuple((1, most) for _, most in working)  # more siblings may have work than tiles are covered
+        self.counts = SiblingCounts(problem, one_box(problem, crossings.low, crossings.high, working))
+        self._covered = SiblingCounts(problem, one_box(problem, crossings.low, crossings.covered, any_least))
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
 
@@ -278,7 +280,19 @@ class NodeView:
                 added = extra * np.where(np.isfinite(again), again, 0.0)
                 found = once[group] * apart_visits + added
                 least = np.minimum(least, np.where(np.isfinite(again), found, np.inf))
-        return np.where(np.isfinite(least), np.maximum(least, first), first)
+        return np.maximum(np.where(np.isfinite(least), np.maximum(least, first), first), first * self._passes())
+
+    def _passes(self) -> FloatArray:
+        """Return, per cell, how often a node is filled with all of its tensor at least: twice where the first loop over
+        a dim that the tensor lacks is outside of all loops over one of its own, which moves the tile in every box."""
+        passes: FloatArray = np.ones((1,) * len(self.axes))
+        for order in self.orders:
+            extents = self.problem.extents[order.dim], self.problem.extents[order.other]
+            if order.dim in self.nodes.lacking and order.other in self.nodes.plain and order.above == extents[1] - 1:
+                cut = [self.axes[d].high < n for d, n in zip((order.dim, order.other), extents, strict=True)]
+                both = self.along(order.dim, cut[0].astype(float)) * self.along(order.other, cut[1].astype(float))
+                passes = np.maximum(passes, 1 + both)
+        return passes
 
     def _share(self, d: int, placed: int, unit: int) -> FloatArray:
         """Return, per cell, a lower bound on the share of a dim's indices that is loaded in every box.

@@ -7,6 +7,7 @@ mapping.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf, prod
@@ -15,8 +16,9 @@ import numpy as np
 
 from polymap.resources import BestFirst, SearchCaches, Stop, Work
 from polymap.search.any_size.box_trees import BoxTrees, Chunk
+from polymap.search.any_size.crossings import sibling_ranges
 from polymap.search.any_size.joint import ChainNode, StructureBound
-from polymap.search.any_size.single_tensor import Counts
+from polymap.search.any_size.single_tensor import Boxes, Counts, SiblingCounts, Working, one_box
 from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.any_size.tuning import TUNING
 from polymap.search.problem import Measure, Problem, least_steps
@@ -25,12 +27,13 @@ from polymap.search.problem import Measure, Problem, least_steps
 @dataclass(frozen=True, slots=True)
 class SingleStructure:
     """A structure of its own: the sibling counts [class][dim], how often its bound was refined, the chain of nodes that
-    the last refinement relaxed to, and what refines it (None: nothing did yet)."""
+    the last refinement relaxed to, what refines it (None: nothing did yet), and per dim how many siblings have work."""
 
     counts: Counts
     refined: int = 0
     chain: tuple[ChainNode, ...] = ()
     bounds: StructureBound | None = field(default=None, compare=False, repr=False)
+    working: Working = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,53 @@ class SiblingSearch:
 
     def _refined(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> list[tuple[int, Item]]:
         """Return a structure with a better bound; nothing where none of its mappings fits."""
+        halves = [] if item.refined else self.by_working(item, bound)
+        if halves:
+            return [*halves]
         goal = None if best is None else int(best / self.measure.unscaled(1))
-        bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches)
+        bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches, item.working)
         found = bounds.go_on(goal, TUNING.efforts[min(item.refined, len(TUNING.efforts) - 1)], stop)
         if found.bound is None:
             return []
-        return [(max(bound, found.bound), SingleStructure(item.counts, item.refined + 1, found.chain, bounds))]
+        again = replace(item, refined=item.refined + 1, chain=found.chain, bounds=bounds)
+        return [(max(bound, found.bound), again)]
+
+    def by_working(self, item: SingleStructure, bound: int) -> list[tuple[int, SingleStructure]]:
+        """Return halves of a structure by how many siblings have work along a dim: the dim where that raises the bound
+        most; [] where there is none.
+
+        Where several classes spread a dim, the last siblings of one may have fewer of the next below them.
+        """
+        extents, ranges = self.problem.extents, sibling_ranges(self.problem, item.counts)
+        several = [d for d in range(len(extents)) if sum(row[d] > 1 for row in ranges[1]) > 1]
+        box = one_box(self.problem, *ranges)
+        working = item.working or self._ends_of_working(box, several)
+        halves: list[Working] = []
+        for d in several:
+            least, most = working[d]
+            middle = min((least + most) // 2, -(-extents[d] // -(-extents[d] // most)) - 1)  # more steps than `most`
+            if least <= middle:
+                ends = (least, middle), (middle + 1, most)
+                halves += [(*working[:d], each, *working[d + 1 :]) for each in ends]
+        if not halves:
+            return []
+        low, high, joint = (np.repeat(one, len(halves), axis=2) for one in (box.low, box.high, box.joint))
+        least, most = np.array(halves, dtype=box.low.dtype).transpose(2, 1, 0)
+        found = least_components(self.problem, self.measure, Boxes(low, high, joint, (least, most)))
+        values = [inf if one is None else one for one in found.values(self.measure)]
+        first = max(range(0, len(halves), 2), key=lambda place: min(values[place : place + 2]))
+        if min(values[first : first + 2]) <= bound:
+            return []
+        pair = zip(values[first : first + 2], halves[first : first + 2], strict=True)
+        return [(int(value), replace(item, working=half)) for value, half in pair if value < inf]
+
+    def _ends_of_working(self, box: Boxes, dims: Sequence[int]) -> Working:
+        """Return per dim how many siblings of a structure have work at least and at most; 1 to all along other dims."""
+        counts, every = SiblingCounts(self.problem, box), tuple(range(len(self.problem.classes)))
+        return tuple(
+            (int(counts.count(d, every)[0]) if d in dims else 1, int(counts.most(d, every)[0]))
+            for d in range(len(self.problem.dims))
+        )
 
     def _cut(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Return the halves of the first boxes of a chunk, or its first structure, and the rest of it."""

@@ -33,6 +33,7 @@ from polymap.search.problem import (
 
 Numbers = tuple[int, ...]  # of classes
 Counts = tuple[tuple[int, ...], ...]  # [class][dim]
+Working = tuple[tuple[int, int], ...]  # per dim the least and the largest number of siblings with work; () for any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,11 +41,14 @@ class Boxes:
     """Boxes of structures. low, high: least and largest counts [class, dim, box].
 
     joint: upper bounds on the product of the counts of a group of dims [class, group, box]; groups as in `dim_groups`.
+    working: of each dim the least and the largest number of combinations of coordinates over all classes that have work
+    [dim, box] (None: whatever the counts allow).
     """
 
     low: IntArray
     high: IntArray
     joint: IntArray
+    working: tuple[IntArray, IntArray] | None = None
 
     def __len__(self) -> int:
         return self.low.shape[2]
@@ -71,15 +75,16 @@ def joint_counts(problem: Problem, high: IntArray, size: int) -> IntArray:
     return np.stack(rows) if rows else np.ones((0, high.shape[1]), dtype=high.dtype)
 
 
-def one_box(problem: Problem, low: Counts, high: Counts) -> Boxes:
-    """Return the box of the structures between two vectors of counts [class][dim]."""
+def one_box(problem: Problem, low: Counts, high: Counts, working: Working = ()) -> Boxes:
+    """Return the box of the structures between two vectors of counts [class][dim]. working: per dim (least, most)."""
     shape = len(problem.classes), len(problem.dims), 1
     kind = count_type(max((n for row in high for n in row), default=1))
     sizes = [prod(problem.arch.fanouts[f].size for f in one.fanouts) for one in problem.classes]
     columns = np.array(high, dtype=kind).reshape(shape)
     joint = [joint_counts(problem, own, size) for own, size in zip(columns, sizes, strict=True)]
     rows = np.stack(joint) if joint else np.ones((0, 0, 1), dtype=kind)
-    return Boxes(np.array(low, dtype=kind).reshape(shape), columns, rows)
+    ends = [np.array(each, dtype=kind)[:, None] for each in zip(*working, strict=True)]
+    return Boxes(np.array(low, dtype=kind).reshape(shape), columns, rows, (ends[0], ends[1]) if ends else None)
 
 
 def _plain_dims(problem: Problem, term: TensorTerm) -> tuple[int, ...]:
@@ -136,6 +141,9 @@ class SiblingCounts:
             least = found[0]
             for other in found[1:]:
                 least = np.minimum(least, other)
+            if self.boxes.working is not None:
+                others = tuple(g for g in range(len(self._spread)) if g not in classes)
+                least = np.maximum(least, -(-self.boxes.working[0][d] // self.most(d, others)))
             self._counts[d, classes] = np.minimum(least, self.problem.extents[d])
         return self._counts[d, classes]
 
@@ -170,6 +178,8 @@ class SiblingCounts:
             found = self.one
             for g in classes:
                 found = np.minimum(found * self._high[g, d], self.problem.extents[d])
+            if self.boxes.working is not None:
+                found = np.minimum(found, self.boxes.working[1][d])
             self._most[d, classes] = found
         return self._most[d, classes]
 
