@@ -86,12 +86,18 @@ class Interface:
         )
 
 
+class Counted(dict[tuple[tuple[str, ...], Nodes], Part]):
+    """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
+    again."""
+
+
 class FusedTrees:
     """Trees of the statements of a program, by one objective. workload: the program, or it with its loops renamed.
     divides: whether tiles divide."""
 
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self.objective, self._divides = search, workload, objective, divides
+        self._known = search.engines.made(Counted, Counted, (objective.text, workload))
 
     def alone(self, program: Workload, statement: Statement) -> Part | None:
         """Return a statement in its own best mapping."""
@@ -408,6 +414,14 @@ class FusedTrees:
         return len(self._workload.statements) >= TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
+        """Return a tree with what it costs; None where it is not legal, or that takes too long to say."""
+        key = tuple(each.name for each in program.statements), nodes
+        part = self._known.get(key) or self._counted_now(program, nodes)
+        if part is not None:
+            self._known[key] = part
+        return part
+
+    def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
         if cost is None:
             return None

@@ -39,7 +39,7 @@ from polymap.ir import (
     written_tensors,
 )
 from polymap.search.answer import Question
-from polymap.search.driver import Engines, Kind, Search, of_rest
+from polymap.search.driver import Kind, Search, of_rest
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import (
@@ -314,7 +314,7 @@ def answer_of(
     tiles, seed = "divide" if divides else "any", search.asked.seed
     asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
     kind = Kind.DIVIDING if divides else Kind.RELATED
-    return search.ask(asked, kind, share, (), Engines())[0]
+    return search.ask(asked, kind, share)[0]
 
 
 def _floor(search: Search, objective: Objective) -> Fraction:
