@@ -378,6 +378,7 @@ class Chains:
             return []
         most = parts[0].value * TUNING.promising
         most_held = [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
+        most_held = [self._trees.with_room_made(program, part, is_over) for part in most_held]
         return list(dict.fromkeys((*most_held, *parts[:1])))  # what more is held may leave no room for larger tiles
 
     def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> list[Part]:

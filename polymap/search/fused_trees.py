@@ -192,6 +192,24 @@ class FusedTrees:
         again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
         return _least([part, again])
 
+    def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
+        """Return a part with one more tensor held above its branch, for which smaller tiles of the loops around make
+        room, with the best legs below, if that costs less."""
+        *above, last = part.nodes[0]
+        interface, arch, best = Interface.of(program), self._search.arch, part
+        if interface is None or not isinstance(last, Branch) or not above or not isinstance(above[-1], Storage):
+            return part
+        there = {(name, node.level) for node in above if isinstance(node, Storage) for name in node.tensors}
+        for name in (each.name for each in program.tensors if each.name in part.moved_again):
+            for level in (arch.levels[number].name for number in levels_above_fanouts(arch, program, (name,))):
+                nodes = (*above[:-1], Storage(level, (name,)), above[-1])
+                if is_over() or (name, level) in there or Around.of(program, arch, nodes) is not None:
+                    continue
+                with_room = self._with_room(program, interface, nodes)
+                found = None if with_room is None else self.below(program, with_room)
+                best = _least([best, found])
+        return best
+
     def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
         """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what
         passes between them with them, and perhaps above the loop what lacks its dim; in the innermost level above
