@@ -73,7 +73,7 @@ def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
 
 
 def test_an_order_goes_on_in_the_part_where_it_ended() -> None:
-    """Each part is asked for most of what was left, so that parts done again end the limit each time: 13 resumes, not 2."""
+    """Each part is asked for most of what was left; where parts are done again it takes 13 resumes."""
     clock = Ticks()
     whole = search(GEMM, TWO, "lex:energy,latency", "divide", time_limit_s=10**9, clock=clock)
     most = clock.now * 3 // 4
