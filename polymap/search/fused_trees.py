@@ -306,26 +306,34 @@ class FusedTrees:
         self, program: Workload, nodes: Nodes, is_over: Stop, tensors: Collection[str] = ()
     ) -> Iterator[Nodes]:
         """Yield the trees in which the neighbours from the first to the last user of a tensor (of these, if any are
-        told), if not all, have a branch of their own."""
+        told), if not all, have a branch of their own, below what these alone pass on, or of it that tensor alone: first
+        those that pass on most."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
         below = [statements_below(child) for child in branch.children]
         passed = dict.fromkeys(tensors or (each.target.tensor for each in program.statements))
         users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
         spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
-        for begin, end in spans:
+        within = {
+            (begin, end): tuple(name for name, own in users.items() if own and begin <= own[0] and own[-1] < end)
+            for begin, end in spans
+            if end - begin < len(below)
+        }
+        bits = {each.name: each.bits * prod(each.shape) for each in program.tensors}
+        for begin, end in sorted(within, key=lambda span: -sum(bits[name] for name in within[span])):
             names = [name for one in below[begin:end] for name in one]
             statements = tuple(each for each in program.statements if each.name in names)
             interface = Interface.of(part_of(program, statements))
-            own = tuple(name for name in users if (users[name][0], users[name][-1] + 1) == (begin, end))
-            if interface is None or end - begin == len(below):
+            if interface is None:
                 continue
-            above = without_nodes(tuple(around), own)
-            for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
-                legs = self._children(program, (*above, *inner), statements)
-                if legs is not None:
-                    joined = (*inner, Branch(legs))
-                    yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
+            alone = tuple(name for name in within[begin, end] if (users[name][0], users[name][-1] + 1) == (begin, end))
+            for own in dict.fromkeys((within[begin, end], alone)):
+                above = without_nodes(tuple(around), own)
+                for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
+                    legs = self._children(program, (*above, *inner), statements)
+                    if legs is not None:
+                        joined = (*inner, Branch(legs))
+                        yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
 
     def _with_larger_tiles(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with larger tiles of the loops above its branch, while that costs less."""
