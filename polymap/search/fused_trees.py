@@ -313,10 +313,10 @@ class FusedTrees:
         below = [statements_below(child) for child in branch.children]
         passed = dict.fromkeys(tensors or (each.target.tensor for each in program.statements))
         users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
-        spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
+        users = {name: (own[0], own[-1] + 1) for name, own in users.items() if own[0] < own[-1]}
         within = {
-            (begin, end): tuple(name for name, own in users.items() if own and begin <= own[0] and own[-1] < end)
-            for begin, end in spans
+            (begin, end): tuple(name for name, own in users.items() if begin <= own[0] and own[1] <= end)
+            for begin, end in users.values()
             if end - begin < len(below)
         }
         bits = {each.name: each.bits * prod(each.shape) for each in program.tensors}
@@ -326,7 +326,7 @@ class FusedTrees:
             interface = Interface.of(part_of(program, statements))
             if interface is None:
                 continue
-            alone = tuple(name for name in within[begin, end] if (users[name][0], users[name][-1] + 1) == (begin, end))
+            alone = tuple(name for name in within[begin, end] if users[name] == (begin, end))
             for own in dict.fromkeys((within[begin, end], alone)):
                 above = without_nodes(tuple(around), own)
                 for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
