@@ -103,7 +103,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     programs = list(product(goals, _in_tiles(search.arch, workload)))
     binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
-        if any(each.values == evidence.floors for each in evidence.incumbents):
+        if search.limits() or any(each.values == evidence.floors for each in evidence.incumbents):
             break
         own_end = _next_share(search.limits.share(), end, len(programs) - number)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
