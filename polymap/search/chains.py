@@ -103,7 +103,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     programs = list(product(goals, _in_tiles(search.arch, workload)))
     binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
-        if any(each.values == evidence.floors for each in evidence.incumbents):
+        if search.limits() or any(each.values == evidence.floors for each in evidence.incumbents):
             break
         own_end = _next_share(search.limits.share(), end, len(programs) - number)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
@@ -378,6 +378,7 @@ class Chains:
             return []
         most = parts[0].value * TUNING.promising
         most_held = [self._trees.with_more_held(program, part, is_over) for part in parts if part.value < most]
+        most_held = [self._trees.with_room_made(program, part, is_over) for part in most_held]
         return list(dict.fromkeys((*most_held, *parts[:1])))  # what more is held may leave no room for larger tiles
 
     def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> list[Part]:

@@ -150,14 +150,14 @@ class Search:
         return evidence
 
     def ask(
-        self, asked: Question, kind: Kind, share: float, start: tuple[Incumbent, ...], engines: Engines
+        self, asked: Question, kind: Kind, share: float, begun: Evidence | None = None, engines: Engines | None = None
     ) -> tuple[SearchResult, Evidence]:
-        """Return the answer to another question, after a share of what is left of the limits, and its evidence."""
+        """Return the answer to another question, after a share of what is left of the limits, and its evidence. begun:
+        what is known of it."""
         problem = analyse(asked.workload, asked.arch, asked.rules)
-        other = Search(
-            asked, problem, kind, self.limits.part(share), self.processes, self.settings, self.provers, engines=engines
-        )
-        found = other.searched(Evidence(asked.floors()).with_incumbents(start))
+        limits, engines = self.limits.part(share), engines or Engines()
+        other = Search(asked, problem, kind, limits, self.processes, self.settings, self.provers, engines=engines)
+        found = other.searched(begun or Evidence(asked.floors()))
         self.limits.work.add(other.limits.work.done)
         return other.result(found), found
 

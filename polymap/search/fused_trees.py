@@ -86,12 +86,18 @@ class Interface:
         )
 
 
+class Counted(dict[tuple[tuple[str, ...], Nodes], Part]):
+    """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
+    again."""
+
+
 class FusedTrees:
     """Trees of the statements of a program, by one objective. workload: the program, or it with its loops renamed.
     divides: whether tiles divide."""
 
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self.objective, self._divides = search, workload, objective, divides
+        self._known = search.engines.made(Counted, Counted, (objective.text, workload))
 
     def alone(self, program: Workload, statement: Statement) -> Part | None:
         """Return a statement in its own best mapping."""
@@ -185,6 +191,24 @@ class FusedTrees:
             part = best
         again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
         return _least([part, again])
+
+    def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
+        """Return a part with one more tensor held above its branch, for which smaller tiles of the loops around make
+        room, with the best legs below, if that costs less."""
+        *above, last = part.nodes[0]
+        interface, arch, best = Interface.of(program), self._search.arch, part
+        if interface is None or not isinstance(last, Branch) or not above or not isinstance(above[-1], Storage):
+            return part
+        there = {(name, node.level) for node in above if isinstance(node, Storage) for name in node.tensors}
+        for name in (each.name for each in program.tensors if each.name in part.moved_again):
+            for level in (arch.levels[number].name for number in levels_above_fanouts(arch, program, (name,))):
+                nodes = (*above[:-1], Storage(level, (name,)), above[-1])
+                if is_over() or (name, level) in there or Around.of(program, arch, nodes) is not None:
+                    continue
+                with_room = self._with_room(program, interface, nodes)
+                found = None if with_room is None else self.below(program, with_room)
+                best = _least([best, found])
+        return best
 
     def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
         """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what
@@ -282,26 +306,34 @@ class FusedTrees:
         self, program: Workload, nodes: Nodes, is_over: Stop, tensors: Collection[str] = ()
     ) -> Iterator[Nodes]:
         """Yield the trees in which the neighbours from the first to the last user of a tensor (of these, if any are
-        told), if not all, have a branch of their own."""
+        told), if not all, have a branch of their own, below what these alone pass on, or of it that tensor alone: first
+        those that pass on most."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
         below = [statements_below(child) for child in branch.children]
         passed = dict.fromkeys(tensors or (each.target.tensor for each in program.statements))
         users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
-        spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
-        for begin, end in spans:
+        users = {name: (own[0], own[-1] + 1) for name, own in users.items() if own[0] < own[-1]}
+        within = {
+            (begin, end): tuple(name for name, own in users.items() if begin <= own[0] and own[1] <= end)
+            for begin, end in users.values()
+            if end - begin < len(below)
+        }
+        bits = {each.name: each.bits * prod(each.shape) for each in program.tensors}
+        for begin, end in sorted(within, key=lambda span: -sum(bits[name] for name in within[span])):
             names = [name for one in below[begin:end] for name in one]
             statements = tuple(each for each in program.statements if each.name in names)
             interface = Interface.of(part_of(program, statements))
-            own = tuple(name for name in users if (users[name][0], users[name][-1] + 1) == (begin, end))
-            if interface is None or end - begin == len(below):
+            if interface is None:
                 continue
-            above = without_nodes(tuple(around), own)
-            for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
-                legs = self._children(program, (*above, *inner), statements)
-                if legs is not None:
-                    joined = (*inner, Branch(legs))
-                    yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
+            alone = tuple(name for name in within[begin, end] if users[name] == (begin, end))
+            for own in dict.fromkeys((within[begin, end], alone)):
+                above = without_nodes(tuple(around), own)
+                for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
+                    legs = self._children(program, (*above, *inner), statements)
+                    if legs is not None:
+                        joined = (*inner, Branch(legs))
+                        yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
 
     def _with_larger_tiles(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with larger tiles of the loops above its branch, while that costs less."""
@@ -408,6 +440,14 @@ class FusedTrees:
         return len(self._workload.statements) >= TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
+        """Return a tree with what it costs; None where it is not legal, or that takes too long to say."""
+        key = tuple(each.name for each in program.statements), nodes
+        part = self._known.get(key) or self._counted_now(program, nodes)
+        if part is not None:
+            self._known[key] = part
+        return part
+
+    def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
         if cost is None:
             return None

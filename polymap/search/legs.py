@@ -280,13 +280,19 @@ class Legs:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
             nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
-            values = tuple(form.times * objective_values(nest, arch, each, cost)[0] for each in compared)
+            values = tuple(_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in compared)
             if nodes is not None and (best is None or values < best[0]):
                 best = values, nodes
             is_first = one == first and one != objective
             if is_first and all(objective_values(nest, arch, o, cost)[0] == floor_of(nest, arch, o) for o in others):
                 break
         return None if best is None else best[1]
+
+
+def _times(times: int, objective: Objective) -> int:
+    """Return how much more as many runs cost than one: of a product of powers each factor grows."""
+    powers = objective.goal.powers
+    return times if powers is None else times ** (powers.energy + powers.cycles)
 
 
 def _parts_of(objective: Objective) -> tuple[Objective, ...]:

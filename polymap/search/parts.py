@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import isqrt
@@ -83,6 +83,16 @@ def search_parts_by_tree(search: Search, evidence: Evidence, stop: Stop) -> Evid
     return of_parts(search, evidence, stop)
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The question of one part under limits of others, the last one asked, so that a search that goes on begins where
+    it ended."""
+
+    limits: Rules
+    evidence: Evidence
+    engines: Engines
+
+
 class KnownMappings:
     """What is known of an order or a front while its parts are asked for: at first the mappings with dividing tiles."""
 
@@ -102,14 +112,15 @@ class KnownMappings:
         search = self.search
         single = search.objective.singles[place]
         asked = replace(search.asked, objective=single, rules=(*search.rules, *limits))
-        from polymap.search.any_size import SiblingSearch  # questions of one part do without
-
-        engines = Engines() if limits else search.engines.only(SiblingSearch)
         begin = self._least(place, limits)
-        start = () if begin is None else (replace(begin, values=(begin.values[place],)),)
         kind = Kind.DIVIDING if search.divides else Kind.PART
         kind = Kind.PROGRAM if self._by_tree or not is_covered(asked, search.problem) else kind
-        found, part = search.ask(asked, kind, share, () if kind is Kind.DIVIDING else start, engines)
+        stage = self._stage(place, limits) or Stage(limits, Evidence(asked.floors()), self._engines(limits))
+        begun = stage.evidence.renewed()
+        if begin is not None and kind is not Kind.DIVIDING:
+            begun = begun.with_incumbents((replace(begin, values=(begin.values[place],)),))
+        found, part = search.ask(asked, kind, share, begun, stage.engines)
+        search.engines.keep(replace(stage, evidence=part), (place, bool(limits)))
         self._evaluated += found.space.evaluated
         own = None
         if found.best is not None:
@@ -122,6 +133,17 @@ class KnownMappings:
         value = None if least is None else least.values[place]
         is_proven = found.status == "OPTIMAL" and own == value  # what is known of other parts may refute it
         return value, value if is_proven else min(part.floors[0], value or part.floors[0])
+
+    def _stage(self, place: int, limits: Rules) -> Stage | None:
+        """Return what was left when the same was asked before."""
+        stage = self.search.engines.get(Stage, (place, bool(limits)))
+        return stage if stage is not None and stage.limits == limits else None
+
+    def _engines(self, limits: Rules) -> Engines:
+        """Return what a question that was not asked before goes on from."""
+        from polymap.search.any_size import SiblingSearch  # questions of one part do without
+
+        return Engines() if limits else self.search.engines.only(SiblingSearch)
 
     def refuted(self) -> Evidence:
         """Return the evidence that there is no mapping."""

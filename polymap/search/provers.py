@@ -37,7 +37,7 @@ from polymap.search.dividing import (
     outcome_to_resume,
     solve,
 )
-from polymap.search.driver import Engines, Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
+from polymap.search.driver import Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
 from polymap.search.enumeration import ExhaustiveResult, Walking
 from polymap.search.evidence import Evidence, Known
 from polymap.search.feasible import AnySize, Dividing, may_be_walked, walk_begun
@@ -257,7 +257,7 @@ def _with_longer(search: Search, evidence: Evidence, longer: tuple[int, ...], sh
     if workload is None:
         return evidence
     asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints(counts_space=False))
-    found = search.ask(asked, Kind.DIVIDING, share, (), Engines())[0].best
+    found = search.ask(asked, Kind.DIVIDING, share)[0].best
     if found is None:
         return evidence
     mapping = cut_to(found, search.workload.extents())
@@ -307,7 +307,7 @@ def _try_best_by(search: Search, evidence: Evidence, arch: Architecture, objecti
     rules."""
     rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
     asked = replace(search.asked, arch=arch, objective=objective, rules=rules)
-    mapping = search.ask(asked, Kind.RELATED, TUNING.share_to_meet_rules, (), Engines())[0].best
+    mapping = search.ask(asked, Kind.RELATED, TUNING.share_to_meet_rules)[0].best
     if mapping is None:
         return evidence
     found = search.incumbent(mapping)

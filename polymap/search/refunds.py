@@ -115,7 +115,7 @@ def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 
 def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
     passed = passed_tensors(search.workload)
-    if passed is None or search.rules:
+    if passed is None or search.rules or stop():
         return evidence
     for place, objective in enumerate(search.objective.singles):
         try:

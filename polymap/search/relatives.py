@@ -40,7 +40,7 @@ from polymap.ir import (
 )
 from polymap.schedules import divisors_up_to
 from polymap.search.answer import Question
-from polymap.search.driver import Engines, Kind, Search, of_rest
+from polymap.search.driver import Kind, Search, of_rest
 from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
@@ -348,7 +348,7 @@ def answer_of(
     tiles, seed = "divide" if divides else "any", search.asked.seed
     asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
     kind = Kind.DIVIDING if divides else Kind.RELATED
-    return search.ask(asked, kind, share, (), Engines())[0]
+    return search.ask(asked, kind, share)[0]
 
 
 def _floor(search: Search, objective: Objective) -> Fraction:

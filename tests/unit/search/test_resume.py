@@ -72,6 +72,18 @@ def test_a_search_that_is_resumed_never_gets_worse_and_ends_at_the_same_answer(
     assert last.resume() is last
 
 
+def test_an_order_goes_on_in_the_part_where_it_ended() -> None:
+    """Each part is asked for most of what was left; where parts are done again it takes 13 resumes."""
+    clock = Ticks()
+    whole = search(GEMM, TWO, "lex:energy,latency", "divide", time_limit_s=10**9, clock=clock)
+    most = clock.now * 3 // 4
+    answer = search(GEMM, TWO, "lex:energy,latency", "divide", time_limit_s=most, clock=Ticks())
+    assert answer.status == "FEASIBLE"
+    for _ in range(4):
+        answer = answer.resume(most)
+    assert (answer.status, answer.values) == ("OPTIMAL", whole.values)
+
+
 def test_programs_go_on_with_the_boxes_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
     monkeypatch.setattr(any_size, "climb_structures", lambda *asked: asked[2])  # structures say nothing here

@@ -363,6 +363,22 @@ def test_probabilities_stand_in_a_branch_of_their_own_where_not_all_has_room() -
     assert (cost.legal, cost.energy_pj_exact) == (True, part.value)
 
 
+def test_smaller_tiles_make_room_for_one_more_tensor() -> None:
+    """Beside 14 rows of T and G there is no room for I, which comes again for each quarter of the channels and whose
+    rows overlap; beside 8 rows there is."""
+    texts = ["T[c,y,x] += I[c,y+r,x+s] * W[c,r,s]", "G[c,y,x] = max(T[c,y,x], 0)", "O[k,y,x] += G[c,y,x] * V[k,c]"]
+    work = pm.program(texts, c=32, k=64, r=3, s=3, y=112, x=112, temporary=["T", "G"], bits=8)
+    machine = pm.load_arch("eyeriss_like")
+    asked, _ = read_question(work, machine, Options("energy", "divide", clock=process_time), provers)
+    trees = FusedTrees(asked, work, asked.objective, divides=True)
+    part = trees.below(work, (Temporal("y", 14), Storage("GLB", ("T", "G"))))
+    assert part is not None
+    made = trees.with_room_made(work, trees.with_more_held(work, part, never), never)
+    assert made.value <= 191_361_152 < part.value
+    cost = pm.evaluate(work, machine, Mapping(made.nodes[0]))
+    assert (cost.legal, cost.energy_pj_exact) == (True, made.value)
+
+
 def test_sums_near_a_tree_charge_the_levels_that_bind_it_or_nearly() -> None:
     """DRAM takes 12,288 cycles (by hand: 3 x 262,144 x 8 bits, 512 a cycle), UB 10,240 and ACC 4,096."""
     work, machine = pm.matmul(m=512, n=512, k=512, bits=8), pm.load_arch("tpu_like")

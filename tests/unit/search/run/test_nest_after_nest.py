@@ -189,17 +189,50 @@ def test_a_tree_that_runs_nest_after_nest_is_not_told_to_be_fused() -> None:
     assert gain.pays is None
 
 
-@pytest.mark.parametrize("objective", ["energy", "latency", "edp"])
-def test_no_limit_is_so_short_that_nests_alone_are_better(objective: str) -> None:
-    texts = ["U[m,f] += R[m,k] * W[k,f]", "G[m,f] = max(U[m,f], 0)", "B[m,p] += G[m,f] * V[f,p]"]
-    work = pm.program(texts, m=256, k=512, f=1024, p=512, temporary=["U", "G"], bits=16)
-    machine = pm.load_arch("tpu_v4i_like")
-    alone = [search(part_of(work, (each,)), machine, objective, "divide").cost for each in work.statements]
+FORWARD = ["U[m,f] += R[m,k] * W[k,f]", "G[m,f] = max(U[m,f], 0)", "B[m,p] += G[m,f] * V[f,p]"]
+BOTTLENECK = [
+    "T[k,y,x] += I[c,y,x] * W[k,c]",
+    "D[k,v,w] += T[k,v+r,w+s] * U[k,r,s]",
+    "H[k,v,w] = max(D[k,v,w], 0)",
+    "O[z,v,w] += H[k,v,w] * V[z,k]",
+]
+PLANES = {"k": 144, "c": 24, "y": 58, "x": 58, "v": 56, "w": 56, "r": 3, "s": 3, "z": 24}
+
+
+@pytest.mark.parametrize(
+    ("texts", "sizes", "machine", "objective"),
+    [
+        (FORWARD, {"m": 256, "k": 512, "f": 1024, "p": 512}, "tpu_v4i_like", "energy"),
+        (FORWARD, {"m": 256, "k": 512, "f": 1024, "p": 512}, "tpu_v4i_like", "latency"),
+        (FORWARD, {"m": 256, "k": 512, "f": 1024, "p": 512}, "tpu_v4i_like", "edp"),
+        (FORWARD, {"m": 197, "k": 768, "f": 3072, "p": 768}, "eyeriss_like", "energy"),
+        (BOTTLENECK, PLANES, "simba_like", "energy"),
+        (BOTTLENECK, PLANES, "tpu_like", "latency"),
+    ],
+    ids=["energy", "latency", "edp", "eyeriss_like", "simba_like", "tpu_like"],
+)
+def test_no_limit_is_so_short_that_nests_alone_are_better(
+    texts: list[str], sizes: dict[str, int], machine: str, objective: str
+) -> None:
+    work = pm.program(texts, sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=16)
+    arch = pm.load_arch(machine)
+    one = {"time_limit_s": 1, "clock": time.process_time}
+    alone = [search(part_of(work, (each,)), arch, objective, "divide", **one).cost for each in work.statements]
     energy = sum(each.energy_pj_exact for each in alone if each is not None)
     cycles = sum(each.latency_cycles for each in alone if each is not None)
     assert None not in alone
     most = {"energy": energy, "latency": cycles, "edp": energy * cycles}[objective]
-    for limit_s in (0.001, 0.2):
-        found = search(work, machine, objective, "divide", time_limit_s=limit_s, clock=time.process_time)
+    for limit_s in (len(alone),) if texts is BOTTLENECK else (0.001, 0.2, 1):  # its rows take most of a second
+        found = search(work, arch, objective, "divide", time_limit_s=limit_s, clock=time.process_time)
         assert found.value is not None
         assert found.value <= most
+
+
+def test_many_runs_of_a_row_take_many_times_the_energy_and_the_time() -> None:
+    """A row alone costs least in one multiplier, 2,048 cycles of it; all rows after one another take 134,217,728."""
+    work, machine = pm.program(["M[h,m] max= S[h,m,n]"], h=32, m=2048, n=2048, bits=8), pm.load_arch("tpu_v4i_like")
+    asked, _ = read_question(work, machine, Options("edp", "divide", clock=time.process_time), provers)
+    leg = Leg.of(work.statements[0], work.extents())
+    nodes = legs_of(asked).nodes(asked, work, leg, asked.objective, 1)
+    assert nodes is not None
+    assert pm.evaluate(work, machine, Mapping(nodes)).latency_cycles <= 1 << 18
