@@ -41,7 +41,7 @@ from polymap.search.legs import Nodes, common_accesses, elements_of, shared_tile
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import in_tiles, made_again, with_loops_joined
+from polymap.search.programs import in_lines, in_tiles, made_again, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -132,6 +132,8 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
             return (workload, cuts[0]) if has_room else (cuts[0], workload)
+        lines = None if has_room else in_lines(workload, name)
+        found |= {} if lines is None else {lines: None}
         for room in (room for room in rooms if room is not None and not has_room):
             found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
         if found:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from polymap.ir import (
     Access,
+    Affine,
     Architecture,
     Compute,
     MappingNode,
@@ -23,6 +24,7 @@ from polymap.ir import (
     Temporal,
     Workload,
     accesses_of,
+    bounds,
     is_box,
     nest_of,
     sets_each_once,
@@ -393,16 +395,34 @@ def simple_accesses(program: Workload) -> Mapping[str, Access]:
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     """Return how many elements an access of which no dim occurs on two axes touches, at most where an index leaves
     gaps."""
-    return prod(each.reach(extents) or prod(extents[name] for name in each.dims) for each in access.index)
+    forms = ((each, each - each.constant) for each in access.index)
+    return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
 
 
 def shared_tile(program: Workload, tensor: str, left: Mapping[str, int]) -> int | None:
     """Return how many elements of a tensor the statements touch with so many indices left; None where it is not known
-    that all touch the same: on each axis by one index, or all of it."""
-    own = program.tensor(tensor)
+    that all touch the same: on each axis by one index, or all of it, or what one of them touches."""
+    own, whole = program.tensor(tensor), program.extents()
     every = [access for each in program.statements for access in accesses_of(each, tensor)]
+    widest = list[Affine]()
     for axis, length in enumerate(own.shape):
-        forms = dict.fromkeys(each.index[axis] for each in every)
-        if len(forms) > 1 and (own.origin[axis] or any(form.reach(left) != length for form in forms)):
+        forms = list(dict.fromkeys(each.index[axis] for each in every))
+        is_all = all(form.reach(left) == length for form in forms)
+        found = forms[0] if len(forms) == 1 or is_all else _widest(forms, whole, left)
+        if found is None or (len(forms) > 1 and own.origin[axis]):
             return None
-    return elements_of(every[0], left) if all(each.is_box for each in every) else None
+        widest.append(found)
+    return elements_of(Access(tensor, tuple(widest)), left) if all(each.is_box for each in every) else None
+
+
+def _widest(forms: list[Affine], whole: Mapping[str, int], left: Mapping[str, int]) -> Affine | None:
+    """Return the index that takes all values which one of them takes, in each iteration of the loops around; None where
+    there is none."""
+    if not all(form.is_linear for form in forms):
+        return None
+    around = [name for name in whole if left[name] < whole[name]]
+    steps = {tuple(form.coefficients().get(name, 0) for name in around) for form in forms}
+    ranges = [bounds(form, left) for form in forms]
+    low, high = min(first for first, _ in ranges), max(last for _, last in ranges)
+    wide = (form for form, ends in zip(forms, ranges, strict=True) if ends == (low, high) and (form - form.constant).reach(left))
+    return next(wide, None) if len(steps) == 1 else None
