@@ -39,6 +39,7 @@ from polymap.search.legs import (
     Nodes,
     as_written,
     legs_of,
+    passes_through_window,
     shared_tile,
     takes_long_to_climb,
     width_of,
@@ -77,6 +78,9 @@ class Interface:
         kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
         if not kept or any(shared_tile(program, name, extents) is None for name in kept):
             return None
+        targets = {name: {each.target for each in statements if each.target.tensor == name} for name in kept}
+        if any(len(each) > 1 for each in targets.values()):
+            return None  # before a loop, and in it
         touched = [access for each in statements for name in kept for access in accesses_of(each, name)]
         common = [name for name in extents if all(name in each.dims for each in statements)]
         shared = [name for name in common if all(name in access.dims for access in touched)]
@@ -128,11 +132,22 @@ class FusedTrees:
         above all of them."""
         users = {name: [bool(accesses_of(each, name)) for each in program.statements] for name in interface.kept}
         inner = [name for name, own in users.items() if not (own[0] and own[-1])]
-        for name in inner if len(users) > 1 else ():
-            above = self._with_room(program, interface, without_nodes(nodes, (name,)))
+        for name, rest in product(inner if len(users) > 1 else (), self._with_rest_outside(program, nodes)):
+            above = self._with_room(program, interface, without_nodes(rest, (name,)))
             legs = None if above is None else self._children(program, above, program.statements)
             if above is not None and legs is not None:
                 yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
+
+    def _with_rest_outside(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
+        """Yield what stands above a branch with all that passes through windows in a level further out; then as it is.
+        """
+        *above, last = nodes
+        assert isinstance(last, Storage)
+        arch, unlike = self._search.arch, tuple(name for name in last.tensors if passes_through_window(program, name))
+        for number in reversed(levels_above_fanouts(arch, program, unlike)) if unlike else ():
+            if number < arch.level_index(last.level):
+                yield (*above, Storage(arch.levels[number].name, unlike), *without_nodes((last,), unlike))
+        yield nodes
 
     def _with_room(self, program: Workload, interface: Interface, nodes: Nodes) -> Nodes | None:
         """Return what stands above a branch, where there is no room for it with smaller tiles of the innermost loop, or

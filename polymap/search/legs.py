@@ -399,6 +399,12 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
 
 
+def passes_through_window(program: Workload, tensor: str) -> bool:
+    """Return whether statements touch a tensor by several indices on one axis."""
+    every = [access.index for each in program.statements for access in accesses_of(each, tensor)]
+    return any(len({*forms}) > 1 for forms in zip(*every, strict=True))
+
+
 def shared_tile(program: Workload, tensor: str, left: Mapping[str, int]) -> int | None:
     """Return how many elements of a tensor the statements touch with so many indices left; None where it is not known
     that all touch the same: on each axis by one index, or all of it, or what one of them touches."""
