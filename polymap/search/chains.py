@@ -105,7 +105,9 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
-        own_end = _next_share(search.limits.share(), end, len(programs) - number)
+        is_in_lines = len(workload.statements) > len(search.workload.statements)
+        left = len(programs) - number
+        own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked = parse_single(text, search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):

@@ -114,12 +114,12 @@ class FusedTrees:
         for nodes in self._around(program, program.statements, interface, (), is_over):
             with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
             parts = list[Part | None]()
-            if with_room is not None and with_room not in seen and not is_over():
-                parts.append(self.below(program, with_room))
-                seen.add(with_room)
             if with_room != nodes:  # there is no room for all that passes, at least not for such tiles
                 trees = self._with_neighbours_inside(program, interface, nodes, is_over)
                 parts += [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
+            if with_room is not None and with_room not in seen and not is_over():
+                parts.append(self.below(program, with_room))
+                seen.add(with_room)
             for found in (part for part in parts if part is not None):
                 found = self.with_more_held(program, found, is_over)
                 best = found if best is None or found.value < best.value else best
@@ -130,12 +130,16 @@ class FusedTrees:
     ) -> Iterator[Nodes]:
         """Yield the trees in which what only some of the statements pass on stands above a branch of their own, not
         above all of them."""
-        users = {name: [bool(accesses_of(each, name)) for each in program.statements] for name in interface.kept}
-        inner = [name for name, own in users.items() if not (own[0] and own[-1])]
-        for name, rest in product(inner if len(users) > 1 else (), self._with_rest_outside(program, nodes)):
+        ends = program.statements[0], program.statements[-1]
+        inner = [name for name in interface.kept if not all(accesses_of(each, name) for each in ends)]
+        for name, rest in product(inner if len(interface.kept) > 1 else (), self._with_rest_outside(program, nodes)):
             above = self._with_room(program, interface, without_nodes(rest, (name,)))
-            legs = None if above is None else self._children(program, above, program.statements)
+            users = [each for each in program.statements if accesses_of(each, name)]  # of which legs are asked inside
+            others = tuple(each for each in program.statements if each not in users)
+            legs = None if above is None else self._children(program, above, others)
             if above is not None and legs is not None:
+                found = dict(zip(others, legs, strict=True))
+                legs = tuple(found.get(each) or as_written(each) for each in program.statements)
                 yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
 
     def _with_rest_outside(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
