@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import combinations, takewhile
 
 from polymap.ir import (
     Access,
@@ -17,6 +18,7 @@ from polymap.ir import (
     Tensor,
     Workload,
     accesses_of,
+    bounds,
     is_box,
     sets_each_once,
     statements_below,
@@ -36,6 +38,7 @@ def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) 
         injective = each.operator is not Operator.ASSIGN or sets_each_once(each)
         reads_itself = any(access.tensor == each.target.tensor for access in each.reads)
         more = written.count(each.target.tensor) - (each.target.tensor in set_before(workload))
+        more = 1 if lines_of(workload, workload.tensor(each.target.tensor), cut) else more
         if not is_box(each) or not injective or reads_itself or more > 1:
             raise OutOfReach(each.name)
     for tensor in workload.tensors:
@@ -43,10 +46,14 @@ def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) 
         readers = [each for each in users if each.target.tensor != tensor.name]
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
         is_read = common_access(workload, users, tensor, cut) is not None
-        is_read = is_read or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
+        lines = lines_of(workload, tensor, cut)
+        is_read = is_read or bool(lines) or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
-            tensor.initial and len(users) > 1 and tensor.name not in set_before(workload)
+            tensor.initial
+            and len(users) > 1
+            and tensor.name not in set_before(workload)
+            and not (lines and all(each.writer.operator is Operator.ASSIGN for each in lines))
         )  # a value from before the program may be read first
         first = min(users, key=lambda each: order.index(each.name)).target.tensor == tensor.name
         in_order = not workload.associative and len(users) > 1  # no places of partial sums
@@ -98,6 +105,59 @@ def common_access(
         ):
             return None
     return every[0] if all(each.is_box for each in every) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A statement that reads all of a tensor, and one that writes parts of it. unlike: the dims of the axes on which
+    they touch it otherwise."""
+
+    reader: Statement
+    writer: Statement
+    access: Access
+    unlike: frozenset[str]
+
+
+def line_of(workload: Workload, users: Sequence[Statement], tensor: Tensor, cut: Collection[str]) -> Line | None:
+    """Return who reads and who writes a tensor of which each iteration of loops over some dims touches what one access
+    of the reader touches in it, whatever the tiles: the writer a part of it, which the loops move alike; None where
+    that is not known."""
+    writers = [each for each in users if each.target.tensor == tensor.name]
+    every = [access for each in users for access in accesses_of(each, tensor.name)]
+    if len(writers) != 1 or len({each.index for each in every}) < 2 or not all(each.is_box for each in every):
+        return None
+    for reader in users:
+        access = whole_access(workload, reader, tensor)
+        if access is not None and reader not in writers and all(_covers(workload, access, one, cut) for one in every):
+            axes = [pair for one in every for pair in zip(access.index, one.index, strict=True) if pair[0] != pair[1]]
+            return Line(reader, *writers, access, frozenset(name for pair in axes for form in pair for name in form.dims))
+    return None
+
+
+def lines_of(workload: Workload, tensor: Tensor, cut: Collection[str]) -> tuple[Line, ...]:
+    """Return the lines of the statements that write a tensor, no two of them the same elements; () where two do."""
+    users = [each for each in workload.statements if accesses_of(each, tensor.name)]
+    writers, extents = [each for each in users if each.target.tensor == tensor.name], workload.extents()
+    boxes = [[bounds(form, extents) for form in each.target.index] for each in writers]
+    for one, other in combinations(boxes, 2):
+        if not any(a[1] < b[0] or b[1] < a[0] for a, b in zip(one, other, strict=True)):
+            return ()
+    readers = [each for each in users if each not in writers]
+    found = [line_of(workload, (each, *readers), tensor, cut) for each in writers]
+    return tuple(each for each in found if each is not None)
+
+
+def _covers(workload: Workload, wide: Access, access: Access, cut: Collection[str]) -> bool:
+    """Return whether one access touches all that another one does in each iteration of loops over some dims."""
+    inside = workload.extents() | dict.fromkeys(cut, 1)
+    for one, other in zip(wide.index, access.index, strict=True):
+        if one == other:
+            continue
+        steps = [[form.coefficients().get(name, 0) for name in cut] for form in (one, other) if form.is_linear]
+        (low, high), (least, most) = bounds(one, inside), bounds(other, inside)
+        if len(steps) < 2 or steps[0] != steps[1] or not (low <= least <= most <= high and one.reach(inside)):
+            return False
+    return True
 
 
 def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:

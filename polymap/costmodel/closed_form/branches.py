@@ -17,9 +17,11 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Row, Wire
 from polymap.costmodel.closed_form.branch_programs import (
+    Line,
     OutOfReach,
     check_program,
     common_access,
+    line_of,
     moves_unlike,
     set_before,
     whole_access,
@@ -530,12 +532,17 @@ class SharedTensor:
     is_written: bool
     is_fresh: bool
     dies: bool
+    is_line: bool = False
 
     @staticmethod
     def of(
         counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any], times: Any
     ) -> SharedTensor:
         loops = [node.dim for node in chain if isinstance(node, Temporal)]
+        cut = _cut_dims(counter, chain, run)
+        line = line_of(counter.workload, users, counter.workload.tensor(name), cut)
+        if line is not None:
+            return SharedTensor._of_line(counter, chain, line, run, times)
         main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
         writers = [each for each in users if each.target.tensor == name]
         access = _shared_access(counter, chain, name, users, run)
@@ -550,6 +557,30 @@ class SharedTensor:
             touched = top[_first_level(counter.arch, chain, name)].entries
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
+    @staticmethod
+    def _of_line(
+        counter: BranchCounter[Any], chain: Nodes, line: Line, run: Run[Any], times: Any
+    ) -> SharedTensor:
+        """Return what nodes hold of a tensor that is read through a window, in which it is written. Refuse loops that
+        bring elements in again, siblings and earlier runs that have some of the same, and what is used later."""
+        name, access, written = line.access.tensor, line.access, line.writer.target
+        loops = {node.dim for node in chain if isinstance(node, Temporal)}
+        apart = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial)}
+        apart |= {dim for dim, extent in counter.workload.extents().items() if run.extents[dim] is not extent}
+        is_alone = loops <= {*access.dims} and loops <= {*written.dims} and not apart & line.unlike
+        if not is_alone or name not in run.fresh or name not in run.dying:
+            raise OutOfReach(name)
+        stays, of_writer, top, of_top = (
+            counter_stays(counter, nodes, user, one, run, times)
+            for nodes in (chain, _at_the_top(chain, name))
+            for user, one in ((line.reader, access), (line.writer, written))
+        )
+        for level, stay in stays.items():
+            again = (stay.entries != top[level].entries) | (of_writer[level].entries != of_top[level].entries)
+            counter.numbers.refuse(again, times, name)
+        touched = of_top[_first_level(counter.arch, chain, name)].entries
+        return SharedTensor(stays, of_writer, touched, True, True, True, is_line=True)
+
     def moved(self, level: int, numbers: Numbers[Any]) -> Moved:
         """Return what the node in a level moves.
 
@@ -561,7 +592,7 @@ class SharedTensor:
             return Moved(entries, 0, tile, loads)
         drains = self.of_writer[level].entries
         if self.dies:
-            drains = drains - self.touched * numbers.equal(drains, entries)
+            drains = 0 if self.is_line else drains - self.touched * numbers.equal(drains, entries)
         fills = entries - (self.touched if self.is_fresh else 0)
         return Moved(fills, drains, tile, fills)
 
@@ -585,9 +616,7 @@ def _shared_access(
     whole, *others = [whole_access(workload, each, workload.tensor(name)) for each in (main, *users)]
     if is_same and whole is not None and None not in others:
         return whole
-    cut = {node.dim for node in (*run.spread, *chain) if isinstance(node, Temporal | Spatial)}
-    cut |= {dim for dim, extent in extents if run.extents[dim] is not extent}
-    access = common_access(workload, (main, *users), workload.tensor(name), cut)
+    access = common_access(workload, (main, *users), workload.tensor(name), _cut_dims(counter, chain, run))
     if access is None or not covered or not alike:
         raise OutOfReach(name)
     if writers and not set(_loops_above(chain, name)) <= set(main.dims):
@@ -598,6 +627,12 @@ def _shared_access(
     if writers and not spread <= access.dims_alone:
         raise OutOfReach(name)  # siblings that write the same elements
     return access
+
+
+def _cut_dims(counter: BranchCounter[Any], chain: Nodes, run: Run[Any]) -> set[str]:
+    """Return the dims that loops cut above a branch."""
+    cut = {node.dim for node in (*run.spread, *chain) if isinstance(node, Temporal | Spatial)}
+    return cut | {dim for dim, extent in counter.workload.extents().items() if run.extents[dim] is not extent}
 
 
 def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) -> None:
