@@ -37,7 +37,15 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Interface, Part
-from polymap.search.legs import Nodes, common_accesses, elements_of, shared_tile, takes_long_to_climb, width_of
+from polymap.search.legs import (
+    Nodes,
+    common_accesses,
+    elements_of,
+    in_lines_of,
+    shared_tile,
+    takes_long_to_climb,
+    width_of,
+)
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
@@ -100,7 +108,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     end = spent + share * max(0.0, 1 - spent)
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
-    programs = list(product(goals, _in_tiles(search.arch, workload)))
+    programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=in_lines_of(search) is not None)))
     binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
@@ -118,7 +126,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     return evidence
 
 
-def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
+def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
     """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
     index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
     fan-outs has room. First the one that is likely to have room."""
@@ -134,7 +142,7 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
             return (workload, cuts[0]) if has_room else (cuts[0], workload)
-        lines = None if has_room else in_lines(workload, name)
+        lines = in_lines(workload, name) if has_lines and not has_room else None
         found |= {} if lines is None else {lines: None}
         for room in (room for room in rooms if room is not None and not has_room):
             found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])

@@ -110,20 +110,24 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best, seen = None, set[Nodes]()
+        best: Part | None = None
+        for part in takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over)):
+            found = None if part is None else self.with_more_held(program, part, is_over)
+            best = found if best is None or (found is not None and found.value < best.value) else best
+        return best
+
+    def _read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Iterator[Part | None]:
+        """Yield the trees that stand around what one statement alone would do, those likely to have room first."""
+        seen, slides = set[Nodes](), any(passes_through_window(program, name) for name in interface.kept)
         for nodes in self._around(program, program.statements, interface, (), is_over):
             with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
-            parts = list[Part | None]()
-            if with_room != nodes:  # there is no room for all that passes, at least not for such tiles
-                trees = self._with_neighbours_inside(program, interface, nodes, is_over)
-                parts += [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
-            if with_room is not None and with_room not in seen and not is_over():
-                parts.append(self.below(program, with_room))
+            trees = self._with_neighbours_inside(program, interface, nodes, is_over) if with_room != nodes else iter(())
+            if slides:
+                yield from (self._counted(program, each) for each in trees)
+            if with_room is not None and with_room not in seen:
                 seen.add(with_room)
-            for found in (part for part in parts if part is not None):
-                found = self.with_more_held(program, found, is_over)
-                best = found if best is None or found.value < best.value else best
-        return best
+                yield self.below(program, with_room)
+            yield from (self._counted(program, each) for each in trees)
 
     def _with_neighbours_inside(
         self, program: Workload, interface: Interface, nodes: Nodes, is_over: Stop
@@ -143,8 +147,7 @@ class FusedTrees:
                 yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
 
     def _with_rest_outside(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
-        """Yield what stands above a branch with all that passes through windows in a level further out; then as it is.
-        """
+        """Yield what stands above a branch with all that passes through windows in a level further out; then as it is."""
         *above, last = nodes
         assert isinstance(last, Storage)
         arch, unlike = self._search.arch, tuple(name for name in last.tensors if passes_through_window(program, name))

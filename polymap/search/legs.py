@@ -49,8 +49,8 @@ from polymap.search.problem import (
     rules_from_document,
     rules_of_nest,
 )
-from polymap.search.programs import instance_bound, makes_rows_again, may_be_climbed
-from polymap.search.relatives import Relative, answer_of, at_least
+from polymap.search.programs import in_lines, instance_bound, makes_rows_again, may_be_climbed
+from polymap.search.relatives import Relative, answer_of, at_least, is_plain_energy
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
@@ -184,6 +184,18 @@ def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
     is_climbed = may_be_climbed(search.workload, search.arch, search.objective)
     is_last = statement == search.workload.statements[-1]
     return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
+
+
+def in_lines_of(search: Search) -> Workload | None:
+    """Return the program in lines, trees of which are looked for, too: where sums of energy or traffic are asked for.
+    What bounds the steps of a statement bounds not those of its parts."""
+    workload, objective = search.workload, search.objective
+    is_sum = (objective.goal is Goal.ENERGY and is_plain_energy(search.arch)) or objective.goal is Goal.TRAFFIC
+    if workload.original is not None or search.rules or not is_sum:
+        return None
+    end = workload.statements[-1].target
+    lines = (in_lines(workload, name) for name in end.dims if name in end.dims_alone)
+    return next((each for each in lines if each is not None), None)
 
 
 def takes_long_to_climb(search: Search) -> bool:
@@ -430,5 +442,9 @@ def _widest(forms: list[Affine], whole: Mapping[str, int], left: Mapping[str, in
     steps = {tuple(form.coefficients().get(name, 0) for name in around) for form in forms}
     ranges = [bounds(form, left) for form in forms]
     low, high = min(first for first, _ in ranges), max(last for _, last in ranges)
-    wide = (form for form, ends in zip(forms, ranges, strict=True) if ends == (low, high) and (form - form.constant).reach(left))
+    wide = (
+        form
+        for form, ends in zip(forms, ranges, strict=True)
+        if ends == (low, high) and (form - form.constant).reach(left)
+    )
     return next(wide, None) if len(steps) == 1 else None

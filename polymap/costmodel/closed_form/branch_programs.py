@@ -47,7 +47,9 @@ def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) 
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
         is_read = common_access(workload, users, tensor, cut) is not None
         lines = lines_of(workload, tensor, cut)
-        is_read = is_read or bool(lines) or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
+        is_read = (
+            is_read or bool(lines) or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
+        )
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
             tensor.initial
@@ -130,7 +132,9 @@ def line_of(workload: Workload, users: Sequence[Statement], tensor: Tensor, cut:
         access = whole_access(workload, reader, tensor)
         if access is not None and reader not in writers and all(_covers(workload, access, one, cut) for one in every):
             axes = [pair for one in every for pair in zip(access.index, one.index, strict=True) if pair[0] != pair[1]]
-            return Line(reader, *writers, access, frozenset(name for pair in axes for form in pair for name in form.dims))
+            return Line(
+                reader, *writers, access, frozenset(name for pair in axes for form in pair for name in form.dims)
+            )
     return None
 
 

@@ -558,9 +558,7 @@ class SharedTensor:
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
     @staticmethod
-    def _of_line(
-        counter: BranchCounter[Any], chain: Nodes, line: Line, run: Run[Any], times: Any
-    ) -> SharedTensor:
+    def _of_line(counter: BranchCounter[Any], chain: Nodes, line: Line, run: Run[Any], times: Any) -> SharedTensor:
         """Return what nodes hold of a tensor that is read through a window, in which it is written. Refuse loops that
         bring elements in again, siblings and earlier runs that have some of the same, and what is used later."""
         name, access, written = line.access.tensor, line.access, line.writer.target
