@@ -147,7 +147,7 @@ class FusedTrees:
                 yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
 
     def _with_rest_outside(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
-        """Yield what stands above a branch with all that passes through windows in a level further out; then as it is."""
+        """Yield what stands above a branch, first with what passes through windows in a level further out."""
         *above, last = nodes
         assert isinstance(last, Storage)
         arch, unlike = self._search.arch, tuple(name for name in last.tensors if passes_through_window(program, name))

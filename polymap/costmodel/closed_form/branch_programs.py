@@ -8,12 +8,14 @@ from itertools import combinations, takewhile
 
 from polymap.ir import (
     Access,
+    Architecture,
     Branch,
     Mapping,
     MappingNode,
     Operator,
     Spatial,
     Statement,
+    Storage,
     Temporal,
     Tensor,
     Workload,
@@ -23,6 +25,8 @@ from polymap.ir import (
     sets_each_once,
     statements_below,
 )
+
+Nodes = tuple[MappingNode, ...]
 
 
 class OutOfReach(Exception):
@@ -47,9 +51,8 @@ def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) 
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
         is_read = common_access(workload, users, tensor, cut) is not None
         lines = lines_of(workload, tensor, cut)
-        is_read = (
-            is_read or bool(lines) or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
-        )
+        is_whole = is_passed and any(whole_access(workload, each, tensor) for each in readers)
+        is_read = is_read or bool(lines) or is_whole
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
             tensor.initial
@@ -132,9 +135,8 @@ def line_of(workload: Workload, users: Sequence[Statement], tensor: Tensor, cut:
         access = whole_access(workload, reader, tensor)
         if access is not None and reader not in writers and all(_covers(workload, access, one, cut) for one in every):
             axes = [pair for one in every for pair in zip(access.index, one.index, strict=True) if pair[0] != pair[1]]
-            return Line(
-                reader, *writers, access, frozenset(name for pair in axes for form in pair for name in form.dims)
-            )
+            unlike = frozenset(name for pair in axes for form in pair for name in form.dims)
+            return Line(reader, writers[0], access, unlike)
     return None
 
 
@@ -184,3 +186,43 @@ def set_before(workload: Workload) -> dict[str, str]:
             sets, adds = writers
             found |= {each.name: sets.name} if sets.target == adds.target and not sets.reads else {}
     return found
+
+
+def held_below(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
+    """Yield the (level, tensor) of the nodes of a tree."""
+    for node in nodes:
+        if isinstance(node, Storage):
+            yield from ((arch.level_index(node.level), tensor) for tensor in node.tensors)
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from held_below(arch, child)
+
+
+def own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
+    """Yield the nodes of a child that concern its statement."""
+    for node in nodes:
+        if isinstance(node, Storage):
+            yield from node.of(lambda name: accesses_of(statement, name))
+        elif isinstance(node, Temporal | Spatial):
+            if node.dim in statement.dims:
+                yield node
+        else:
+            yield node
+
+
+def loops_above(chain: Nodes, tensor: str) -> list[str]:
+    """Return the dims of the loops above the last node for a tensor."""
+    last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
+    return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
+
+
+def first_level(arch: Architecture, chain: Nodes, tensor: str) -> int:
+    """Return the level of the outermost node of a chain for a tensor, below the outermost level."""
+    names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
+    return next(number for name in names if (number := arch.level_index(name)))
+
+
+def at_the_top(chain: Nodes, tensor: str) -> Nodes:
+    """Return the nodes of a chain that hold a tensor, above its loops."""
+    nodes = tuple(node for node in chain if isinstance(node, Storage) and tensor in node.tensors)
+    return (*nodes, *(node for node in chain if isinstance(node, Temporal | Spatial)))

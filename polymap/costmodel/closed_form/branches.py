@@ -19,10 +19,15 @@ from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Ro
 from polymap.costmodel.closed_form.branch_programs import (
     Line,
     OutOfReach,
+    at_the_top,
     check_program,
     common_access,
+    first_level,
+    held_below,
     line_of,
+    loops_above,
     moves_unlike,
+    own_nodes,
     set_before,
     whole_access,
 )
@@ -250,7 +255,7 @@ class BranchCounter(Generic[Amount]):
         return BranchCounts(counts, [held.get(number, none) for number in levels])
 
     def _rows(self, mapping: Mapping) -> list[Row[Amount]]:
-        held = {(0, each.name) for each in self.workload.tensors} | set(_stored(self.arch, mapping.nodes))
+        held = {(0, each.name) for each in self.workload.tensors} | set(held_below(self.arch, mapping.nodes))
         none: Any = 0
         return [
             Row(number, index, *self.total.moves(number, each.name), none)
@@ -330,7 +335,7 @@ class BranchCounter(Generic[Amount]):
         nest = nest_of(self.workload, statement, self.numbers.extents(run.extents), is_initial=is_initial)
         given = {each.name: run.holders[each.name] for each in nest.tensors if self.is_apart(run.holders[each.name])}
         around = tuple(Storage(self.arch.levels[level].name, (name,)) for name, level in given.items())
-        own = tuple(_own_nodes(nodes, statement))
+        own = tuple(own_nodes(nodes, statement))
         counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)
         if given:
             of_child = self.counted(nest, run, Mapping((*run.spread, *own)), times)  # tiles of the child's own nodes
@@ -553,8 +558,8 @@ class SharedTensor:
                 of_writer = counter_stays(counter, chain, writers[0], access, run, times)
             for level in stays if name in run.dying else ():  # the last sums of all elements are dead, or of none
                 counter.refuse_ragged(chain, run, times, of_writer[level].entries != stays[level].entries)
-            top = counter_stays(counter, _at_the_top(chain, name), main, access, run, times)
-            touched = top[_first_level(counter.arch, chain, name)].entries
+            top = counter_stays(counter, at_the_top(chain, name), main, access, run, times)
+            touched = top[first_level(counter.arch, chain, name)].entries
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
     @staticmethod
@@ -570,14 +575,14 @@ class SharedTensor:
             raise OutOfReach(name)
         stays, of_writer, top, of_top = (
             counter_stays(counter, nodes, user, one, run, times)
-            for nodes in (chain, _at_the_top(chain, name))
+            for nodes in (chain, at_the_top(chain, name))
             for user, one in ((line.reader, access), (line.writer, written))
         )
         for level, stay in stays.items():
             again = (stay.entries != top[level].entries) | (of_writer[level].entries != of_top[level].entries)
             counter.numbers.refuse(again, times, name)
-        touched = of_top[_first_level(counter.arch, chain, name)].entries
-        return SharedTensor(stays, of_writer, touched, True, True, True, is_line=True)
+        touched = of_top[first_level(counter.arch, chain, name)].entries
+        return SharedTensor(stays, of_writer, touched, is_written=True, is_fresh=True, dies=True, is_line=True)
 
     def moved(self, level: int, numbers: Numbers[Any]) -> Moved:
         """Return what the node in a level moves.
@@ -617,7 +622,7 @@ def _shared_access(
     access = common_access(workload, (main, *users), workload.tensor(name), _cut_dims(counter, chain, run))
     if access is None or not covered or not alike:
         raise OutOfReach(name)
-    if writers and not set(_loops_above(chain, name)) <= set(main.dims):
+    if writers and not set(loops_above(chain, name)) <= set(main.dims):
         raise OutOfReach(name)  # nothing is held in iterations in which nobody works
     stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
     above = {fanout.name for level in stored for fanout in arch.fanouts_above(level)}
@@ -651,44 +656,6 @@ def _check_values(leaves: Sequence[Statement], loops: set[str]) -> None:
         reads = (access for other in leaves if other is not each for access in accesses_of(other, tensor))
         if each.operator is not Operator.ASSIGN and not all(advanced <= set(access.dims) for access in reads):
             raise OutOfReach(tensor)
-
-
-def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
-    for node in nodes:
-        if isinstance(node, Storage):
-            yield from ((arch.level_index(node.level), tensor) for tensor in node.tensors)
-        elif isinstance(node, Branch):
-            for child in node.children:
-                yield from _stored(arch, child)
-
-
-def _own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
-    """Yield the nodes of a child that concern its statement."""
-    for node in nodes:
-        if isinstance(node, Storage):
-            yield from node.of(lambda name: accesses_of(statement, name))
-        elif isinstance(node, Temporal | Spatial):
-            if node.dim in statement.dims:
-                yield node
-        else:
-            yield node
-
-
-def _loops_above(chain: Nodes, tensor: str) -> list[str]:
-    """Return the dims of the loops above the last node for a tensor."""
-    last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
-    return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
-
-
-def _first_level(arch: Architecture, chain: Nodes, tensor: str) -> int:
-    names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return next(number for name in names if (number := arch.level_index(name)))
-
-
-def _at_the_top(chain: Nodes, tensor: str) -> Nodes:
-    """Return the nodes of a chain that hold a tensor, above its loops."""
-    nodes = tuple(node for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return (*nodes, *(node for node in chain if isinstance(node, Temporal | Spatial)))
 
 
 def counter_stays(
