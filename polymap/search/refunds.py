@@ -142,7 +142,7 @@ def _floor(
     least, lined = _least(refunds, passed, splits), in_lines_of(search)
     if least is None or lined is None:
         return least
-    in_lines = _floor_of_lines(search, lined, objective, stop, splits)
+    in_lines = floor_of_lines(search, lined, objective, stop, splits)
     return None if in_lines is None else min(least, in_lines)
 
 
@@ -156,7 +156,7 @@ def _least(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fractio
     return found
 
 
-def _floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: Stop, splits: int) -> Fraction | None:
+def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: Stop, splits: int) -> Fraction | None:
     """Return what no tree of a program in lines costs less than: the statements inside its loop as a program of their
     own, which finds the rows made before it, and the instances of those that make these."""
     names = [each.name for each in search.workload.statements]
