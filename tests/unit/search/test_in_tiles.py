@@ -210,7 +210,8 @@ def test_tiles_of_random_programs_make_what_each_needs(seed: int) -> None:
     work = drawn(seed)
     every = results(work)
     for last in work.statements[-1].target.dims:
-        extent = work.extents()[last]
+        extent, lined = work.extents()[last], in_lines(work, last)
+        assert lined is None or (results(lined) == every and made_again(work, lined) == 0)
         for tile in (tile for tile in range(1, extent) if extent % tile == 0):
             cut = in_tiles(work, last, tile)
             if cut is None:
