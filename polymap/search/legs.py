@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -419,32 +419,31 @@ def passes_through_window(program: Workload, tensor: str) -> bool:
 
 def shared_tile(program: Workload, tensor: str, left: Mapping[str, int]) -> int | None:
     """Return how many elements of a tensor the statements touch with so many indices left; None where it is not known
-    that all touch the same: on each axis by one index, or all of it, or what one of them touches."""
-    own, whole = program.tensor(tensor), program.extents()
+    that all touch the same: on each axis by one index, or all of it, or what one that reads it touches."""
+    own = program.tensor(tensor)
     every = [access for each in program.statements for access in accesses_of(each, tensor)]
+    read = [access for each in program.statements for access in each.reads if access.tensor == tensor]
     widest = list[Affine]()
     for axis, length in enumerate(own.shape):
-        forms = list(dict.fromkeys(each.index[axis] for each in every))
-        is_all = all(form.reach(left) == length for form in forms)
-        found = forms[0] if len(forms) == 1 or is_all else _widest(forms, whole, left)
+        forms = dict.fromkeys(each.index[axis] for each in every)
+        if len(forms) == 1 or all(form.reach(left) == length for form in forms):
+            found = next(iter(forms))
+        else:
+            wide = (each.index[axis] for each in read if _holds_all(each.index[axis], forms, program, left))
+            found = next(wide, None)
         if found is None or (len(forms) > 1 and own.origin[axis]):
             return None
         widest.append(found)
     return elements_of(Access(tensor, tuple(widest)), left) if all(each.is_box for each in every) else None
 
 
-def _widest(forms: list[Affine], whole: Mapping[str, int], left: Mapping[str, int]) -> Affine | None:
-    """Return the index that takes all values which one of them takes, in each iteration of the loops around; None where
-    there is none."""
-    if not all(form.is_linear for form in forms):
-        return None
-    around = [name for name in whole if left[name] < whole[name]]
-    steps = {tuple(form.coefficients().get(name, 0) for name in around) for form in forms}
-    ranges = [bounds(form, left) for form in forms]
-    low, high = min(first for first, _ in ranges), max(last for _, last in ranges)
-    wide = (
-        form
-        for form, ends in zip(forms, ranges, strict=True)
-        if ends == (low, high) and (form - form.constant).reach(left)
-    )
-    return next(wide, None) if len(steps) == 1 else None
+def _holds_all(wide: Affine, forms: Iterable[Affine], program: Workload, left: Mapping[str, int]) -> bool:
+    """Return whether an index takes all values of others, in each iteration of the loops around."""
+    around = [name for name, extent in program.extents().items() if left[name] < extent]
+    low, high = bounds(wide, left)
+    for form in forms:
+        if not form.is_linear or any(form.coefficients().get(n, 0) != wide.coefficients().get(n, 0) for n in around):
+            return False
+        if not low <= bounds(form, left)[0] <= bounds(form, left)[1] <= high:
+            return False
+    return wide.is_linear and (wide - wide.constant).reach(left) > 0
