@@ -11,10 +11,12 @@ from itertools import product, takewhile
 from math import prod
 
 from polymap.ir import (
+    Access,
     Architecture,
     Branch,
     Compute,
     Mapping,
+    Spatial,
     Statement,
     Storage,
     Temporal,
@@ -39,7 +41,7 @@ from polymap.search.legs import (
     Nodes,
     as_written,
     legs_of,
-    passes_through_window,
+    passes_through_windows,
     shared_tile,
     takes_long_to_climb,
     width_of,
@@ -118,8 +120,11 @@ class FusedTrees:
 
     def _read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Iterator[Part | None]:
         """Yield the trees that stand around what one statement alone would do, those likely to have room first."""
-        seen, slides = set[Nodes](), any(passes_through_window(program, name) for name in interface.kept)
+        seen, slides = set[Nodes](), passes_through_windows(program)
         for nodes in self._around(program, program.statements, interface, (), is_over):
+            spread = {node.dim for node in nodes if isinstance(node, Spatial)}
+            if slides and not all(spread <= each.dims_alone for each in _accesses(program, interface.kept)):
+                continue  # siblings would share rows
             with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
             trees = self._with_neighbours_inside(program, interface, nodes, is_over) if with_room != nodes else iter(())
             if slides:
@@ -150,7 +155,10 @@ class FusedTrees:
         """Yield what stands above a branch, first with what passes through windows in a level further out."""
         *above, last = nodes
         assert isinstance(last, Storage)
-        arch, unlike = self._search.arch, tuple(name for name in last.tensors if passes_through_window(program, name))
+        arch, unlike = (
+            self._search.arch,
+            tuple(name for name in last.tensors if passes_through_windows(program, (name,))),
+        )
         for number in reversed(levels_above_fanouts(arch, program, unlike)) if unlike else ():
             if number < arch.level_index(last.level):
                 yield (*above, Storage(arch.levels[number].name, unlike), *without_nodes((last,), unlike))
@@ -374,7 +382,7 @@ class FusedTrees:
         around = Around.of(program, arch, above)
         if around is None:
             return
-        levels = [*enumerate(arch.levels)][1:]
+        levels, slides = [*enumerate(arch.levels)][1:], passes_through_windows(program)
         for number, level in levels if self._is_of_many else reversed(levels):
             if not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
@@ -388,7 +396,7 @@ class FusedTrees:
                 yield read_off(found, program, level.name, interface.kept, interface.shared)
                 inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
                 inside = [dim for dim in inside if dim not in interface.shared]
-                if self._is_long or is_over() or not loops_above(found, level.name, own).intersection(inside):
+                if self._is_long or slides or is_over() or not loops_above(found, level.name, own).intersection(inside):
                     continue
                 whole = (
                     Span(level.name, name, level.name, dim, n, n)
@@ -514,6 +522,10 @@ def _dims_of(program: Workload) -> dict[str, set[str]]:
         each.name: {dim for s in program.statements for access in accesses_of(s, each.name) for dim in access.dims}
         for each in program.tensors
     }
+
+
+def _accesses(program: Workload, tensors: Collection[str]) -> list[Access]:
+    return [each for name in tensors for one in program.statements for each in accesses_of(one, name)]
 
 
 def _inner(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> Nodes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -411,10 +411,13 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
 
 
-def passes_through_window(program: Workload, tensor: str) -> bool:
-    """Return whether statements touch a tensor by several indices on one axis."""
-    every = [access.index for each in program.statements for access in accesses_of(each, tensor)]
-    return any(len({*forms}) > 1 for forms in zip(*every, strict=True))
+def passes_through_windows(program: Workload, tensors: Collection[str] | None = None) -> bool:
+    """Return whether statements touch a tensor that one of them writes (of some) by several indices on one axis."""
+    for name in {each.target.tensor: None for each in program.statements}:
+        every = [access.index for each in program.statements for access in accesses_of(each, name)]
+        if (tensors is None or name in tensors) and any(len({*forms}) > 1 for forms in zip(*every, strict=True)):
+            return True
+    return False
 
 
 def shared_tile(program: Workload, tensor: str, left: Mapping[str, int]) -> int | None:
