@@ -42,6 +42,7 @@ from polymap.search.legs import (
     common_accesses,
     elements_of,
     in_lines_of,
+    passes_through_windows,
     shared_tile,
     takes_long_to_climb,
     width_of,
