@@ -545,8 +545,9 @@ class SharedTensor:
     ) -> SharedTensor:
         loops = [node.dim for node in chain if isinstance(node, Temporal)]
         cut = _cut_dims(counter, chain, run)
-        line = line_of(counter.workload, users, counter.workload.tensor(name), cut)
-        if line is not None:
+        tensor = counter.workload.tensor(name)
+        line = line_of(counter.workload, users, tensor, cut) if loops else None
+        if line is not None and common_access(counter.workload, users, tensor, cut) is None:
             return SharedTensor._of_line(counter, chain, line, run, times)
         main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
         writers = [each for each in users if each.target.tensor == name]
