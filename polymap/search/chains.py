@@ -109,15 +109,13 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     end = spent + share * max(0.0, 1 - spent)
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
-    has_lines = in_lines_of(search) is not None
-    programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=has_lines)))
+    programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=in_lines_of(search) is not None)))
     binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
         if any(each.values == evidence.floors for each in evidence.incumbents):
             break
         left, is_in_lines = len(programs) - number, len(workload.statements) > len(search.workload.statements)
-        left = TUNING.lines_in_turn if is_in_lines else min(left, 2) if has_lines else left
-        own_end = _next_share(search.limits.share(), end, left)
+        own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked = parse_single(text, search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
@@ -144,10 +142,10 @@ def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tup
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
             return (workload, cuts[0]) if has_room else (cuts[0], workload)
-        for room in (room for room in rooms if room is not None and not has_room):
-            found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
         lines = in_lines(workload, name) if has_lines and not has_room else None
         found |= {} if lines is None else {lines: None}
+        for room in (room for room in rooms if room is not None and not has_room):
+            found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
         if found:
             break  # columns are like rows
     return (*found, workload)
@@ -164,7 +162,7 @@ def _tile_bits(workload: Workload, cut: Workload) -> int:
     return max(each.bits * (shared_tile(cut, each.name, left) or 0) for each in passed)
 
 
-def _next_share(spent: float, end: float, left: float) -> float:
+def _next_share(spent: float, end: float, left: int) -> float:
     """Return the share of the limit at which the first of so many equal parts until the end is over."""
     return spent + max(0.0, end - spent) / left
 

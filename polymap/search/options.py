@@ -190,8 +190,6 @@ class Tuning:
     """Segments that share what is left of the time for all of them (not swept),"""
     segments_in_turn_of_few: int = 2
     """and where one may be the whole program."""
-    lines_in_turn: float = 4 / 3
-    """What is left of the time when a program is made in lines, by what they get of it (not swept)."""
     promising: float = 1.1
     """Times what a segment costs in parts: neighbours in dearer ones get no branches of their own."""
     kinds_in_vain: int = 6

@@ -104,7 +104,6 @@ MISTAKES = {  # a line in polymap, what stands there instead
     "dead rows are written back": ("drains = 0 if self.is_line else drains -", "drains = drains -"),
     "all rows are made inside": ("touched = of_top[first_level(", "touched = top[first_level("),
     "rows that come again": ("counter.numbers.refuse(again, times, name)", "pass"),
-    "rows of several siblings": ("and not apart & line.unlike", ""),
 }
 
 
