@@ -63,6 +63,9 @@ def in_lines(workload: Workload, last: str) -> Workload | None:
     first = min(at for at, each in enumerate(workload.statements) if each.name in cuts)
     if any(each.name not in cuts for each in workload.statements[first:]):
         return None  # they may overwrite what others read
+    taken = {each.name for each in (*workload.statements, *workload.tensors)}
+    if any(f"{name}_first" in taken for name in (*cuts, *axes)):
+        return None
     lines = {
         name: Line(axis, rows, f"{name}_first" if _is_read_anew(workload, name, axis, cuts) else name)
         for name, (axis, rows) in axes.items()
