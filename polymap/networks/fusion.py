@@ -23,6 +23,7 @@ from polymap.ir import (
     Storage,
     Temporal,
     Workload,
+    accesses_of,
     bounds,
 )
 from polymap.networks.groups import Apart, Group, Plan
@@ -200,14 +201,16 @@ def _placed(passing: Passing, program: Workload, result: SearchResult, arch: Arc
     assert workload is not None and best is not None and cost is not None, "a group with a value has a mapping"
     rows = [row for row in cost.traffic if row.tensor == passing.tensor and row.level == passing.through]
     place = next(_places(best, passing.tensor, passing.through), None)
-    if place is None or any(row.reads for row in rows):
+    read, tensor = sum(row.reads for row in rows), program.tensor(passing.tensor)
+    made_ahead = len(workload.statements) > len(program.statements)  # in lines: the first rows pass outside
+    if place is None or read >= (prod(tensor.shape) if made_ahead else 1):
         return replace(passing, reason="no tree was found that costs less with it on chip")
     (level, loops), extents = place, workload.extents()
     above = {fanout.name for fanout in arch.fanouts_above(level)}
     for loop in loops:
         if isinstance(loop, Temporal) or loop.fanout in above:  # others do not part what a node holds
             extents[loop.dim] = min(loop.tile, extents[loop.dim])
-    tensor, tile = program.tensor(passing.tensor), _tile(workload, passing.tensor, extents)
+    tile = _tile(workload, passing.tensor, extents)
     return replace(
         passing,
         level=level,
@@ -243,7 +246,7 @@ def _places(mapping: Mapping, tensor: str, outermost: str) -> Iterator[Place]:
 
 
 def _tile(workload: Workload, tensor: str, extents: dict[str, int]) -> tuple[int, ...]:
-    """Return how many elements of each axis the statement that writes a tensor touches within some extents."""
-    target = next(each.target for each in workload.statements if each.target.tensor == tensor)
-    ranges = [bounds(form, extents) for form in target.index]
-    return tuple(high - low + 1 for low, high in ranges)
+    """Return how many elements of each axis the statement that touches most of a tensor does within some extents."""
+    every = [access.index for each in workload.statements for access in accesses_of(each, tensor)]
+    ranges = [[bounds(form, extents) for form in forms] for forms in zip(*every, strict=True)]
+    return tuple(max(high - low + 1 for low, high in axis) for axis in ranges)

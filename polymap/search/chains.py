@@ -37,11 +37,20 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Interface, Part
-from polymap.search.legs import Nodes, common_accesses, elements_of, shared_tile, takes_long_to_climb, width_of
+from polymap.search.legs import (
+    Nodes,
+    common_accesses,
+    elements_of,
+    in_lines_of,
+    passes_through_windows,
+    shared_tile,
+    takes_long_to_climb,
+    width_of,
+)
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import in_tiles, made_again, with_loops_joined
+from polymap.search.programs import in_lines, in_tiles, made_again, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -100,12 +109,13 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     end = spent + share * max(0.0, 1 - spent)
     goals = _asked(search)
     workload = with_loops_joined(search.workload)
-    programs = list(product(goals, _in_tiles(search.arch, workload)))
+    programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=in_lines_of(search) is not None)))
     binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
         if search.limits() or any(each.values == evidence.floors for each in evidence.incumbents):
             break
-        own_end = _next_share(search.limits.share(), end, len(programs) - number)
+        left, is_in_lines = len(programs) - number, len(workload.statements) > len(search.workload.statements)
+        own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked = parse_single(text, search.arch)
         for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
@@ -116,10 +126,10 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     return evidence
 
 
-def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
+def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
     """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
     index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
-    fan-outs has room. First the one that is likely to have room."""
+    fan-outs has room, and in lines. First the one that is likely to have room."""
     if workload.original is not None:
         return (workload,)  # its arrays are those of a text
     end, extents = workload.statements[-1].target, workload.extents()
@@ -132,6 +142,8 @@ def _in_tiles(arch: Architecture, workload: Workload) -> tuple[Workload, ...]:
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
             return (workload, cuts[0]) if has_room else (cuts[0], workload)
+        lines = in_lines(workload, name) if has_lines and not has_room else None
+        found |= {} if lines is None else {lines: None}
         for room in (room for room in rooms if room is not None and not has_room):
             found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
         if found:
@@ -370,7 +382,7 @@ class Chains:
             return []
         is_over = limits.until(end_share)
         half = limits.until(_next_share(limits.share(), end_share, 2))
-        found = [self._trees.spread(program, segment.interface, half)]
+        found = [] if passes_through_windows(program) else [self._trees.spread(program, segment.interface, half)]
         found.append(self._trees.read_off(program, segment.interface, half))
         best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)
         parts = sorted(self._best_of_states(segment, best, is_over), key=lambda part: part.value)

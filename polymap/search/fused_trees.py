@@ -11,10 +11,12 @@ from itertools import product, takewhile
 from math import prod
 
 from polymap.ir import (
+    Access,
     Architecture,
     Branch,
     Compute,
     Mapping,
+    Spatial,
     Statement,
     Storage,
     Temporal,
@@ -39,6 +41,7 @@ from polymap.search.legs import (
     Nodes,
     as_written,
     legs_of,
+    passes_through_windows,
     shared_tile,
     takes_long_to_climb,
     width_of,
@@ -77,6 +80,9 @@ class Interface:
         kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
         if not kept or any(shared_tile(program, name, extents) is None for name in kept):
             return None
+        targets = {name: {each.target for each in statements if each.target.tensor == name} for name in kept}
+        if any(len(each) > 1 for each in targets.values()):
+            return None  # before a loop, and in it
         touched = [access for each in statements for name in kept for access in accesses_of(each, name)]
         common = [name for name in extents if all(name in each.dims for each in statements)]
         shared = [name for name in common if all(name in access.dims for access in touched)]
@@ -112,33 +118,57 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best, seen = None, set[Nodes]()
-        for nodes in self._around(program, program.statements, interface, (), is_over):
-            with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
-            parts = list[Part | None]()
-            if with_room is not None and with_room not in seen and not is_over():
-                parts.append(self.below(program, with_room))
-                seen.add(with_room)
-            if with_room != nodes:  # there is no room for all that passes, at least not for such tiles
-                trees = self._with_neighbours_inside(program, interface, nodes, is_over)
-                parts += [self._counted(program, each) for each in takewhile(lambda _: not is_over(), trees)]
-            for found in (part for part in parts if part is not None):
-                found = self.with_more_held(program, found, is_over)
-                best = found if best is None or found.value < best.value else best
+        best: Part | None = None
+        for part in takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over)):
+            found = None if part is None else self.with_more_held(program, part, is_over)
+            best = found if best is None or (found is not None and found.value < best.value) else best
         return best
+
+    def _read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Iterator[Part | None]:
+        """Yield the trees that stand around what one statement alone would do, those likely to have room first."""
+        seen, slides = set[Nodes](), passes_through_windows(program)
+        for nodes in self._around(program, program.statements, interface, (), is_over):
+            spread = {node.dim for node in nodes if isinstance(node, Spatial)}
+            if slides and not all(spread <= each.dims_alone for each in _accesses(program, interface.kept)):
+                continue  # siblings would share rows
+            with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
+            trees = self._with_neighbours_inside(program, interface, nodes, is_over) if with_room != nodes else iter(())
+            if slides:
+                yield from (self._counted(program, each) for each in trees)
+            if with_room is not None and with_room not in seen:
+                seen.add(with_room)
+                yield self.below(program, with_room)
+            yield from (self._counted(program, each) for each in trees)
 
     def _with_neighbours_inside(
         self, program: Workload, interface: Interface, nodes: Nodes, is_over: Stop
     ) -> Iterator[Nodes]:
         """Yield the trees in which what only some of the statements pass on stands above a branch of their own, not
         above all of them."""
-        users = {name: [bool(accesses_of(each, name)) for each in program.statements] for name in interface.kept}
-        inner = [name for name, own in users.items() if not (own[0] and own[-1])]
-        for name in inner if len(users) > 1 else ():
-            above = self._with_room(program, interface, without_nodes(nodes, (name,)))
-            legs = None if above is None else self._children(program, above, program.statements)
+        ends = program.statements[0], program.statements[-1]
+        inner = [name for name in interface.kept if not all(accesses_of(each, name) for each in ends)]
+        for name, rest in product(inner if len(interface.kept) > 1 else (), self._with_rest_outside(program, nodes)):
+            above = self._with_room(program, interface, without_nodes(rest, (name,)))
+            users = [each for each in program.statements if accesses_of(each, name)]  # of which legs are asked inside
+            others = tuple(each for each in program.statements if each not in users)
+            legs = None if above is None else self._children(program, above, others)
             if above is not None and legs is not None:
+                found = dict(zip(others, legs, strict=True))
+                legs = tuple(found.get(each) or as_written(each) for each in program.statements)
                 yield from self._with_one_branch_inside(program, (*above, Branch(legs)), is_over, (name,))
+
+    def _with_rest_outside(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
+        """Yield what stands above a branch, first with what passes through windows in a level further out."""
+        *above, last = nodes
+        assert isinstance(last, Storage)
+        arch, unlike = (
+            self._search.arch,
+            tuple(name for name in last.tensors if passes_through_windows(program, (name,))),
+        )
+        for number in reversed(levels_above_fanouts(arch, program, unlike)) if unlike else ():
+            if number < arch.level_index(last.level):
+                yield (*above, Storage(arch.levels[number].name, unlike), *without_nodes((last,), unlike))
+        yield nodes
 
     def _with_room(self, program: Workload, interface: Interface, nodes: Nodes) -> Nodes | None:
         """Return what stands above a branch, where there is no room for it with smaller tiles of the innermost loop, or
@@ -384,7 +414,7 @@ class FusedTrees:
         around = Around.of(program, arch, above)
         if around is None:
             return
-        levels = [*enumerate(arch.levels)][1:]
+        levels, slides = [*enumerate(arch.levels)][1:], passes_through_windows(program)
         for number, level in levels if self._is_of_many else reversed(levels):
             if not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
@@ -398,7 +428,7 @@ class FusedTrees:
                 yield read_off(found, program, level.name, interface.kept, interface.shared)
                 inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
                 inside = [dim for dim in inside if dim not in interface.shared]
-                if self._is_long or is_over() or not loops_above(found, level.name, own).intersection(inside):
+                if self._is_long or slides or is_over() or not loops_above(found, level.name, own).intersection(inside):
                     continue
                 whole = (
                     Span(level.name, name, level.name, dim, n, n)
@@ -532,6 +562,10 @@ def _dims_of(program: Workload) -> dict[str, set[str]]:
         each.name: {dim for s in program.statements for access in accesses_of(s, each.name) for dim in access.dims}
         for each in program.tensors
     }
+
+
+def _accesses(program: Workload, tensors: Collection[str]) -> list[Access]:
+    return [each for name in tensors for one in program.statements for each in accesses_of(one, name)]
 
 
 def _inner(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> Nodes:

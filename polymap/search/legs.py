@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from polymap.ir import (
     Access,
+    Affine,
     Architecture,
     Compute,
     MappingNode,
@@ -23,6 +24,7 @@ from polymap.ir import (
     Temporal,
     Workload,
     accesses_of,
+    bounds,
     is_box,
     nest_of,
     sets_each_once,
@@ -47,8 +49,8 @@ from polymap.search.problem import (
     rules_from_document,
     rules_of_nest,
 )
-from polymap.search.programs import instance_bound, makes_rows_again, may_be_climbed
-from polymap.search.relatives import Relative, answer_of, at_least
+from polymap.search.programs import in_lines, instance_bound, makes_rows_again, may_be_climbed
+from polymap.search.relatives import Relative, answer_of, at_least, is_plain_energy
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
@@ -182,6 +184,18 @@ def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
     is_climbed = may_be_climbed(search.workload, search.arch, search.objective)
     is_last = statement == search.workload.statements[-1]
     return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
+
+
+def in_lines_of(search: Search) -> Workload | None:
+    """Return the program in lines, trees of which are looked for, too: where sums of energy or traffic are asked for.
+    What bounds the steps of a statement bounds not those of its parts."""
+    workload, objective = search.workload, search.objective
+    is_sum = (objective.goal is Goal.ENERGY and is_plain_energy(search.arch)) or objective.goal is Goal.TRAFFIC
+    if workload.original is not None or search.rules or not is_sum:
+        return None
+    end = workload.statements[-1].target
+    lines = (in_lines(workload, name) for name in end.dims if name in end.dims_alone)
+    return next((each for each in lines if each is not None), None)
 
 
 def takes_long_to_climb(search: Search) -> bool:
@@ -399,16 +413,46 @@ def simple_accesses(program: Workload) -> Mapping[str, Access]:
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     """Return how many elements an access of which no dim occurs on two axes touches, at most where an index leaves
     gaps."""
-    return prod(each.reach(extents) or prod(extents[name] for name in each.dims) for each in access.index)
+    forms = ((each, each - each.constant) for each in access.index)
+    return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
+
+
+def passes_through_windows(program: Workload, tensors: Collection[str] | None = None) -> bool:
+    """Return whether statements touch a tensor that one of them writes (of some) by several indices on one axis."""
+    for name in {each.target.tensor: None for each in program.statements}:
+        every = [access.index for each in program.statements for access in accesses_of(each, name)]
+        if (tensors is None or name in tensors) and any(len({*forms}) > 1 for forms in zip(*every, strict=True)):
+            return True
+    return False
 
 
 def shared_tile(program: Workload, tensor: str, left: Mapping[str, int]) -> int | None:
     """Return how many elements of a tensor the statements touch with so many indices left; None where it is not known
-    that all touch the same: on each axis by one index, or all of it."""
+    that all touch the same: on each axis by one index, or all of it, or what one that reads it touches."""
     own = program.tensor(tensor)
     every = [access for each in program.statements for access in accesses_of(each, tensor)]
+    read = [access for each in program.statements for access in each.reads if access.tensor == tensor]
+    widest = list[Affine]()
     for axis, length in enumerate(own.shape):
         forms = dict.fromkeys(each.index[axis] for each in every)
-        if len(forms) > 1 and (own.origin[axis] or any(form.reach(left) != length for form in forms)):
+        if len(forms) == 1 or all(form.reach(left) == length for form in forms):
+            found = next(iter(forms))
+        else:
+            wide = (each.index[axis] for each in read if _holds_all(each.index[axis], forms, program, left))
+            found = next(wide, None)
+        if found is None or (len(forms) > 1 and own.origin[axis]):
             return None
-    return elements_of(every[0], left) if all(each.is_box for each in every) else None
+        widest.append(found)
+    return elements_of(Access(tensor, tuple(widest)), left) if all(each.is_box for each in every) else None
+
+
+def _holds_all(wide: Affine, forms: Iterable[Affine], program: Workload, left: Mapping[str, int]) -> bool:
+    """Return whether an index takes all values of others, in each iteration of the loops around."""
+    around = [name for name, extent in program.extents().items() if left[name] < extent]
+    low, high = bounds(wide, left)
+    for form in forms:
+        if not form.is_linear or any(form.coefficients().get(n, 0) != wide.coefficients().get(n, 0) for n in around):
+            return False
+        if not low <= bounds(form, left)[0] <= bounds(form, left)[1] <= high:
+            return False
+    return wide.is_linear and (wide - wide.constant).reach(left) > 0

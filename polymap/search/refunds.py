@@ -63,6 +63,7 @@ from polymap.search.legs import (
     Leg,
     dividing_legs,
     elements_of,
+    in_lines_of,
     least_of_leg,
     simple_accesses,
 )
@@ -138,6 +139,14 @@ def _floor(
         return None
     refunds = Refunds(Cases.of(search, objective), stop)
     search.engines.keep(refunds, objective.text)
+    least, lined = _least(refunds, passed, splits), in_lines_of(search)
+    if least is None or lined is None:
+        return least
+    in_lines = floor_of_lines(search, lined, objective, stop, splits)
+    return None if in_lines is None else min(least, in_lines)
+
+
+def _least(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fraction | None:
     found: Fraction | None = None
     try:
         for least in refunds.sums(passed, splits):
@@ -145,6 +154,22 @@ def _floor(
     except OutOfTime:
         pass
     return found
+
+
+def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: Stop, splits: int) -> Fraction | None:
+    """Return what no tree of a program in lines costs less than: the statements inside its loop as a program of their
+    own, which finds the rows made before it, and the instances of those that make these."""
+    names = [each.name for each in search.workload.statements]
+    inside = tuple(each for each in lined.statements if each.name in names)
+    ahead = [each for each in lined.statements if each.name not in names]
+    tensors = tuple(each for each in lined.tensors if any(accesses_of(one, each.name) for one in inside))
+    own = replace(search, asked=replace(search.asked, workload=replace(lined, statements=inside, tensors=tensors)))
+    passed = passed_tensors(own.workload, apart=True)
+    least = None if passed is None else _least(Refunds(Cases.of(own, objective), stop), passed, splits)
+    if least is None or objective.goal is not Goal.ENERGY:
+        return least
+    extents = lined.extents()
+    return least + search.arch.compute.pj * sum(prod(extents[name] for name in each.dims) for each in ahead)
 
 
 def _adds_up(search: Search, objective: Objective) -> bool:
@@ -188,9 +213,9 @@ def most_refunded_bits(workload: Workload) -> int | None:
     return total
 
 
-def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
+def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
     """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
-    hold."""
+    hold. apart: others have written parts of these before."""
     found = list[Tensor]()
     for tensor in workload.tensors:
         users = _users(workload, tensor.name)
@@ -199,11 +224,20 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
             if writers and tensor.temporary:
                 return None  # nobody reads it: it never leaves
             continue
-        is_alone = len(writers) == 1 and writers[0].target.is_plain
+        is_alone = len(writers) == 1 and (
+            writers[0].target.is_plain or (apart and _sets_each_once(writers[0], workload))
+        )
         if not is_alone or users[0] != writers[0].name or tensor.initial:
             return None
         found.append(tensor)
     return tuple(found) or None
+
+
+def _sets_each_once(writer: Statement, workload: Workload) -> bool:
+    """Return whether for other values of its target's dims a statement writes other elements."""
+    extents = workload.extents()
+    forms = [(each - each.constant, prod(extents[name] for name in each.dims)) for each in writer.target.index]
+    return writer.target.is_box and all(form.reach(extents) == many for form, many in forms)
 
 
 def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """A program in which a window stands between two statements costs no less than the floor says: what the second one
-reads of the result of the first below its node there is charged to it. Trees: the program and it in tiles of rows,
-random legs of each statement below the loops and the node that stand around both."""
+reads of the result of the first below its node there is charged to it. Trees: the program and it in tiles of rows and
+in lines, random legs of each statement below the loops and the node that stand around both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, S
 from polymap.resources import never
 from polymap.search import legs, refunds
 from polymap.search.options import Options
-from polymap.search.programs import in_tiles
+from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
 from tests.times import few
 
@@ -57,6 +57,24 @@ def least_of_trees(rng: random.Random, work: Workload, arch: Architecture) -> fl
             extents = own.extents() | ({common: 1} if common else {})
             parts = [[leg(rng, each, extents, arch, held) for _ in range(LEGS)] for each in own.statements]
             least = min(least, least_below(own, arch, above, parts))
+    return min(least, least_of_lines(rng, work, arch))
+
+
+def least_of_lines(rng: random.Random, work: Workload, arch: Architecture) -> float:
+    """Return the least energy of trees in which each iteration of a loop makes the rows that it is the first to need:
+    what is made before the loop has a branch of its own."""
+    least, last = float("inf"), work.statements[-1].target.dims[-1]
+    lined = in_lines(work, last)
+    for tile in range(1, work.extents()[last]) if lined is not None else ():
+        if lined is None or work.extents()[last] % tile:
+            continue
+        for held in ("", "T"):
+            above = (Temporal(last, tile), *((Storage("G", ("T",)),) if held else ()))
+            extents = lined.extents() | {last: tile}
+            first, *inside = lined.statements
+            parts = [[leg(rng, first, extents, arch, "") for _ in range(LEGS)]]
+            parts += [[leg(rng, each, extents, arch, held) for _ in range(LEGS)] for each in inside]
+            least = min(least, least_below(lined, arch, above, parts, apart=1))
     return least
 
 
@@ -65,7 +83,7 @@ def leg(rng: random.Random, statement: Statement, extents: dict[str, int], arch:
     its tensors, but of the one that is held around it."""
     dims = [name for name in statement.dims if extents[name] > 1]
     nodes: list[MappingNode] = [Temporal(name, 1) for name in rng.sample(dims, len(dims))]
-    if arch.fanouts and rng.random() < 0.7:
+    if arch.fanouts and dims and rng.random() < 0.7:
         at = rng.randrange(len(nodes))
         name = next(one.dim for one in nodes[at:] if isinstance(one, Temporal))
         nodes[at] = Spatial(name, -(-extents[name] // 2), "U")
@@ -78,18 +96,20 @@ def leg(rng: random.Random, statement: Statement, extents: dict[str, int], arch:
     return (*nodes, Compute(statement.name))
 
 
-def least_below(work: Workload, arch: Architecture, above: Nodes, parts: list[list[Nodes]]) -> float:
-    """Return the least energy below some nodes: what one part costs does not depend on the other."""
+def least_below(work: Workload, arch: Architecture, above: Nodes, parts: list[list[Nodes]], apart: int = 0) -> float:
+    """Return the least energy below some nodes: what one part costs does not depend on the other. apart: so many parts
+    stand before the nodes."""
     best = [min(part, key=len) for part in parts]
     for place, part in enumerate(parts):
         trees = ([nodes if place == at else one for at, one in enumerate(best)] for nodes in part)
-        best = min(trees, key=lambda own: energy(work, arch, above, own))
-    return energy(work, arch, above, best)
+        best = min(trees, key=lambda own: energy(work, arch, above, own, apart))
+    return energy(work, arch, above, best, apart)
 
 
-def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes]) -> float:
+def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes], apart: int) -> float:
     """Return what a tree costs; infinity where it is not legal."""
-    cost = evaluate(work, arch, Mapping((*above, Branch(tuple(parts)))))
+    nodes = (*above, Branch(tuple(parts[apart:])))
+    cost = evaluate(work, arch, Mapping((Branch((*parts[:apart], nodes)),) if apart else nodes))
     return cost.energy_pj if cost.legal else float("inf")
 
 

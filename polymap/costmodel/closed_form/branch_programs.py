@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import combinations, takewhile
 
 from polymap.ir import (
     Access,
+    Architecture,
     Branch,
     Mapping,
     MappingNode,
     Operator,
     Spatial,
     Statement,
+    Storage,
     Temporal,
     Tensor,
     Workload,
     accesses_of,
+    bounds,
     is_box,
     sets_each_once,
     statements_below,
 )
+
+Nodes = tuple[MappingNode, ...]
 
 
 class OutOfReach(Exception):
@@ -36,6 +42,7 @@ def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) 
         injective = each.operator is not Operator.ASSIGN or sets_each_once(each)
         reads_itself = any(access.tensor == each.target.tensor for access in each.reads)
         more = written.count(each.target.tensor) - (each.target.tensor in set_before(workload))
+        more = 1 if lines_of(workload, workload.tensor(each.target.tensor), cut) else more
         if not is_box(each) or not injective or reads_itself or more > 1:
             raise OutOfReach(each.name)
     for tensor in workload.tensors:
@@ -43,10 +50,15 @@ def check_program(workload: Workload, order: tuple[str, ...], mapping: Mapping) 
         readers = [each for each in users if each.target.tensor != tensor.name]
         is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
         is_read = common_access(workload, users, tensor, cut) is not None
-        is_read = is_read or (is_passed and any(whole_access(workload, each, tensor) for each in readers))
+        lines = lines_of(workload, tensor, cut)
+        is_whole = is_passed and any(whole_access(workload, each, tensor) for each in readers)
+        is_read = is_read or bool(lines) or is_whole
         unread = tensor.temporary and not (readers and is_read)
         overwritten = (
-            tensor.initial and len(users) > 1 and tensor.name not in set_before(workload)
+            tensor.initial
+            and len(users) > 1
+            and tensor.name not in set_before(workload)
+            and not (lines and all(each.writer.operator is Operator.ASSIGN for each in lines))
         )  # a value from before the program may be read first
         first = min(users, key=lambda each: order.index(each.name)).target.tensor == tensor.name
         in_order = not workload.associative and len(users) > 1  # no places of partial sums
@@ -100,6 +112,60 @@ def common_access(
     return every[0] if all(each.is_box for each in every) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A statement that reads all of a tensor, and one that writes parts of it. unlike: the dims of the axes on which
+    they touch it otherwise."""
+
+    reader: Statement
+    writer: Statement
+    access: Access
+    unlike: frozenset[str]
+
+
+def line_of(workload: Workload, users: Sequence[Statement], tensor: Tensor, cut: Collection[str]) -> Line | None:
+    """Return who reads and who writes a tensor of which each iteration of loops over some dims touches what one access
+    of the reader touches in it, whatever the tiles: the writer a part of it, which the loops move alike; None where
+    that is not known."""
+    writers = [each for each in users if each.target.tensor == tensor.name]
+    every = [access for each in users for access in accesses_of(each, tensor.name)]
+    if len(writers) != 1 or len({each.index for each in every}) < 2 or not all(each.is_box for each in every):
+        return None
+    for reader in users:
+        access = whole_access(workload, reader, tensor)
+        if access is not None and reader not in writers and all(_covers(workload, access, one, cut) for one in every):
+            axes = [pair for one in every for pair in zip(access.index, one.index, strict=True) if pair[0] != pair[1]]
+            unlike = frozenset(name for pair in axes for form in pair for name in form.dims)
+            return Line(reader, writers[0], access, unlike)
+    return None
+
+
+def lines_of(workload: Workload, tensor: Tensor, cut: Collection[str]) -> tuple[Line, ...]:
+    """Return the lines of the statements that write a tensor, no two of them the same elements; () where two do."""
+    users = [each for each in workload.statements if accesses_of(each, tensor.name)]
+    writers, extents = [each for each in users if each.target.tensor == tensor.name], workload.extents()
+    boxes = [[bounds(form, extents) for form in each.target.index] for each in writers]
+    for one, other in combinations(boxes, 2):
+        if not any(a[1] < b[0] or b[1] < a[0] for a, b in zip(one, other, strict=True)):
+            return ()
+    readers = [each for each in users if each not in writers]
+    found = [line_of(workload, (each, *readers), tensor, cut) for each in writers]
+    return tuple(each for each in found if each is not None)
+
+
+def _covers(workload: Workload, wide: Access, access: Access, cut: Collection[str]) -> bool:
+    """Return whether one access touches all that another one does in each iteration of loops over some dims."""
+    inside = workload.extents() | dict.fromkeys(cut, 1)
+    for one, other in zip(wide.index, access.index, strict=True):
+        if one == other:
+            continue
+        steps = [[form.coefficients().get(name, 0) for name in cut] for form in (one, other) if form.is_linear]
+        (low, high), (least, most) = bounds(one, inside), bounds(other, inside)
+        if len(steps) < 2 or steps[0] != steps[1] or not (low <= least <= most <= high and one.reach(inside)):
+            return False
+    return True
+
+
 def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
     """Return whether accesses to one tensor may move differently as dims advance."""
     forms = [form for each in accesses for form in each.index]
@@ -120,3 +186,43 @@ def set_before(workload: Workload) -> dict[str, str]:
             sets, adds = writers
             found |= {each.name: sets.name} if sets.target == adds.target and not sets.reads else {}
     return found
+
+
+def held_below(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
+    """Yield the (level, tensor) of the nodes of a tree."""
+    for node in nodes:
+        if isinstance(node, Storage):
+            yield from ((arch.level_index(node.level), tensor) for tensor in node.tensors)
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from held_below(arch, child)
+
+
+def own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
+    """Yield the nodes of a child that concern its statement."""
+    for node in nodes:
+        if isinstance(node, Storage):
+            yield from node.of(lambda name: accesses_of(statement, name))
+        elif isinstance(node, Temporal | Spatial):
+            if node.dim in statement.dims:
+                yield node
+        else:
+            yield node
+
+
+def loops_above(chain: Nodes, tensor: str) -> list[str]:
+    """Return the dims of the loops above the last node for a tensor."""
+    last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
+    return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
+
+
+def first_level(arch: Architecture, chain: Nodes, tensor: str) -> int:
+    """Return the level of the outermost node of a chain for a tensor, below the outermost level."""
+    names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
+    return next(number for name in names if (number := arch.level_index(name)))
+
+
+def at_the_top(chain: Nodes, tensor: str) -> Nodes:
+    """Return the nodes of a chain that hold a tensor, above its loops."""
+    nodes = tuple(node for node in chain if isinstance(node, Storage) and tensor in node.tensors)
+    return (*nodes, *(node for node in chain if isinstance(node, Temporal | Spatial)))

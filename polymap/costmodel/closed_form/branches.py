@@ -17,10 +17,17 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Row, Wire
 from polymap.costmodel.closed_form.branch_programs import (
+    Line,
     OutOfReach,
+    at_the_top,
     check_program,
     common_access,
+    first_level,
+    held_below,
+    line_of,
+    loops_above,
     moves_unlike,
+    own_nodes,
     set_before,
     whole_access,
 )
@@ -248,7 +255,7 @@ class BranchCounter(Generic[Amount]):
         return BranchCounts(counts, [held.get(number, none) for number in levels])
 
     def _rows(self, mapping: Mapping) -> list[Row[Amount]]:
-        held = {(0, each.name) for each in self.workload.tensors} | set(_stored(self.arch, mapping.nodes))
+        held = {(0, each.name) for each in self.workload.tensors} | set(held_below(self.arch, mapping.nodes))
         none: Any = 0
         return [
             Row(number, index, *self.total.moves(number, each.name), none)
@@ -328,7 +335,7 @@ class BranchCounter(Generic[Amount]):
         nest = nest_of(self.workload, statement, self.numbers.extents(run.extents), is_initial=is_initial)
         given = {each.name: run.holders[each.name] for each in nest.tensors if self.is_apart(run.holders[each.name])}
         around = tuple(Storage(self.arch.levels[level].name, (name,)) for name, level in given.items())
-        own = tuple(_own_nodes(nodes, statement))
+        own = tuple(own_nodes(nodes, statement))
         counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)
         if given:
             of_child = self.counted(nest, run, Mapping((*run.spread, *own)), times)  # tiles of the child's own nodes
@@ -530,12 +537,18 @@ class SharedTensor:
     is_written: bool
     is_fresh: bool
     dies: bool
+    is_line: bool = False
 
     @staticmethod
     def of(
         counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any], times: Any
     ) -> SharedTensor:
         loops = [node.dim for node in chain if isinstance(node, Temporal)]
+        cut = _cut_dims(counter, chain, run)
+        tensor = counter.workload.tensor(name)
+        line = line_of(counter.workload, users, tensor, cut) if loops else None
+        if line is not None and common_access(counter.workload, users, tensor, cut) is None:
+            return SharedTensor._of_line(counter, chain, line, run, times)
         main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
         writers = [each for each in users if each.target.tensor == name]
         access = _shared_access(counter, chain, name, users, run)
@@ -546,9 +559,31 @@ class SharedTensor:
                 of_writer = counter_stays(counter, chain, writers[0], access, run, times)
             for level in stays if name in run.dying else ():  # the last sums of all elements are dead, or of none
                 counter.refuse_ragged(chain, run, times, of_writer[level].entries != stays[level].entries)
-            top = counter_stays(counter, _at_the_top(chain, name), main, access, run, times)
-            touched = top[_first_level(counter.arch, chain, name)].entries
+            top = counter_stays(counter, at_the_top(chain, name), main, access, run, times)
+            touched = top[first_level(counter.arch, chain, name)].entries
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
+
+    @staticmethod
+    def _of_line(counter: BranchCounter[Any], chain: Nodes, line: Line, run: Run[Any], times: Any) -> SharedTensor:
+        """Return what nodes hold of a tensor that is read through a window, in which it is written. Refuse loops that
+        bring elements in again, siblings and earlier runs that have some of the same, and what is used later."""
+        name, access, written = line.access.tensor, line.access, line.writer.target
+        loops = {node.dim for node in chain if isinstance(node, Temporal)}
+        apart = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial)}
+        apart |= {dim for dim, extent in counter.workload.extents().items() if run.extents[dim] is not extent}
+        is_alone = loops <= {*access.dims} and loops <= {*written.dims} and not apart & line.unlike
+        if not is_alone or name not in run.fresh or name not in run.dying:
+            raise OutOfReach(name)
+        stays, of_writer, top, of_top = (
+            counter_stays(counter, nodes, user, one, run, times)
+            for nodes in (chain, at_the_top(chain, name))
+            for user, one in ((line.reader, access), (line.writer, written))
+        )
+        for level, stay in stays.items():
+            again = (stay.entries != top[level].entries) | (of_writer[level].entries != of_top[level].entries)
+            counter.numbers.refuse(again, times, name)
+        touched = of_top[first_level(counter.arch, chain, name)].entries
+        return SharedTensor(stays, of_writer, touched, is_written=True, is_fresh=True, dies=True, is_line=True)
 
     def moved(self, level: int, numbers: Numbers[Any]) -> Moved:
         """Return what the node in a level moves.
@@ -561,7 +596,7 @@ class SharedTensor:
             return Moved(entries, 0, tile, loads)
         drains = self.of_writer[level].entries
         if self.dies:
-            drains = drains - self.touched * numbers.equal(drains, entries)
+            drains = 0 if self.is_line else drains - self.touched * numbers.equal(drains, entries)
         fills = entries - (self.touched if self.is_fresh else 0)
         return Moved(fills, drains, tile, fills)
 
@@ -585,12 +620,10 @@ def _shared_access(
     whole, *others = [whole_access(workload, each, workload.tensor(name)) for each in (main, *users)]
     if is_same and whole is not None and None not in others:
         return whole
-    cut = {node.dim for node in (*run.spread, *chain) if isinstance(node, Temporal | Spatial)}
-    cut |= {dim for dim, extent in extents if run.extents[dim] is not extent}
-    access = common_access(workload, (main, *users), workload.tensor(name), cut)
+    access = common_access(workload, (main, *users), workload.tensor(name), _cut_dims(counter, chain, run))
     if access is None or not covered or not alike:
         raise OutOfReach(name)
-    if writers and not set(_loops_above(chain, name)) <= set(main.dims):
+    if writers and not set(loops_above(chain, name)) <= set(main.dims):
         raise OutOfReach(name)  # nothing is held in iterations in which nobody works
     stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
     above = {fanout.name for level in stored for fanout in arch.fanouts_above(level)}
@@ -598,6 +631,12 @@ def _shared_access(
     if writers and not spread <= access.dims_alone:
         raise OutOfReach(name)  # siblings that write the same elements
     return access
+
+
+def _cut_dims(counter: BranchCounter[Any], chain: Nodes, run: Run[Any]) -> set[str]:
+    """Return the dims that loops cut above a branch."""
+    cut = {node.dim for node in (*run.spread, *chain) if isinstance(node, Temporal | Spatial)}
+    return cut | {dim for dim, extent in counter.workload.extents().items() if run.extents[dim] is not extent}
 
 
 def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) -> None:
@@ -618,44 +657,6 @@ def _check_values(leaves: Sequence[Statement], loops: set[str]) -> None:
         reads = (access for other in leaves if other is not each for access in accesses_of(other, tensor))
         if each.operator is not Operator.ASSIGN and not all(advanced <= set(access.dims) for access in reads):
             raise OutOfReach(tensor)
-
-
-def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
-    for node in nodes:
-        if isinstance(node, Storage):
-            yield from ((arch.level_index(node.level), tensor) for tensor in node.tensors)
-        elif isinstance(node, Branch):
-            for child in node.children:
-                yield from _stored(arch, child)
-
-
-def _own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
-    """Yield the nodes of a child that concern its statement."""
-    for node in nodes:
-        if isinstance(node, Storage):
-            yield from node.of(lambda name: accesses_of(statement, name))
-        elif isinstance(node, Temporal | Spatial):
-            if node.dim in statement.dims:
-                yield node
-        else:
-            yield node
-
-
-def _loops_above(chain: Nodes, tensor: str) -> list[str]:
-    """Return the dims of the loops above the last node for a tensor."""
-    last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
-    return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
-
-
-def _first_level(arch: Architecture, chain: Nodes, tensor: str) -> int:
-    names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return next(number for name in names if (number := arch.level_index(name)))
-
-
-def _at_the_top(chain: Nodes, tensor: str) -> Nodes:
-    """Return the nodes of a chain that hold a tensor, above its loops."""
-    nodes = tuple(node for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return (*nodes, *(node for node in chain if isinstance(node, Temporal | Spatial)))
 
 
 def counter_stays(

@@ -24,6 +24,7 @@ with lazy(__name__):
     )
     from polymap.search.programs.tuning import TUNING as TUNING
     from polymap.search.programs.windows import (
+        in_lines as in_lines,
         in_tiles as in_tiles,
         made_again as made_again,
         makes_rows_again as makes_rows_again,

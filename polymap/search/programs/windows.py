@@ -3,6 +3,10 @@
 `O[q] += T[s*q+a] * V[a]` reads rows of T that no loop of the statement before it, `T[y] = ...`, has in common with it.
 Cut into tiles of q, q = b*t + q', both have the loop over t: an iteration makes the rows of T that it needs,
 y = s*b*t + y', and T is indexed [t,y']. Rows that several tiles need are made again in each.
+
+Or made *in lines*: the rows of T that q = 0 needs, but the last s, come first, in a statement of their own. Then the
+iteration q makes the s rows that are new, y = s*q + k - s + y' for k rows that one q needs, and those that it shares
+with the next one stay in a node of T inside the loop, a line buffer. Each row is made once.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from polymap.ir import Access, Affine, Dim, Statement, Workload, accesses_of, affine, bounds, dim
+from polymap.ir import Access, Affine, Dim, Statement, Tensor, Workload, accesses_of, affine, bounds, dim
 from polymap.search.programs.rewriting import with_values
 
 Item = TypeVar("Item")
@@ -25,6 +29,11 @@ class Rows:
     step: int
     many: int
 
+    @property
+    def before(self) -> int:
+        """Return how many of the rows of an iteration are those of the one before."""
+        return self.many - self.step
+
     def value(self, common: str) -> Affine:
         """Return the old counter."""
         rest = ((1, self.name),) if self.many > 1 else ()
@@ -37,8 +46,121 @@ def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
     needed, or other statements need it, too."""
     trips = workload.extents()[last] // tile
     common = last if tile == 1 else _unused(workload, f"{last}_by_{tile}")
-    cuts: dict[str, Rows] = {}  # by statement
-    axes: dict[str, tuple[int, Rows]] = {}  # by tensor: the axis over the rows
+    found = _cuts(workload, last, tile)
+    if found is None or all(rows.many <= tile for _, rows in found[1].values()):
+        return None  # not through windows
+    return _cut(workload, common, trips, _named(workload, found[0]), found[1])
+
+
+def in_lines(workload: Workload, last: str) -> Workload | None:
+    """Return a program of which each iteration of a loop makes one row of the result of the last statement, over a dim
+    of it, and the rows that this is the first to need of temporary tensors; those that the first iteration shares with
+    the next one come before. None where none are shared, some are not needed, or others need them, too."""
+    found = _cuts(workload, last, 1)
+    if found is None or not any(rows.before for _, rows in found[1].values()):
+        return None
+    cuts, axes = found
+    first = min(at for at, each in enumerate(workload.statements) if each.name in cuts)
+    if any(each.name not in cuts for each in workload.statements[first:]):
+        return None  # they may overwrite what others read
+    taken = {each.name for each in (*workload.statements, *workload.tensors)}
+    if any(f"{name}_first" in taken for name in (*cuts, *axes)):
+        return None
+    lines = {
+        name: Line(axis, rows, f"{name}_first" if _is_read_anew(workload, name, axis, cuts) else name)
+        for name, (axis, rows) in axes.items()
+    }
+    ends = {name: _unused(workload, f"{rows.old}_{rows.before}") for name, rows in cuts.items()}
+    steps = {name: _unused(workload, f"{rows.old}_{rows.step}") for name, rows in cuts.items()}
+    before = [_ahead(each, cuts[each.name], ends[each.name], lines) for each in workload.statements[first:]]
+    after = [_in_line(each, last, cuts[each.name], steps[each.name], lines) for each in workload.statements[first:]]
+    statements = (*workload.statements[:first], *(each for each in before if each is not None), *after)
+    statements = tuple(
+        replace(each, position=(at, *each.position[1:])) if each.position[0] != at else each
+        for at, each in enumerate(statements)
+    )
+    extents = workload.extents() | {ends[name]: rows.before for name, rows in cuts.items()}
+    extents |= {steps[name]: rows.step for name, rows in cuts.items()}
+    tensors = tuple(part for each in workload.tensors for part in _in_two(each, lines.get(each.name)))
+    used = dict.fromkeys(name for each in statements for name in each.dims)
+    known = {each.name: each for each in workload.dims}
+    dims = tuple(known.get(name, Dim(name, extents[name])) for name in (*extents,) if name in used)
+    return replace(workload, dims=dims, tensors=tensors, statements=statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Of a tensor that is made in lines the axis over its rows, how many are made when, and the name of what comes
+    before: its own, where the first iteration reads them again."""
+
+    axis: int
+    rows: Rows
+    first: str
+
+
+def _is_read_anew(workload: Workload, tensor: str, axis: int, cuts: dict[str, Rows]) -> bool:
+    """Return whether rows made before any iteration are read by none."""
+    written = next(each for each in workload.statements if each.target.tensor == tensor)
+    return all(
+        access.index[axis].coefficients()[cuts[each.name].old] * cuts[each.name].before >= cuts[written.name].before
+        for each in workload.statements
+        if each is not written
+        for access in accesses_of(each, tensor)
+    )
+
+
+def _in_two(tensor: Tensor, line: Line | None) -> tuple[Tensor, ...]:
+    """Return the tensors of the rows made before any iteration and in them, if these are two."""
+    if line is None or line.first == tensor.name or not line.rows.before:
+        return (tensor,)
+    rows, at = line.rows, line.axis
+    left = tensor.shape[at] - rows.before
+    first = replace(tensor, name=line.first, shape=_split(tensor.shape, at, (rows.before,)))
+    return first, replace(tensor, shape=_split(tensor.shape, at, (left,)))
+
+
+def _ahead(statement: Statement, rows: Rows, name: str, lines: dict[str, Line]) -> Statement | None:
+    """Return the statement that makes the rows that come before any iteration; None where none do."""
+    if not rows.before:
+        return None
+    own = with_values(statement, {each: dim(name) if each == rows.old else dim(each) for each in statement.dims})
+
+    def of_first(access: Access) -> Access:
+        return replace(access, tensor=lines[access.tensor].first) if access.tensor in lines else access
+
+    return replace(
+        own,
+        name=f"{statement.name}_first",
+        dims=tuple(name if each == rows.old else each for each in statement.dims),
+        target=of_first(own.target),
+        reads=tuple(of_first(each) for each in own.reads),
+    )
+
+
+def _in_line(statement: Statement, common: str, rows: Rows, name: str, lines: dict[str, Line]) -> Statement:
+    """Return the statement that makes in each iteration the rows that are new."""
+    value = replace(rows, name=name, many=rows.step).value(common) + rows.before
+    own = with_values(statement, {each: value if each == rows.old else dim(each) for each in statement.dims})
+    dims = tuple(name if each == rows.old else each for each in statement.dims if each != rows.old or rows.step > 1)
+
+    def of_rest(access: Access) -> Access:
+        line = lines.get(access.tensor)
+        if line is None or line.first == access.tensor:
+            return access
+        rest = access.index[line.axis] - line.rows.before
+        return replace(access, index=_split(access.index, line.axis, (rest,)))
+
+    target, reads = of_rest(own.target), tuple(of_rest(each) for each in own.reads)
+    position = (statement.position[0], *((0,) * (len(dims) + 1)))
+    return replace(own, dims=(common, *dims), position=position, target=target, reads=reads)
+
+
+def _cuts(workload: Workload, last: str, tile: int) -> tuple[dict[str, Rows], dict[str, tuple[int, Rows]]] | None:
+    """Return what the loops of statements become, by statement, and by tensor the axis over these rows; None where some
+    rows are not needed, or other statements need them, too."""
+    trips = workload.extents()[last] // tile
+    cuts: dict[str, Rows] = {}
+    axes: dict[str, tuple[int, Rows]] = {}
     end = workload.statements[-1]
     if any(access.tensor == end.target.tensor for access in end.reads):
         return None  # a recurrence, which another order of the loops may not keep
@@ -51,8 +173,7 @@ def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
             cuts[each.name] = found[1]
         elif any(one.name in cuts and _reads_rows(one, each.target.tensor, cuts[one.name]) for one in readers):
             return None
-    is_through_windows = any(rows.many > tile for _, rows in axes.values())
-    return _cut(workload, common, trips, _named(workload, cuts), axes) if is_through_windows else None
+    return cuts, axes
 
 
 def makes_rows_again(workload: Workload) -> bool:

@@ -15,7 +15,7 @@ from polymap.explore import provers
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
 from polymap.resources import never
 from polymap.search.options import Options
-from polymap.search.programs import in_tiles, made_again
+from polymap.search.programs import in_lines, in_tiles, made_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from tests.times import few
@@ -102,6 +102,32 @@ def test_what_is_kept_or_not_needed_is_not_made_in_tiles() -> None:
     assert in_tiles(asked, "z", 1) is None  # all of G for each
 
 
+@pytest.mark.parametrize(
+    ("texts", "sizes", "last", "rows"),
+    [(PAIR, OF_PAIR, "v", {"T_first": 1, "T": 12, "G": 13}), (THREE, OF_THREE, "u", {"T": 13, "U": 6})],
+)
+def test_lines_compute_what_the_program_computes(
+    texts: tuple[str, ...], sizes: dict[str, int], last: str, rows: dict[str, int]
+) -> None:
+    work = pm.program(list(texts), sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=8)
+    lined = in_lines(work, last)
+    assert lined is not None
+    assert results(lined) == results(work)
+    assert made_again(work, lined) == 0
+    assert {each.name: each.shape[0] for each in lined.tensors if each.temporary} == rows
+    assert all(last in each.dims for each in lined.statements if each.name in {one.name for one in work.statements})
+
+
+def test_what_is_kept_not_needed_or_not_shared_is_not_made_in_lines() -> None:
+    pool = pm.program(list(POOL), sizes=OF_POOL, temporary=["T", "G"], bits=8)
+    assert in_lines(pool, "v") is None  # windows that do not overlap
+    assert in_lines(pm.program(list(PAIR), sizes=OF_PAIR, temporary=["T"], bits=8), "v") is None  # G is kept
+    longer = pm.program(list(PAIR), sizes=OF_PAIR | {"y": 14}, temporary=["T", "G"], bits=8)
+    assert in_lines(longer, "v") is None  # nobody reads the last row
+    texts = ["T[y] += I[y+r] * W[r]", "A[y] = B[y]", "O[v] += T[2*v+a] * V[a]"]
+    assert in_lines(pm.program(texts, sizes=OF_BACK, temporary=["T"], bits=8), "v") is None  # A, between the two
+
+
 def test_loops_that_others_have_too_keep_their_names() -> None:
     texts = ["T[y] += I[y+r] * W[r]", "A[y] = B[y]", "O[v] += T[2*v+a] * V[a]"]
     work = pm.program(texts, sizes={"y": 13, "r": 2, "v": 6, "a": 3}, temporary=["T"], bits=8)
@@ -184,7 +210,8 @@ def test_tiles_of_random_programs_make_what_each_needs(seed: int) -> None:
     work = drawn(seed)
     every = results(work)
     for last in work.statements[-1].target.dims:
-        extent = work.extents()[last]
+        extent, lined = work.extents()[last], in_lines(work, last)
+        assert lined is None or (results(lined) == every and made_again(work, lined) == 0)
         for tile in (tile for tile in range(1, extent) if extent % tile == 0):
             cut = in_tiles(work, last, tile)
             if cut is None:

@@ -342,6 +342,20 @@ def test_what_is_read_through_windows_is_passed_in_tiles(
     assert run.counts_match
 
 
+@pytest.mark.parametrize(("words", "most"), [(40, 119_944), (130, 67_680)])
+def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> None:
+    """No row of G is made twice: those that the first iteration shares with the next one come before."""
+    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
+    sizes = {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3}
+    work = pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8)
+    apart, best = (each(work, buffer(words), "energy").incumbents[0] for each in (begun_apart, begun))
+    assert best.values[0] <= most < apart.values[0]
+    assert best.workload.instances_of_boxes() == work.instances_of_boxes()
+    run = pm.run_c(best.workload, buffer(words), best.mapping)
+    assert run.matches_reference
+    assert run.counts_match
+
+
 def test_what_nobody_reads_may_stay() -> None:
     texts = ["T[m,n] = A[m,n] * B[m]", "L[m] += T[m,n]", "E[m,n] = max(T[m,n], 0)"]
     work = pm.program(texts, m=4, n=4, temporary=["T", "L"], bits=8)
