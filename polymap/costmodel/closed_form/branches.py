@@ -596,8 +596,9 @@ class SharedTensor:
             return Moved(entries, 0, tile, loads)
         drains = self.of_writer[level].entries
         if self.dies:
-            drains = 0 if self.is_line else drains - self.touched * numbers.equal(drains, entries)
+            drains = drains - self.touched * numbers.equal(drains, entries)
         fills = entries - (self.touched if self.is_fresh else 0)
+        drains = 0 if self.is_line else drains
         return Moved(fills, drains, tile, fills)
 
 
