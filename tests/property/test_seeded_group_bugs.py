@@ -155,9 +155,6 @@ BUGS = {
             "node.tile[d] == place",
         ),
     ),
-    "two groups of spatial loops over one dim": (
-        Bug("spatial loops stand inside out", _private(loop_order, "_decided_placements"), "b % a", "a % b"),
-    ),
     "the best tree of every structure, place by place": (
         Bug(
             "room counts against chains",

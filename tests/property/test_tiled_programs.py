@@ -28,7 +28,7 @@ def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_tiles(monkeypatch: pytest.MonkeyPatch, rows: int = 12, lanes: int = 8, terms: int = 7) -> None:
     """Make tiles so small that arrays of a test hold many, and let small nests be changed."""
     tuning = TUNING._replace(tile_rows=rows, tile_lanes=lanes, tile_terms=terms, band_size=24)
-    tuning = tuning._replace(contraction_extent=4, contraction_instances=64)
+    tuning = tuning._replace(contraction_extent=4, contraction_instances=64, sum_instances=16, triangle_instances=16)
     tuning = tuning._replace(wavefront_extent=4, wavefront_instances=64)
     for module in ("contraction", "bands", "wavefronts"):
         monkeypatch.setattr(f"{ORDERS}.{module}.TUNING", tuning)

@@ -411,7 +411,7 @@ MISTAKES = {
         "most[level] = most.get(level, 0) + bits",
     ),
     "nodes above a branch take no room": ("held.get(level, 0) + most.get(level, 0)", "most.get(level, 0)"),
-    "what is dead is drained": ("drains = drains - self.touched * numbers", "drains = drains - 0 * numbers"),
+    "what is dead is drained": ("drains - self.touched * numbers", "drains - 0 * numbers"),
     "what has no value yet is loaded": ("fills = entries - (self.touched if self.is_fresh else 0)", "fills = entries"),
     "a child loads from outside": ("level or run.holders[names[tensor]], names", "level, names"),
     "what a node above a branch loads is free": (

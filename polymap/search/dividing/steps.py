@@ -110,8 +110,7 @@ def step_on(
             if first:
                 tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
                 least = max(least, _room_bound(tables, incumbent))
-            own = _raised(entry, least)
-            stop_points[own] = stop_points.pop(entry)
+            stop_points[own := _raised(entry, least)] = stop_points.pop(entry)
             yield own
 
 

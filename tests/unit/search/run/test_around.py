@@ -48,8 +48,12 @@ def test_what_leaves_nothing_to_legs_is_refused() -> None:
     around = Around.of(windows, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
     assert around is not None
     assert [each.elements for each in around.held] == [4]
-    parts = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p]"], p=6, r=3)
-    assert Around.of(parts, ARCH, (Storage("GLB", ("A",)),)) is None  # the second one touches a part
+    inside = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p]"], p=6, r=3)
+    within = Around.of(inside, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
+    assert within is not None
+    assert [each.elements for each in within.held] == [4]  # what the first one reads holds what the second one does
+    beside = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p+9]"], p=6, r=3)
+    assert Around.of(beside, ARCH, (Storage("GLB", ("A",)),)) is None
 
 
 def test_loops_that_all_share_are_read_off_one_statement() -> None:
