@@ -413,7 +413,7 @@ for tiles in ("divide", "any"):
 
 
 def _asserts(path: Path) -> list[tuple[int, ast.Assert]]:
-    return [(node.lineno, node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+    return [(node.lineno, node) for node in ast.walk(parsed(path)) if isinstance(node, ast.Assert)]
 
 
 def _narrows(test: ast.expr) -> bool:
