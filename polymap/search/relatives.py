@@ -146,7 +146,12 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
         return [], Fraction(0)
     boxes = StepBoxes(search.workload, search.arch, held)
     known = evidence.best if len(search.objective.singles) == 1 else None
-    stop = of_rest(TUNING.boxes_share)(search.limits)
+    over = of_rest(TUNING.boxes_share)(search.limits)
+
+    def stop() -> bool:
+        search.limits.work.add()  # asked for each box, pair of boxes and tree
+        return over()
+
     limits = {"most_pairs": TUNING.most_pairs_of_boxes, "per_pair": TUNING.boxes_per_pair}
     least, told = boxes.found(inf if known is None else float(known[1]), stop, **limits)
     found, best = list[tuple[Mapping, Fraction]](), inf

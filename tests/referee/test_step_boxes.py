@@ -241,6 +241,13 @@ def test_a_bound_of_boxes_that_is_ended_early_says_nothing() -> None:
     assert StepBoxes(product, arch, held).found(inf, lambda: True, most_pairs=10**6, per_pair=1) == (0.0, [])
 
 
+def test_pairs_of_boxes_are_steps_of_a_search() -> None:
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", sizes={"m": 64, "n": 64, "k": 64}, bits=8)
+    found = explore(product, "gemmini_like", "latency", tiles="divide", time_limit_s=600, work_limit=10)
+    assert found.status == "FEASIBLE"
+    assert found.work >= 10
+
+
 def test_no_bound_by_boxes_is_above_the_best_of_all_trees() -> None:
     met = bounded([2, 6, 7, 8, 10, 16, 23, 29])
     assert met["bounded"] == 8
