@@ -144,9 +144,9 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
     held = held_apart(search.workload, search.arch)
     if held is None or prod(len(divisors_up_to(n, n)) for n in search.workload.extents().values()) > TUNING.most_boxes:
         return [], Fraction(0)
-    boxes = StepBoxes(search.workload, search.arch, held)
-    known = evidence.best if len(search.objective.singles) == 1 else None
     over = of_rest(TUNING.boxes_share)(search.limits)
+    boxes = StepBoxes(search.workload, search.arch, held, over)
+    known = evidence.best if len(search.objective.singles) == 1 else None
 
     def stop() -> bool:
         search.limits.work.add()  # asked for each box, pair of boxes and tree

@@ -239,6 +239,12 @@ def test_a_bound_of_boxes_that_is_ended_early_says_nothing() -> None:
     held = held_apart(product, arch)
     assert held is not None
     assert StepBoxes(product, arch, held).found(inf, lambda: True, most_pairs=10**6, per_pair=1) == (0.0, [])
+    calls = iter(range(100))
+    late = StepBoxes(product, arch, held, lambda: next(calls, 100) >= 100)
+    whole = StepBoxes(product, arch, held)
+    assert not late.least_work.any(), "no kind of box was told"
+    assert whole.least_work.all()
+    assert late.found(1000.0, lambda: False, most_pairs=10**6, per_pair=1)[0] <= 4563, "a bound all the same"
 
 
 def test_pairs_of_boxes_are_steps_of_a_search() -> None:
