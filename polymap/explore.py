@@ -40,7 +40,7 @@ def explore(
     workers: processes that share a long search; the value is the same for any number.
     memory_limit_mb: resident memory (of all processes, MB of 2^20 bytes) at which the search ends, as it does at the
     time limit.
-    work_limit: steps after which it ends: each structure or program bounded (once per bound), each node of a search
+    work_limit: steps after which it ends: each structure, program, pair of boxes bounded (once), each node of a search
     inside a structure, each mapping scored. `work` of the result counts them. Provers still get shares of the time
     limit: give one far above what the steps take; then no share ends first, and no answer depends on the clock.
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the

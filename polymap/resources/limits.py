@@ -31,8 +31,8 @@ def never() -> bool:
 
 @dataclass(slots=True)
 class Work:
-    """Steps of a search: structures and programs bounded, nodes visited, mappings scored; and how many there may be
-    (None: any number)."""
+    """Steps of a search: structures, programs and boxes bounded, nodes visited, mappings scored; and how many there may
+    be (None: any number)."""
 
     limit: int | None = None
     done: int = 0

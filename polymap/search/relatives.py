@@ -144,9 +144,14 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
     held = held_apart(search.workload, search.arch)
     if held is None or prod(len(divisors_up_to(n, n)) for n in search.workload.extents().values()) > TUNING.most_boxes:
         return [], Fraction(0)
-    boxes = StepBoxes(search.workload, search.arch, held)
+    over = of_rest(TUNING.boxes_share)(search.limits)
+    boxes = StepBoxes(search.workload, search.arch, held, over)
     known = evidence.best if len(search.objective.singles) == 1 else None
-    stop = of_rest(TUNING.boxes_share)(search.limits)
+
+    def stop() -> bool:
+        search.limits.work.add()  # asked for each box, pair of boxes and tree
+        return over()
+
     limits = {"most_pairs": TUNING.most_pairs_of_boxes, "per_pair": TUNING.boxes_per_pair}
     least, told = boxes.found(inf if known is None else float(known[1]), stop, **limits)
     found, best = list[tuple[Mapping, Fraction]](), inf

@@ -239,6 +239,19 @@ def test_a_bound_of_boxes_that_is_ended_early_says_nothing() -> None:
     held = held_apart(product, arch)
     assert held is not None
     assert StepBoxes(product, arch, held).found(inf, lambda: True, most_pairs=10**6, per_pair=1) == (0.0, [])
+    calls = iter(range(100))
+    late = StepBoxes(product, arch, held, lambda: next(calls, 100) >= 100)
+    whole = StepBoxes(product, arch, held)
+    assert not late.least_work.any(), "no kind of box was told"
+    assert whole.least_work.all()
+    assert late.found(1000.0, lambda: False, most_pairs=10**6, per_pair=1)[0] <= 4563, "a bound all the same"
+
+
+def test_pairs_of_boxes_are_steps_of_a_search() -> None:
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", sizes={"m": 64, "n": 64, "k": 64}, bits=8)
+    found = explore(product, "gemmini_like", "latency", tiles="divide", time_limit_s=600, work_limit=10)
+    assert found.status == "FEASIBLE"
+    assert found.work >= 10
 
 
 def test_no_bound_by_boxes_is_above_the_best_of_all_trees() -> None:

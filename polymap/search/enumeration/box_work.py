@@ -3,8 +3,8 @@ beside the compute units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
 from math import prod
 
 import numpy as np
@@ -44,18 +44,21 @@ class BoxWork:
         changes = passes if anew else np.where(passes > 1, passes, 0.0)
         return stream + float(unit.fill_cycles) * passes + self._preload * changes
 
-    def least(self, boxes: list[dict[str, int]], instances: Floats, elements: Floats) -> tuple[Floats, Floats]:
-        """Return the least work of boxes: where a tile of the tensor may stay for the next box, and where none does."""
-        lanes = [self._lanes(box) for box in boxes]
-        stays, anew = np.full(len(boxes), np.inf), np.full(len(boxes), np.inf)
+    def least(
+        self, boxes: list[dict[str, int]], instances: Floats, elements: Floats, stop: Callable[[], bool]
+    ) -> tuple[Floats, Floats]:
+        """Return the least work of boxes: where a tile of the tensor may stay for the next box, and where none does; 0
+        of those that it was too late for."""
+        lanes = [() if stop() else self._lanes(box) for box in boxes]
+        stays, anew = np.zeros(len(boxes)), np.zeros(len(boxes))
         kinds = {each: number for number, each in enumerate(dict.fromkeys(lanes))}
         kind = np.array([kinds[each] for each in lanes])
         for pairs, number in kinds.items():
-            at = kind == number
-            for pair in pairs:
-                own = instances[at], elements[at], pair
-                stays[at] = np.minimum(stays[at], self.cycles(*own, anew=False))
-                anew[at] = np.minimum(anew[at], self.cycles(*own, anew=True))
+            if pairs and not stop():
+                at = kind == number
+                for found, is_anew in ((stays, False), (anew, True)):
+                    told = (self.cycles(instances[at], elements[at], pair, anew=is_anew) for pair in pairs)
+                    found[at] = reduce(np.minimum, told)
         return stays, anew
 
     def _factors(self, dim: str, size: int) -> Shares:

@@ -86,9 +86,11 @@ def access_of(workload: Workload, tensor: Tensor) -> Access:
 
 
 class StepBoxes:
-    """The bound of one nest. held: as `held_apart` says."""
+    """The bound of one nest. held: as `held_apart` says; stop: whether work may be left untold, 0."""
 
-    def __init__(self, workload: Workload, arch: Architecture, held: Held) -> None:
+    def __init__(
+        self, workload: Workload, arch: Architecture, held: Held, stop: Callable[[], bool] = lambda: False
+    ) -> None:
         self.workload, self.arch, self.held = workload, arch, held
         self.extents = workload.extents()
         self.outer, self.issue = arch.levels[0], float(held.of_reads.step_cycles)
@@ -107,7 +109,7 @@ class StepBoxes:
         preloaded = self._own if self.work.tensor is None else _product_of(self._elements[self.work.tensor.name])
         boxes = [self._box(place) for place in range(self.table.shape[1])]
         instances = self._own * self._others
-        self.least_work, self.work_anew = self.work.least(boxes, instances, preloaded)
+        self.least_work, self.work_anew = self.work.least(boxes, instances, preloaded, stop)
 
     def _product(self, dims: list[str], *, inverse: bool = False) -> Floats:
         found = np.ones(self.table.shape[1])
