@@ -18,6 +18,7 @@ from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
 from polymap.search.program_provers import begin_dividing_trees
+from polymap.search.programs import in_lines
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from tests.referee.test_refunds import chain_and_machine
@@ -354,6 +355,20 @@ def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> N
     run = pm.run_c(best.workload, buffer(words), best.mapping)
     assert run.matches_reference
     assert run.counts_match
+
+
+def test_what_whole_statements_cost_does_not_bound_their_parts() -> None:
+    """Inside the loop T and G have two of their four rows."""
+    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
+    work = pm.program(texts, k=2, c=4, r=3, y=4, v=2, z=2, a=3, temporary=["T", "G"], bits=8)
+    asked, known = read_question(work, buffer(20), Options("energy", "divide", clock=process_time), provers)
+    bound_by_refunds(asked, known, never)
+    lined = in_lines(work, "v")
+    assert lined is not None
+    chains = Chains(asked, lined, asked.objective, divides=True)
+    part = chains.part(lined.statements[2:4], 0.5)
+    assert part is not None
+    assert chains._at_least((2, 4)) <= part.value
 
 
 def test_what_nobody_reads_may_stay() -> None:
