@@ -76,7 +76,8 @@ class Passing:
     """A result that one loop nest leaves for others.
 
     level: where it is held on its way ("": it goes through the outermost level, `through`). shape: of the whole tensor;
-    tile, tile_bits: what is held there at a time. writes: elements that are written to the outermost level besides.
+    tile, tile_bits: what is held there at a time. writes: elements that are written to the outermost level besides: all
+    that others need, or what is made before the loop in which the others stay.
     reason: why it does not stay. times: how many equal groups of the network pass it on.
     """
 
@@ -98,6 +99,8 @@ class Passing:
             return f"{who}: goes through {self.through}: {self.reason}"
         whole = "as a whole" if self.tile == self.shape else f"in tiles of {' x '.join(map(str, self.tile))}"
         also = f"; written to {self.through} once besides, as others need it" if self.writes else ""
+        if 0 < self.writes < prod(self.shape):
+            also = f"; {self.writes} of {prod(self.shape)} elements, made before, go through {self.through}"
         return f"{who}: {self.tensor} stays in {self.level} {whole}: {size(self.tile_bits)}{also}"
 
 
@@ -202,8 +205,7 @@ def _placed(passing: Passing, program: Workload, result: SearchResult, arch: Arc
     rows = [row for row in cost.traffic if row.tensor == passing.tensor and row.level == passing.through]
     place = next(_places(best, passing.tensor, passing.through), None)
     read, tensor = sum(row.reads for row in rows), program.tensor(passing.tensor)
-    made_ahead = len(workload.statements) > len(program.statements)  # in lines: the first rows pass outside
-    if place is None or read >= (prod(tensor.shape) if made_ahead else 1):
+    if place is None or read > _made_ahead(workload, program, passing.tensor):
         return replace(passing, reason="no tree was found that costs less with it on chip")
     (level, loops), extents = place, workload.extents()
     above = {fanout.name for fanout in arch.fanouts_above(level)}
@@ -219,6 +221,15 @@ def _placed(passing: Passing, program: Workload, result: SearchResult, arch: Arc
         tile_bits=prod(tile) * tensor.bits,
         writes=sum(row.writes for row in rows),
     )
+
+
+def _made_ahead(workload: Workload, program: Workload, tensor: str) -> int:
+    """Return how many elements of a tensor statements make that the program does not have: in lines, the first rows,
+    which pass outside."""
+    names, extents = {each.name for each in program.statements}, workload.extents()
+    targets = (each.target for each in workload.statements if each.name not in names)
+    every = [[bounds(form, extents) for form in each.index] for each in targets if each.tensor == tensor]
+    return sum(prod(high - low + 1 for low, high in axes) for axes in every)
 
 
 def _over_axes(tile: tuple[int, ...], own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

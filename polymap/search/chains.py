@@ -342,10 +342,12 @@ class Chains:
         return found
 
     def _at_least(self, ends: Ends) -> Fraction:
-        """Return what is known that a segment costs at least, 0 where nothing is."""
+        """Return what is known that a segment costs at least, 0 where nothing is: in lines, where statements are in
+        parts."""
         refunds = self._search.engines.get(Refunds, self._trees.objective.text)
         names = [each.name for each in self._workload.statements[slice(*ends)]]
-        return Fraction(0) if refunds is None else refunds.least_of(names) or Fraction(0)
+        is_whole = len(self._workload.statements) == len(self._search.workload.statements)
+        return refunds.least_of(names) or Fraction(0) if refunds is not None and is_whole else Fraction(0)
 
     def _saved(self) -> Iterator[tuple[Ends, Fraction]]:
         """Yield the segments of several statements that may share loops, and what they save at most."""

@@ -47,7 +47,7 @@ fan-outs: fewer cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -303,6 +303,10 @@ def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _over() -> bool:
+    return True
+
+
 @dataclass(slots=True)
 class Refunds:
     """What statements cost at least. known: before the refund, by statement and where the tensors that it passes on or
@@ -314,6 +318,10 @@ class Refunds:
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return the state to pickle, of slots: the limits in it belong to this process, and are over."""
+        return None, {each.name: _over if each.name == "stop" else getattr(self, each.name) for each in fields(self)}
 
     def sums(self, passed: tuple[Tensor, ...], splits: int) -> Iterator[Fraction]:
         """Yield what no tree costs less than, each no less than the one before: the least sum over the cases, of which

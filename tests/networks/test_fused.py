@@ -18,7 +18,18 @@ from polymap.cli.command_line import main
 from polymap.importers.calls import Call
 from polymap.importers.operators import parts_of
 from polymap.inputs import parse_json
-from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 from polymap.networks.documents import answer_document
 from polymap.networks.fusion import GroupAnswer, Passing, Total, passing_of
@@ -27,7 +38,7 @@ from polymap.networks.read_back import network_answer_from_document
 from polymap.networks.tuning import TUNING
 from polymap.report import answer_text
 from polymap.search.problem import Powers
-from polymap.search.programs import in_tiles
+from polymap.search.programs import in_lines, in_tiles
 from polymap.workload.joining import with_axes_merged, without_idle_dims
 
 Steps = list[tuple[str, tuple[Part, ...], str]]  # name, loop nests, the operand that the node before it writes
@@ -200,11 +211,16 @@ def machine(words: int) -> Architecture:
 def told(group: Group, work: Workload, *around: MappingNode) -> tuple[list[Passing], int]:
     """Return what is told of a group below some nodes, and the bits that these hold. work: its program, perhaps in
     tiles."""
-    arch, above = machine(200), {node.dim for node in around if isinstance(node, Temporal | Spatial)}
+    above = {node.dim for node in around if isinstance(node, Temporal | Spatial)}
     legs = (
         (*(Temporal(dim, 1) for dim in each.dims if dim not in above), Compute(each.name)) for each in work.statements
     )
-    best = Mapping((*around, Branch(tuple(legs))))
+    return told_of(group, work, Mapping((*around, Branch(tuple(legs)))))
+
+
+def told_of(group: Group, work: Workload, best: Mapping) -> tuple[list[Passing], int]:
+    """Return what is told of a group by a tree of its program, perhaps in tiles or in lines, and the bits held."""
+    arch = machine(200)
     cost = pm.evaluate(work, arch, best)
     assert cost.legal
     result = replace(pm.explore(pm.matmul(2, 2, 2), arch), workload=work, arch=arch, best=best, cost=cost)
@@ -225,6 +241,40 @@ def test_what_stays_in_tiles_of_rows_is_told_over_its_own_axes(taps: int) -> Non
     assert [each.tile for each in passing] == 2 * [(2, taps, size)]
     assert [each.shape for each in passing] == 2 * [(2, size, size)]
     assert sum(each.tile_bits for each in passing) == bits
+
+
+@pytest.mark.parametrize(
+    ("held", "loaded", "sentences"),
+    [
+        (("O", "O_2"), (), ["in tiles of 2 x 1 x 6: 48 B", "in tiles of 2 x 3 x 6: 144 B"]),
+        (("O_2",), ("O",), ["", "in tiles of 2 x 3 x 6: 144 B"]),
+        (("O",), ("O_2",), ["in tiles of 2 x 1 x 6: 48 B", ""]),
+    ],
+)
+def test_what_stays_in_lines_is_told(held: tuple[str, ...], loaded: tuple[str, ...], sentences: list[str]) -> None:
+    """Two of six rows of O_2 are made before the loop and go through DRAM, of O in a tensor of their own; what is only
+    loaded into the buffer by each statement does not stay there."""
+    steps: Steps = [("conv", convolution(2, 2, 8, 3), "I"), ("relu", relu(1, 2, 6, 6), "A")]
+    group = group_of(chain("lines", [*steps, ("conv2", convolution(2, 2, 6, 3), "I")]))
+    rows = group.program.statements[-1].target.dims[1]
+    work = in_lines(group.program, rows)
+    assert work is not None
+
+    def leg(each: Statement, above: str) -> tuple[MappingNode, ...]:
+        own = tuple(name for name in loaded if any(one.tensor == name for one in (each.target, *each.reads)))
+        loops = (Temporal(dim, 1) for dim in each.dims if dim != above)
+        return (*([Storage("GLB", own)] if own else []), *loops, Compute(each.name))
+
+    before = (leg(each, "") for each in work.statements[:-3])
+    inside = tuple(leg(each, rows) for each in work.statements[-3:])
+    tree = Mapping((Branch((*before, (Temporal(rows, 1), Storage("GLB", held), Branch(inside)))),))
+    passing, _ = told_of(group, work, tree)
+    through = "goes through DRAM: no tree was found that costs less with it on chip"
+    also = ["", "; 24 of 72 elements, made before, go through DRAM"]
+    names, expected = [("conv to relu", "O"), ("relu to conv2", "O_2")], list[str]()
+    for (who, name), sentence, more in zip(names, sentences, also, strict=True):
+        expected.append(f"{who}: {f'{name} stays in GLB {sentence}{more}' if sentence else through}")
+    assert list(map(str, passing)) == expected
 
 
 def test_a_node_holds_what_all_instances_below_it_need() -> None:

@@ -4,7 +4,11 @@ in lines, random legs of each statement below the loops and the node that stand 
 
 from __future__ import annotations
 
+import inspect
 import random
+from dataclasses import replace
+from fractions import Fraction
+from time import process_time
 
 import pytest
 
@@ -12,11 +16,12 @@ from polymap import evaluate, program
 from polymap.arch import arch_from_document
 from polymap.explore import provers
 from polymap.ir.loopnest import Statement, Workload
-from polymap.ir.machine import Architecture
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.resources import never
 from polymap.search import legs, refunds
-from polymap.search.options import Options
+from polymap.search.options import TUNING, Options
+from polymap.search.problem import objective_values, parse_single
 from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
 from tests.times import few
@@ -60,9 +65,9 @@ def least_of_trees(rng: random.Random, work: Workload, arch: Architecture) -> fl
     return min(least, least_of_lines(rng, work, arch))
 
 
-def least_of_lines(rng: random.Random, work: Workload, arch: Architecture) -> float:
-    """Return the least energy of trees in which each iteration of a loop makes the rows that it is the first to need:
-    what is made before the loop has a branch of its own."""
+def least_of_lines(rng: random.Random, work: Workload, arch: Architecture, objective: str = "energy") -> float:
+    """Return the least energy (or what else is asked for) of trees in which each iteration of a loop makes the rows
+    that it is the first to need: what is made before the loop has a branch of its own."""
     least, last = float("inf"), work.statements[-1].target.dims[-1]
     lined = in_lines(work, last)
     for tile in range(1, work.extents()[last]) if lined is not None else ():
@@ -74,8 +79,53 @@ def least_of_lines(rng: random.Random, work: Workload, arch: Architecture) -> fl
             first, *inside = lined.statements
             parts = [[leg(rng, first, extents, arch, "") for _ in range(LEGS)]]
             parts += [[leg(rng, each, extents, arch, held) for _ in range(LEGS)] for each in inside]
-            least = min(least, least_below(lined, arch, above, parts, apart=1))
+            least = min(least, least_below(lined, arch, above, parts, apart=1, objective=objective))
     return least
+
+
+def lines_question(rng: random.Random) -> tuple[Workload, Architecture, str]:
+    """Return a program that has lines, a machine of one or two levels on chip, which often computes for much, and what
+    is asked for."""
+    while in_lines((asked := question(rng))[0], "v") is None:
+        pass
+    work, arch = asked
+    nodes = [each for each in arch.nodes if not isinstance(each, ComputeUnit)]
+    inner = MemoryLevel("R", word_bits=8, capacity_bits=8 * rng.randint(2, 6), read_pj=Fraction(1, 2))
+    nodes += [inner] if rng.random() < 0.5 else []
+    compute = replace(arch.compute, pj=Fraction(rng.choice((0, 1, 40))))
+    return work, replace(arch, nodes=(*nodes, compute)), rng.choice(("energy", "energy", "traffic:DRAM", "traffic:G"))
+
+
+def floor_of_lines(work: Workload, arch: Architecture, objective: str) -> float:
+    asked, _ = read_question(work, arch, Options(objective, "divide", time_limit_s=60, clock=process_time), provers)
+    lined = legs.in_lines_of(asked)
+    assert lined is not None
+    floor = refunds.floor_of_lines(asked, lined, asked.objective, never, TUNING.most_splits_of_trees)
+    assert floor is not None
+    return float(floor)
+
+
+def compare_lines(seed: int) -> None:
+    rng = random.Random(f"floor of lines {seed}")
+    work, arch, objective = lines_question(rng)
+    least = least_of_lines(rng, work, arch, objective)
+    assert floor_of_lines(work, arch, objective) <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", few(range(200), 3))
+def test_no_tree_in_lines_is_below_their_floor(seed: int) -> None:
+    compare_lines(seed)
+
+
+def test_a_mistake_in_the_floor_of_lines_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All instances are charged for once more, not those that are made ahead alone."""
+    source = inspect.getsource(refunds.floor_of_lines)
+    assert source.count("in ahead)") == 1
+    mutant = dict(vars(refunds))
+    exec(f"from __future__ import annotations\n{source.replace('in ahead)', 'in lined.statements)')}", mutant)
+    monkeypatch.setattr(refunds, "floor_of_lines", mutant["floor_of_lines"])
+    with pytest.raises(AssertionError):
+        compare_lines(1)
 
 
 def leg(rng: random.Random, statement: Statement, extents: dict[str, int], arch: Architecture, held: str) -> Nodes:
@@ -92,25 +142,42 @@ def leg(rng: random.Random, statement: Statement, extents: dict[str, int], arch:
         nodes.insert(0, Temporal(next(name for name in dims if extents[name] == 4), 2))
     for tensor in dict.fromkeys(each.tensor for each in (statement.target, *statement.reads)):
         if tensor != held and rng.random() < 0.8:
-            nodes.insert(rng.randint(0, len(nodes)), Storage("G", (tensor,)))
+            above = [at for at, each in enumerate(nodes) if isinstance(each, Spatial)]  # G is above the fan-out
+            nodes.insert(rng.randint(0, above[0] if above else len(nodes)), Storage("G", (tensor,)))
+    inner = [tensor for tensor in ("T", "I", "W", "V", "O") if rng.random() < 0.5] if len(arch.levels) > 2 else []
+    for tensor in inner:
+        if any(each.tensor == tensor for each in (statement.target, *statement.reads)):
+            outer = [at for at, each in enumerate(nodes) if isinstance(each, Storage | Spatial)]
+            nodes.insert(rng.randint(max(outer, default=-1) + 1, len(nodes)), Storage("R", (tensor,)))
     return (*nodes, Compute(statement.name))
 
 
-def least_below(work: Workload, arch: Architecture, above: Nodes, parts: list[list[Nodes]], apart: int = 0) -> float:
-    """Return the least energy below some nodes: what one part costs does not depend on the other. apart: so many parts
-    stand before the nodes."""
-    best = [min(part, key=len) for part in parts]
+def least_below(
+    work: Workload,
+    arch: Architecture,
+    above: Nodes,
+    parts: list[list[Nodes]],
+    *,
+    apart: int = 0,
+    objective: str = "energy",
+) -> float:
+    """Return the least energy (or what else is asked for) below some nodes: what one part costs does not depend on the
+    other. apart: so many parts stand before the nodes."""
+
+    def value(tree: Mapping) -> float:
+        cost = evaluate(work, arch, tree)
+        return float(objective_values(work, arch, asked, cost)[0]) if cost.legal else float("inf")
+
+    asked, best = parse_single(objective, arch), [min(part, key=len) for part in parts]
     for place, part in enumerate(parts):
         trees = ([nodes if place == at else one for at, one in enumerate(best)] for nodes in part)
-        best = min(trees, key=lambda own: energy(work, arch, above, own, apart))
-    return energy(work, arch, above, best, apart)
+        best = min(trees, key=lambda own: value(tree_of(above, own, apart)))
+    return value(tree_of(above, best, apart))
 
 
-def energy(work: Workload, arch: Architecture, above: Nodes, parts: list[Nodes], apart: int) -> float:
-    """Return what a tree costs; infinity where it is not legal."""
+def tree_of(above: Nodes, parts: list[Nodes], apart: int) -> Mapping:
     nodes = (*above, Branch(tuple(parts[apart:])))
-    cost = evaluate(work, arch, Mapping((Branch((*parts[:apart], nodes)),) if apart else nodes))
-    return cost.energy_pj if cost.legal else float("inf")
+    return Mapping((Branch((*parts[:apart], nodes)),) if apart else nodes)
 
 
 def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch) -> float:

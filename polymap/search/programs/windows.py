@@ -81,11 +81,12 @@ def in_lines(workload: Workload, last: str) -> Workload | None:
     )
     extents = workload.extents() | {ends[name]: rows.before for name, rows in cuts.items()}
     extents |= {steps[name]: rows.step for name, rows in cuts.items()}
-    tensors = tuple(part for each in workload.tensors for part in _in_two(each, lines.get(each.name)))
+    parts = {part.name: part for each in workload.tensors for part in _in_two(each, lines.get(each.name))}
+    tensors = dict.fromkeys(access.tensor for each in statements for access in (each.target, *each.reads))
     used = dict.fromkeys(name for each in statements for name in each.dims)
     known = {each.name: each for each in workload.dims}
     dims = tuple(known.get(name, Dim(name, extents[name])) for name in (*extents,) if name in used)
-    return replace(workload, dims=dims, tensors=tensors, statements=statements)
+    return replace(workload, dims=dims, tensors=tuple(parts[name] for name in tensors), statements=statements)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import pickle
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap import matmul
+from polymap import explore, matmul, program
 from polymap.explore import provers
 from polymap.ir.loopnest import Workload
 from polymap.resources import Stop
@@ -113,3 +113,15 @@ def test_evidence_and_its_search_are_pickled_with_what_provers_keep() -> None:
     again, evidence = pickle.loads(pickle.dumps((search, found)))
     assert evidence == found
     assert (again.engines.get(list), again.on_progress) == ([False, True], None)
+
+
+def test_an_unfinished_answer_about_a_program_is_pickled_and_goes_on() -> None:
+    """What statements cost at least is kept with the limit by which it was asked for."""
+    texts = ["T[k,y] += I[c,y] * W[k,c]", "O[z,y] += T[k,y] * V[z,k]"]
+    work = program(texts, k=4, c=4, y=8, z=4, temporary=["T"], bits=8)
+    found = explore(work, two_levels(160), "energy", tiles="divide", time_limit_s=600, work_limit=20)
+    assert found.status == "FEASIBLE"
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    later, direct = (each.resume(600, work_limit=20) for each in (again, found))
+    assert (later.value, later.bound) == (direct.value, direct.bound)

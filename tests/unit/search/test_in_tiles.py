@@ -18,6 +18,7 @@ from polymap.search.options import Options
 from polymap.search.programs import in_lines, in_tiles, made_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
+from polymap.workload.document import workload_from_document, workload_to_document
 from tests.times import few
 from tests.unit.search.run.test_nest_after_nest import begun, buffer
 
@@ -114,6 +115,7 @@ def test_lines_compute_what_the_program_computes(
     assert lined is not None
     assert results(lined) == results(work)
     assert made_again(work, lined) == 0
+    assert workload_from_document(workload_to_document(lined)) == lined
     assert {each.name: each.shape[0] for each in lined.tensors if each.temporary} == rows
     assert all(last in each.dims for each in lined.statements if each.name in {one.name for one in work.statements})
 
@@ -212,6 +214,7 @@ def test_tiles_of_random_programs_make_what_each_needs(seed: int) -> None:
     for last in work.statements[-1].target.dims:
         extent, lined = work.extents()[last], in_lines(work, last)
         assert lined is None or (results(lined) == every and made_again(work, lined) == 0)
+        assert lined is None or workload_from_document(workload_to_document(lined)) == lined
         for tile in (tile for tile in range(1, extent) if extent % tile == 0):
             cut = in_tiles(work, last, tile)
             if cut is None:

@@ -18,6 +18,7 @@ from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
 from polymap.search.program_provers import begin_dividing_trees
+from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from tests.referee.test_refunds import chain_and_machine
@@ -354,6 +355,50 @@ def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> N
     run = pm.run_c(best.workload, buffer(words), best.mapping)
     assert run.matches_reference
     assert run.counts_match
+
+
+WINDOWS = {
+    "stem": (["T[k,y] += I[c,2*y+r] * W[k,c,r]", "O[k,v] max= T[k,2*v+a]"], {"k": 2, "c": 2, "r": 7, "y": 9}, 3),
+    "separable": (["T[c,v] += I[c,2*v+r] * W[c,r]", "O[k,v] += T[c,v] * V[k,c]"], {"c": 2, "k": 4, "r": 3}, 0),
+    "pair": (["T[k,y] += I[c,y+r] * W[k,c,r]", "O[z,v] += T[k,v+a] * V[z,k,a]"], {"c": 2, "k": 2, "r": 3, "y": 6}, 3),
+    "bottleneck": (
+        ["T[k,y] += I[c,y] * W[k,c]", "U[z,v] += T[k,v+a] * V[z,k,a]", "O[c,v] += U[z,v] * X[c,z]"],
+        {"c": 4, "k": 2, "y": 6},
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "machine"), few([(name, words) for words in (8, 16, "flat3") for name in WINDOWS], 2))
+def test_no_way_to_pass_windows_alone_is_better(name: str, machine: int | str) -> None:
+    """Kept whole, made again row by row, in lines, or apart."""
+    texts, sizes, taps = WINDOWS[name]
+    sizes = sizes | {"v": 4} | ({"a": taps} if taps else {}) | ({"z": 2} if "z" in " ".join(texts) else {})
+    work = pm.program(texts, sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=8)
+    arch = buffer(machine) if isinstance(machine, int) else pm.load_arch(machine)
+    found = begun(work, arch, "energy").incumbents[0].values[0]
+    assert found <= begun_apart(work, arch, "energy").incumbents[0].values[0]
+    for each in (work, in_lines(work, "v"), in_tiles(work, "v", 1)):
+        if each is None:
+            continue
+        asked, _ = read_question(work, arch, Options("energy", "divide", clock=process_time), provers)
+        for nodes in Chains(asked, each, asked.objective, divides=True).best_trees(0.5):
+            cost = pm.evaluate(each, arch, Mapping(nodes))
+            assert not cost.legal or found <= cost.energy_pj_exact
+
+
+def test_what_whole_statements_cost_does_not_bound_their_parts() -> None:
+    """Inside the loop T and G have two of their four rows."""
+    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
+    work = pm.program(texts, k=2, c=4, r=3, y=4, v=2, z=2, a=3, temporary=["T", "G"], bits=8)
+    asked, known = read_question(work, buffer(20), Options("energy", "divide", clock=process_time), provers)
+    bound_by_refunds(asked, known, never)
+    lined = in_lines(work, "v")
+    assert lined is not None
+    chains = Chains(asked, lined, asked.objective, divides=True)
+    part = chains.part(lined.statements[2:4], 0.5)
+    assert part is not None
+    assert chains._at_least((2, 4)) <= part.value
 
 
 def test_what_nobody_reads_may_stay() -> None:
