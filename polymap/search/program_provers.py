@@ -20,7 +20,7 @@ from polymap.search.problem import analyse, floor_of
 from polymap.search.program_search import Drawn, sampled
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of, rounded
-from polymap.search.relatives import Starts, starts_of_relatives
+from polymap.search.relatives import Starts, go_on_with_boxes, starts_of_relatives
 
 
 def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -29,6 +29,9 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
     starts = search.engines.get(Starts)
     if starts is None:
         starts, evidence = starts_of_relatives(search, evidence)
+        search.engines.keep(starts)
+    elif starts.is_ended:
+        starts, evidence = go_on_with_boxes(search, evidence)
         search.engines.keep(starts)
     if not starts.mappings or len(search.objective.singles) > 1:
         return evidence

@@ -70,9 +70,10 @@ _ROUNDED = Fraction(1 << 48, (1 << 48) + 1)  # a bound that was rounded to a flo
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Mappings to begin with, best first, by what is asked."""
+    """Mappings to begin with, best first, by what is asked. is_ended: limits ended the count of boxes."""
 
     mappings: tuple[Mapping, ...]
+    is_ended: bool = False
 
 
 def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
@@ -82,6 +83,7 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
     several accesses, no output is temporary, and no fan-out that unites loads costs energy.
     """
     found: dict[Mapping, Fraction] = {}
+    is_ended = False
     for place, one in enumerate(search.objective.singles):
         if read_often(search.workload):
             found |= dict(_merged_best(search, one))
@@ -91,14 +93,27 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
             is_beside = is_dead or is_beside_sums(search, one)
             starts, floor = list[tuple[Mapping, Fraction]](), Fraction(0)
             if is_beside and _is_latency_in_steps(search, one):
-                starts, floor = _by_boxes(search, evidence)
+                starts, floor, ended = _by_boxes(search, evidence)
+                is_ended |= ended
             if is_beside and not any(value <= floor for _, value in starts):
                 related = _with_output_kept if is_dead else _on_a_simpler_machine
                 more, other = related(search, one)
                 starts, floor = starts + more, max(floor, other)
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
-    return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
+    return Starts(_best_first(found), is_ended), evidence
+
+
+def _best_first(found: dict[Mapping, Fraction]) -> tuple[Mapping, ...]:
+    return tuple(sorted(found, key=lambda mapping: found[mapping]))
+
+
+def go_on_with_boxes(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
+    """Return the boxes' mappings and the best one that is known, and the evidence with the boxes' floor, where limits
+    ended their count before."""
+    found, floor, is_ended = _by_boxes(search, evidence)
+    known = [] if evidence.best is None else [(evidence.best[0], evidence.best[1])]
+    return Starts(_best_first(dict([*found, *known])), is_ended), evidence.with_floor(0, floor)
 
 
 def is_beside_sums(search: Search, objective: Objective) -> bool:
@@ -138,12 +153,12 @@ def _is_latency_in_steps(search: Search, objective: Objective) -> bool:
     return objective.goal is Goal.LATENCY and search.arch.is_timed_by_step and few_timed_trees(search) is None
 
 
-def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
-    """Return mappings that are good by the boxes of their storage nodes, with their latencies, and what any takes
-    whose tiles divide (0 where others are asked for)."""
+def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, Fraction]], Fraction, bool]:
+    """Return mappings that are good by the boxes of their storage nodes, with their latencies, what any takes whose
+    tiles divide (0 where others are asked for), and whether limits ended the count."""
     held = held_apart(search.workload, search.arch)
     if held is None or prod(len(divisors_up_to(n, n)) for n in search.workload.extents().values()) > TUNING.most_boxes:
-        return [], Fraction(0)
+        return [], Fraction(0), False
     over = of_rest(TUNING.boxes_share)(search.limits)
     boxes = StepBoxes(search.workload, search.arch, held, over)
     known = evidence.best if len(search.objective.singles) == 1 else None
@@ -161,7 +176,8 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
         found += _scored(search, tree_of_boxes(boxes, one))
         best = min([float(value) for _, value in found], default=best)
     is_bound = search.divides and least < inf
-    return found, Fraction(ceil(Fraction(least) * (1 - _UNROUNDED))) if is_bound else Fraction(0)
+    floor = Fraction(ceil(Fraction(least) * (1 - _UNROUNDED))) if is_bound else Fraction(0)
+    return found, floor, over()
 
 
 def _in_sums(search: Search) -> Rules:

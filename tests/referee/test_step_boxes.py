@@ -252,6 +252,8 @@ def test_pairs_of_boxes_are_steps_of_a_search() -> None:
     found = explore(product, "gemmini_like", "latency", tiles="divide", time_limit_s=600, work_limit=10)
     assert found.status == "FEASIBLE"
     assert found.work >= 10
+    found = found.resume(600, None, 10**6)
+    assert (found.status, found.value) == ("OPTIMAL", 4563), "boxes that limits ended are counted again"
 
 
 def test_no_bound_by_boxes_is_above_the_best_of_all_trees() -> None:
