@@ -138,6 +138,25 @@ def test_rows_of_an_unsigned_length_are_those_that_32_bits_hold(row: str, larges
         transform_c(f"{head} {{ {loops} for (unsigned k = 0; k < m; k++) A[({row} * m + j) * n + k] = 1; }}")
 
 
+@pytest.mark.parametrize("kind", ["long", "size_t"])
+def test_unsigned_products_in_wider_sums_are_those_that_32_bits_hold(kind: str) -> None:
+    head = "void f(unsigned n, unsigned m, long l, float *A)"
+    loops = f"for (unsigned i = 0; i < n; i++) for ({kind} j = 0; j < l; j++)"
+    assumed = transform_c(f"{head} {{ {loops} A[i * m + j] = i + j; }}", order="original").report.assumed
+    assert "m <= 65535" in assumed.replace("(long)", ""), "i * m wraps around before j is added"
+    assert "n <= 65536" in assumed.replace("(long)", "")
+    wide = transform_c(f"{head} {{ {loops} A[(size_t)i * m + j] = i + j; }}", order="original").report.assumed
+    assert "65535" not in wide
+    with pytest.raises(PolymapError, match="PM262"):
+        transform_c(f"{head} {{ {loops} for (long k = 0; k < l; k++) A[(i * m + n) * m + k] = 1; }}")
+
+
+def test_rows_are_assumed_with_which_something_runs() -> None:
+    text = "for (int i = l; i < n; i++) for (int j = 0; j < k; j++) A[(i + 2) * m + j] = i + j;"
+    report = transform_c(f"void f(int n, int m, int k, int l, float *A) {{ {text} }}", order="original").report
+    assert "m >= k" in report.assumed, "not l >= n alone, where A[i][2 * m + j] is never set"
+
+
 @pytest.mark.parametrize(
     "body",
     [

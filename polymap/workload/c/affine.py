@@ -75,19 +75,20 @@ class Scope:
         asked = [each for each in (self.excluded, self.assume) if each is not None]
         if not asked:
             return False
-        wrong = reduce(Set.union, map(self._sizes_with, outside))
+        used = frozenset(name for each in (*self.constraints, *outside) for name in each.dims)
+        wrong = reduce(Set.union, (self._sizes_with(each, used) for each in outside))
+        if not wrong.is_empty() and self._sizes_with(Affine(), used).is_subset(wrong):  # nothing would run
+            return False
         return any(each(wrong) for each in asked)
 
-    def _sizes_with(self, constraint: Affine) -> Set:
-        """Return the sizes, inside their types, for which some instance satisfies a constraint."""
-        constraints = (*self.constraints, constraint)
-        names = sorted({name for each in constraints for name in each.dims})
-        sizes = [name for name in names if name in (self.parameters or ())]
-        counters = tuple(Counter(name, name, 0, 1) for name in names if name not in sizes)
+    def _sizes_with(self, constraint: Affine, used: frozenset[str]) -> Set:
+        """Return the sizes, inside their types, for which some instance satisfies a constraint. used: names of all."""
+        sizes = [name for name in sorted(used) if name in (self.parameters or ())]
+        counters = tuple(Counter(name, name, 0, 1) for name in sorted(used) if name not in sizes)
         own = tuple(Counter(name, name, limits(self.types.get(name) or "int64")[0], 1) for name in sizes)
         box = [each for name in sizes for each in (dim(name), -dim(name) + (self.extents[name] - 1))]
         with budget(what="for which sizes an integer stays in the range of its type"):
-            return Frame("", counters, own, self.extents).points((*constraints, *box)).params()
+            return Frame("", counters, own, self.extents).points((*self.constraints, constraint, *box)).params()
 
     def excludes(self, constraint: Affine) -> bool:
         """Return whether no instance satisfies a constraint (>= 0)."""

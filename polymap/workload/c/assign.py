@@ -11,7 +11,19 @@ from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read
 from polymap.poly import budget, integer_set
 from polymap.workload.c.affine import Scope, affine_of, outside_its_loop
 from polymap.workload.c.linear import Linear, NotStaticError, by_rows, linear, strides_of, term
-from polymap.workload.c.tree import Assign, Binary, CExpression, Choice, Item, Name, Refused, kind_of, render
+from polymap.workload.c.tree import (
+    Assign,
+    Binary,
+    CExpression,
+    Choice,
+    Item,
+    Name,
+    Refused,
+    inside,
+    kind_of,
+    parts,
+    render,
+)
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
 
@@ -92,20 +104,26 @@ class Variables:
                 if scope.assume is not None and refused.code == "PM262" and len(written) == 1:
                     self._note_strides(tensor, written[0], scope)
                 raise
-        index = list[Affine]()
         try:
-            whole = linear(written[0], {}, lambda name: name not in scope.integers)
+            for part in _unsigned_products(written[0], scope):  # they wrap around before a wider sum is made
+                self._row(tensor, part, scope)
+            return self._row(tensor, written[0], scope)
         except NotStaticError:
             affine_of(written[0], scope)  # tells why
             what = f"{shown(render(written[0]))} is no sum of elements and rows of '{self.strides[tensor][-1]}'"
             raise Refused("PM262", written[0].line, what, "Other subscripts of the array are.") from None
+
+    def _row(self, tensor: str, written: CExpression, scope: Scope) -> tuple[Affine, ...]:
+        """Return a sum of rows as row and elements, assuming that it leaves no row, and that nothing wraps around."""
+        index = list[Affine]()
+        whole = linear(written, {}, lambda name: name not in scope.integers)
         for name in self.strides[tensor]:
             for alone, more in ((False, 0), (True, 0), (True, 1)):  # m - 1 - j; j + m; (n - i) * m - 1 - j
                 row, rest = by_rows(whole, name, alone=alone)
                 row -= Linear((), more)
-                rest += term(Name(name, written[0].line)).times(more)
+                rest += term(Name(name, written.line)).times(more)
                 try:
-                    column = affine_of(rest.expression(written[0].line), scope)
+                    column = affine_of(rest.expression(written.line), scope)
                 except Refused as refused:
                     if refused.code == "PM272":  # an unsigned one would wrap around
                         continue
@@ -113,16 +131,16 @@ class Variables:
                 if scope.assumes(-column - 1, column - scope.integers[name]):
                     break
             else:
-                what = f"{shown(render(written[0]))} is taken for a row of '{name}' elements and one of these"
-                raise Refused("PM262", written[0].line, what, f"It leaves its row, for all {name}.")
+                what = f"{shown(render(written))} is taken for a row of '{name}' elements and one of these"
+                raise Refused("PM262", written.line, what, f"It leaves its row, for all {name}.")
             whole = row
             index.insert(0, column)
-        first = affine_of(whole.expression(written[0].line), scope)
-        if _kind(written[0], scope) == "uint32":
+        first = affine_of(whole.expression(written.line), scope)
+        if _kind(written, scope) == "uint32":
             ends = (first, *(scope.integers[name] for name in self.strides[tensor]))
             if not scope.assumes(-first - 1, *(each - _HALF for each in ends)):
-                what = f"{shown(render(written[0]))} may reach what 'unsigned int' does not hold"
-                raise Refused("PM272", written[0].line, what, "It would wrap around. Use a wider or a signed type.")
+                what = f"{shown(render(written))} may reach what 'unsigned int' does not hold"
+                raise Refused("PM272", written.line, what, "It would wrap around. Use a wider or a signed type.")
         return (first, *index)
 
     def _note_strides(self, tensor: str, index: CExpression, scope: Scope) -> None:
@@ -130,13 +148,20 @@ class Variables:
         with suppress(NotStaticError):
             whole = linear(index, {}, lambda name: name not in scope.integers)
             strides = strides_of(whole, scope.parameters or ())
-            if strides and (len(strides) == 1 or _kind(index, scope) != "uint32"):  # it may wrap around
+            if len(strides) == 1 or (strides and not _unsigned_products(index, scope)):  # they may wrap around
                 self.strides[tensor] = strides
 
 
 def _kind(index: CExpression, scope: Scope) -> str | None:
     """Return the type in which C computes a subscript."""
     return kind_of(index, lambda place: scope.types.get(place.name) if isinstance(place, Name) else None)
+
+
+def _unsigned_products(index: CExpression, scope: Scope) -> list[CExpression]:
+    """Return the largest parts of a subscript that C computes in `unsigned int` and that have a product."""
+    if _kind(index, scope) != "uint32":
+        return [found for each in parts(index) for found in _unsigned_products(each, scope)]
+    return [index] if any(isinstance(each, Binary) and each.operator in ("*", "<<") for each in inside(index)) else []
 
 
 def _check_name(name: str, line: int) -> None:
