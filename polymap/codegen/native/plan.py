@@ -106,7 +106,7 @@ class KernelPlan:
 
     tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
     with loops outside of the tile and the tile's size. held: per tensor, how many loops stand around its Storage nodes.
-    tail: what is done to the sums before they are stored.
+    is_ordered: sums are added up in the order of the text. tail: what is done to the sums before they are stored.
     """
 
     statement: Statement
@@ -125,6 +125,7 @@ class KernelPlan:
     store: Linear
     accumulator: str
     continues: bool
+    is_ordered: bool = False
     tail: Tail | None = None
 
     @property
@@ -160,7 +161,8 @@ def kernel_plan(
     windows = _windows(workload, statement, by_name, shape.vector)
     guards = _guards(workload, statement, by_name, windows)
     _check_guards(shape, guards)
-    reductions = _memory_order(statement, by_name, shape)
+    inside = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
+    reductions = _memory_order(statement, inside, by_name, shape) if workload.associative else tuple(inside)
     plan = KernelPlan(
         statement=statement,
         extents=workload.extents(),
@@ -178,6 +180,7 @@ def kernel_plan(
         store=target.linear(statement.target),
         accumulator=accumulator,
         continues=workload.tensor(statement.target.tensor).initial,
+        is_ordered=not workload.associative,
         tail=tail,
     )
     _check_size(plan)
@@ -345,9 +348,10 @@ def _check_guards(shape: _Shape, guards: tuple[Guard, ...]) -> None:
             raise NoPlan("one tap belongs to several windows with padding")
 
 
-def _memory_order(statement: Statement, forms: dict[str, ArrayForm], shape: _Shape) -> tuple[str, ...]:
+def _memory_order(
+    statement: Statement, reductions: list[str], forms: dict[str, ArrayForm], shape: _Shape
+) -> tuple[str, ...]:
     """Return the reductions, the largest step through the operands that are not packed outermost."""
-    reductions = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
     linear = [forms[access.tensor].linear(access) for access in statement.reads]
     unpacked = [each for each in linear if each.of(shape.vector) == 0] or linear
     found = sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked))
