@@ -144,9 +144,16 @@ class NoPlan(Exception):
 
 
 def kernel_plan(
-    workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...], tail: Tail | None = None
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    forms: tuple[ArrayForm, ...],
+    tail: Tail | None = None,
+    *,
+    narrows: bool = True,
 ) -> KernelPlan:
-    """Return the plan of a tree. Raises NoPlan where the tree or workload has another form."""
+    """Return the plan of a tree. narrows: vectors are no longer than the vector dim. Raises NoPlan where the tree or
+    workload has another form."""
     if len(workload.statements) != 1 or workload.original is not None:
         raise NoPlan("the workload has more than one statement")
     statement = workload.statements[0]
@@ -158,6 +165,7 @@ def kernel_plan(
     lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
     if lane.size < 2 or lane.size & (lane.size - 1):
         raise NoPlan("the machine's vectors have no power of two of elements")
+    has_words = any(by_name[access.tensor].word is not None for access in statement.reads)
     windows = _windows(workload, statement, by_name, shape.vector)
     guards = _guards(workload, statement, by_name, windows)
     _check_guards(shape, guards)
@@ -169,7 +177,7 @@ def kernel_plan(
         outer=shape.outer,
         vector=shape.vector,
         block=shape.inside[shape.vector],
-        lanes=lane.size,
+        lanes=_narrowed(lane.size, workload, shape) if narrows and not has_words else lane.size,
         tile=shape.tile,
         reductions=reductions,
         held=shape.held,
@@ -251,6 +259,17 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
             level = sum(depth < at for depth in depths)
             held.update({tensor: (*held.get(tensor, ()), level) for tensor in node.node.tensors})
     return _Shape(tuple(outer), vector, left, tile, held)
+
+
+def _narrowed(lanes: int, workload: Workload, shape: _Shape) -> int:
+    """Return the elements of a vector that few indices fill: as many, or the next power of two; of one sum of operands
+    that are read once, where they lie, the one before, as parts of vectors would be loaded by way of memory."""
+    block, (statement,) = shape.inside[shape.vector], workload.statements
+    while lanes // 2 >= block:
+        lanes //= 2
+    read = [set(access.dims) for access in statement.reads if shape.vector in access.dims]
+    once = any(all(dim in dims or workload.extents()[dim] == 1 for dim in shape.tile) for dims in read)
+    return lanes // 2 if once and block < lanes and prod(shape.tile.values()) == 1 else lanes
 
 
 def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
