@@ -222,7 +222,9 @@ def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) ->
     apart = {dim: sum(min(abs(each.get(dim, 0)), LINE_BYTES) for each in steps.values()) for dim in dims}
     # Accumulations that may not be reordered keep the order of their reductions.
     last = [dim for dim in dims if workload.associative or dim in own or dim == dims[-1]]
-    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < TUNING.innermost_iterations, apart[dim]))
+    slides = any(len(index.dims) > 1 for access in statement.reads for index in access.index)
+    short = [d for d in last if workload.extents()[d] < TUNING.innermost_iterations and (slides or d in own)]
+    inner = min(reversed(last), key=lambda dim: (dim in short, apart[dim]))
     nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
     nodes += [Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
     return Mapping((*nodes, Compute(statement.name)))
