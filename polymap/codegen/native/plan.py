@@ -162,22 +162,20 @@ def kernel_plan(
     shape = _tree_shape(workload, arch, mapping)
     target = by_name[statement.target.tensor]
     accumulator = target.c_type
-    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
-    if lane.size < 2 or lane.size & (lane.size - 1):
-        raise NoPlan("the machine's vectors have no power of two of elements")
-    has_words = any(by_name[access.tensor].word is not None for access in statement.reads)
+    lanes = _lanes(arch)
+    if narrows and all(by_name[access.tensor].word is None for access in statement.reads):
+        lanes = _narrowed(lanes, workload, shape)
     windows = _windows(workload, statement, by_name, shape.vector)
     guards = _guards(workload, statement, by_name, windows)
     _check_guards(shape, guards)
-    inside = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
-    reductions = _memory_order(statement, inside, by_name, shape) if workload.associative else tuple(inside)
+    reductions = _reductions(statement, by_name, shape, is_ordered=not workload.associative)
     plan = KernelPlan(
         statement=statement,
         extents=workload.extents(),
         outer=shape.outer,
         vector=shape.vector,
         block=shape.inside[shape.vector],
-        lanes=_narrowed(lane.size, workload, shape) if narrows and not has_words else lane.size,
+        lanes=lanes,
         tile=shape.tile,
         reductions=reductions,
         held=shape.held,
@@ -259,6 +257,14 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
             level = sum(depth < at for depth in depths)
             held.update({tensor: (*held.get(tensor, ()), level) for tensor in node.node.tensors})
     return _Shape(tuple(outer), vector, left, tile, held)
+
+
+def _lanes(arch: Architecture) -> int:
+    """Return the elements of the machine's vectors."""
+    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
+    if lane.size < 2 or lane.size & (lane.size - 1):
+        raise NoPlan("the machine's vectors have no power of two of elements")
+    return lane.size
 
 
 def _narrowed(lanes: int, workload: Workload, shape: _Shape) -> int:
@@ -367,10 +373,14 @@ def _check_guards(shape: _Shape, guards: tuple[Guard, ...]) -> None:
             raise NoPlan("one tap belongs to several windows with padding")
 
 
-def _memory_order(
-    statement: Statement, reductions: list[str], forms: dict[str, ArrayForm], shape: _Shape
+def _reductions(
+    statement: Statement, forms: dict[str, ArrayForm], shape: _Shape, *, is_ordered: bool
 ) -> tuple[str, ...]:
-    """Return the reductions, the largest step through the operands that are not packed outermost."""
+    """Return the reductions, the largest step through the operands that are not packed outermost, or, where sums are
+    ordered, as the text has them."""
+    reductions = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
+    if is_ordered:
+        return tuple(reductions)
     linear = [forms[access.tensor].linear(access) for access in statement.reads]
     unpacked = [each for each in linear if each.of(shape.vector) == 0] or linear
     found = sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked))
