@@ -190,13 +190,7 @@ def kernel_plan(
         tail=tail,
     )
     _check_size(plan)
-    operands = tuple(
-        _window(plan, number, access, by_name[access.tensor])
-        if access.tensor in windows
-        else _operand(plan, number, access, by_name[access.tensor])
-        for number, access in enumerate(statement.reads)
-    )
-    return replace(plan, operands=operands)
+    return replace(plan, operands=_operands(plan, windows, by_name))
 
 
 def whole_sums(workload: Workload, mapping: Mapping) -> Mapping:
@@ -425,6 +419,13 @@ def tile_starts(plan: KernelPlan, dim: str) -> tuple[tuple[int, int], ...]:
                 for start in range(begin, begin + size, loop.tile)
             ]
     return tuple(spans)
+
+
+def _operands(plan: KernelPlan, windows: frozenset[str], forms: dict[str, ArrayForm]) -> tuple[Operand, ...]:
+    return tuple(
+        (_window if access.tensor in windows else _operand)(plan, number, access, forms[access.tensor])
+        for number, access in enumerate(plan.statement.reads)
+    )
 
 
 def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:
