@@ -11,7 +11,7 @@ Dims that the tile does not divide are rounded up for the search; the tree is cu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -160,7 +160,9 @@ def choose_cpu_mapping(
             found.append(choice)
     best = min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
     far = None if best is None or best.visits > 1 else far_reduction(workload, facts, best.tile, steps or {})
-    return _with_far_rows_together(best, arch, *far, threads) if best is not None and far else best
+    if best is None or far is None or not _keeps_order(workload, {*_reductions(workload)} - {far[0]}):
+        return best
+    return _with_far_rows_together(best, arch, *far, threads)
 
 
 def _with_far_rows_together(choice: CpuChoice, arch: Architecture, far: str, rows: int, threads: int) -> CpuChoice:
@@ -220,7 +222,9 @@ def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) ->
     apart = {dim: sum(min(abs(each.get(dim, 0)), LINE_BYTES) for each in steps.values()) for dim in dims}
     # Accumulations that may not be reordered keep the order of their reductions.
     last = [dim for dim in dims if workload.associative or dim in own or dim == dims[-1]]
-    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < TUNING.innermost_iterations, apart[dim]))
+    slides = any(len(index.dims) > 1 for access in statement.reads for index in access.index)
+    short = [d for d in last if workload.extents()[d] < TUNING.innermost_iterations and (slides or d in own)]
+    inner = min(reversed(last), key=lambda dim: (dim in short, apart[dim]))
     nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
     nodes += [Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
     return Mapping((*nodes, Compute(statement.name)))
@@ -257,6 +261,8 @@ def _choice(
     found: list[CpuChoice] = []
     clock, end, seconds = limit
     for kept in _kept_whole(rounded, is_scattered=is_scattered):
+        if not _keeps_order(workload, kept):
+            continue
         if found and (not kept or found[0].is_fastest):
             break
         windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
@@ -279,10 +285,22 @@ def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
 
     Sums whose lanes lie apart in memory are written there once: to add to them takes a step per lane, twice.
     """
-    own = {dim for index in rounded.statements[0].target.index for dim in index.dims}
-    near = [dim for dim, size in rounded.extents().items() if dim not in own and size > 1]
+    near = _reductions(rounded)
     ways = [near, [] if is_scattered else _windows(rounded), []]
     return [way for number, way in enumerate(ways) if way not in ways[:number]]
+
+
+def _reductions(workload: Workload) -> list[str]:
+    """Return the dims of more than one index over which sums run, in the order of the text."""
+    (statement,) = workload.statements
+    own = {dim for index in statement.target.index for dim in index.dims}
+    return [dim for dim in statement.dims if dim not in own and workload.extents()[dim] > 1]
+
+
+def _keeps_order(workload: Workload, kept: Collection[str]) -> bool:
+    """Return whether sums are added up as they may be where the loops of all reductions but some may be cut: in the
+    order of the text only the outermost one is."""
+    return workload.associative or all(dim in kept for dim in _reductions(workload)[1:])
 
 
 def _loops_around_tile(
@@ -472,7 +490,8 @@ def _with_dim(workload: Workload, dim: str) -> frozenset[str]:
 
 def _with_whole_tiles(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
     """Return the workload whose dims are whole register tiles, the vector dim one per core where it has as many; every
-    tensor in the type of the sums, as registers hold it."""
+    tensor in the type of the sums, as registers hold it. Which loops keep the order of sums is no question of it
+    (_keeps_order)."""
     units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
     extents = workload.extents()
     sizes = {dim: ceil(extent / units.get(dim, 1)) * units.get(dim, 1) for dim, extent in extents.items()}
@@ -483,7 +502,7 @@ def _with_whole_tiles(workload: Workload, tile: RegisterTile, lanes: int, thread
         unit = units.get(widest, 1)
         sizes[widest] = ceil(counts[widest] / threads) * threads * unit
     bits = workload.tensor(workload.statements[0].target.tensor).bits
-    return _with_extents(workload, sizes, bits)
+    return _with_extents(replace(workload, associative=True), sizes, bits)
 
 
 def _with_extents(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:

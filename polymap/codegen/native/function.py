@@ -208,7 +208,8 @@ def function_of_parts(
         arrays, steps = _arrays_and_tail(workload, layout, tail)
         mapping = _of_whole_sums(workload, mapping, steps)
         try:
-            plan = kernel_plan(workload, arch, mapping, array_forms(workload, layout), steps)
+            forms = array_forms(workload, layout)
+            plan = kernel_plan(workload, arch, mapping, forms, steps, narrows=False)  # of one type of vectors
             kernels(plan)
         except NoPlan:
             return None

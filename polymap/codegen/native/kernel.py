@@ -71,18 +71,19 @@ def kernel_text(kernel: Kernel) -> Text:
     """Return the function of a register tile."""
     plan = kernel.plan
     body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
-    # What is in memory is added last: its loads would delay the first multiply-adds.
-    additions = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
+    # What is in memory is added last where sums have no order: its loads would delay the first multiply-adds.
+    additions: Block = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
+    if not plan.continues:
+        additions = (If(Name("!first"), additions),) if plan.split else ()
+    before, after = (additions, ()) if plan.is_ordered else ((), additions)
     excess = [f"excess{slot}" for slot in range(kernel.slots)] if has_excess(kernel) else []
     body += [Declare("vec", each, Name("(vec){0}")) for each in excess]
+    body += before
     body += _reduction_loops(kernel, 0, {}, {})
     for index, slot in _positions(kernel, {}) if excess else ():
         name = _accumulator(index, slot)
         body.append(Copy(Name(name), Name(f"{name} - {excess[slot]}")))
-    if plan.continues:
-        body += additions
-    elif plan.split:
-        body.append(If(Name("!first"), additions))
+    body += after
     body += _tail_steps(kernel)
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
     head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
@@ -120,7 +121,8 @@ def _accumulator(index: tuple[int, ...], slot: int) -> str:
 
 
 def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) -> Stmt:
-    """Return the store of an accumulator, or the addition of what is stored."""
+    """Return the store of an accumulator, or the addition of what is stored: of ordered sums its load, as the sign of a
+    stored zero counts."""
     plan = kernel.plan
     step = plan.store.of(plan.vector)
     at = sum(plan.store.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True)) + kernel.start_of(slot) * step
@@ -129,15 +131,19 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
         return narrow_store(plan.tail, name, place, step, plan.lanes, lanes)
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
-        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(f"{name} + {vector}"))
+        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), _continued(plan, name, vector))
     if step == 1 and back:
         part = Name(f"{lanes} * sizeof({plan.accumulator})")
         return Scope((*_copied(name), Run("memcpy", (Name(place), Name("&some"), part))))
     # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
     opening: Block = _copied(name) if back else (Declare("vec", "some", Name("(vec){0}")),)
     call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
-    after = () if back else (Copy(Name(name), Name(f"{name} + some")),)
+    after = () if back else (Copy(Name(name), _continued(plan, name, "some")),)
     return Scope((*opening, call, *after))
+
+
+def _continued(plan: KernelPlan, name: str, stored: str) -> Name:
+    return Name(stored if plan.is_ordered else f"{name} + {stored}")
 
 
 def _copied(name: str) -> Block:
@@ -219,7 +225,8 @@ def _by_operand(kernel: Kernel, taps: list[tuple[int, tuple[int, ...], int]]) ->
         for operand in plan.operands
     }
     longest = max(places.values(), key=lambda each: len(set(each)))
-    order = sorted(range(len(products)), key=lambda number: (products[number][2], longest[number]))
+    along = [0] * len(products) if plan.is_ordered else longest
+    order = sorted(range(len(products)), key=lambda number: (products[number][2], along[number]))
     return [products[number] for number in order]
 
 

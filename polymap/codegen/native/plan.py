@@ -106,7 +106,7 @@ class KernelPlan:
 
     tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
     with loops outside of the tile and the tile's size. held: per tensor, how many loops stand around its Storage nodes.
-    tail: what is done to the sums before they are stored.
+    is_ordered: sums are added up in the order of the text. tail: what is done to the sums before they are stored.
     """
 
     statement: Statement
@@ -125,6 +125,7 @@ class KernelPlan:
     store: Linear
     accumulator: str
     continues: bool
+    is_ordered: bool = False
     tail: Tail | None = None
 
     @property
@@ -143,9 +144,16 @@ class NoPlan(Exception):
 
 
 def kernel_plan(
-    workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...], tail: Tail | None = None
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    forms: tuple[ArrayForm, ...],
+    tail: Tail | None = None,
+    *,
+    narrows: bool = True,
 ) -> KernelPlan:
-    """Return the plan of a tree. Raises NoPlan where the tree or workload has another form."""
+    """Return the plan of a tree. narrows: vectors are no longer than the vector dim. Raises NoPlan where the tree or
+    workload has another form."""
     if len(workload.statements) != 1 or workload.original is not None:
         raise NoPlan("the workload has more than one statement")
     statement = workload.statements[0]
@@ -154,20 +162,20 @@ def kernel_plan(
     shape = _tree_shape(workload, arch, mapping)
     target = by_name[statement.target.tensor]
     accumulator = target.c_type
-    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
-    if lane.size < 2 or lane.size & (lane.size - 1):
-        raise NoPlan("the machine's vectors have no power of two of elements")
+    lanes = _lanes(arch)
+    if narrows and all(by_name[access.tensor].word is None for access in statement.reads):
+        lanes = _narrowed(lanes, workload, shape)
     windows = _windows(workload, statement, by_name, shape.vector)
     guards = _guards(workload, statement, by_name, windows)
     _check_guards(shape, guards)
-    reductions = _memory_order(statement, by_name, shape)
+    reductions = _reductions(statement, by_name, shape, is_ordered=not workload.associative)
     plan = KernelPlan(
         statement=statement,
         extents=workload.extents(),
         outer=shape.outer,
         vector=shape.vector,
         block=shape.inside[shape.vector],
-        lanes=lane.size,
+        lanes=lanes,
         tile=shape.tile,
         reductions=reductions,
         held=shape.held,
@@ -178,16 +186,11 @@ def kernel_plan(
         store=target.linear(statement.target),
         accumulator=accumulator,
         continues=workload.tensor(statement.target.tensor).initial,
+        is_ordered=not workload.associative,
         tail=tail,
     )
     _check_size(plan)
-    operands = tuple(
-        _window(plan, number, access, by_name[access.tensor])
-        if access.tensor in windows
-        else _operand(plan, number, access, by_name[access.tensor])
-        for number, access in enumerate(statement.reads)
-    )
-    return replace(plan, operands=operands)
+    return replace(plan, operands=_operands(plan, windows, by_name))
 
 
 def whole_sums(workload: Workload, mapping: Mapping) -> Mapping:
@@ -248,6 +251,25 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
             level = sum(depth < at for depth in depths)
             held.update({tensor: (*held.get(tensor, ()), level) for tensor in node.node.tensors})
     return _Shape(tuple(outer), vector, left, tile, held)
+
+
+def _lanes(arch: Architecture) -> int:
+    """Return the elements of the machine's vectors."""
+    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
+    if lane.size < 2 or lane.size & (lane.size - 1):
+        raise NoPlan("the machine's vectors have no power of two of elements")
+    return lane.size
+
+
+def _narrowed(lanes: int, workload: Workload, shape: _Shape) -> int:
+    """Return the elements of a vector that few indices fill: as many, or the next power of two; of one sum of operands
+    that are read once, where they lie, the one before, as parts of vectors would be loaded by way of memory."""
+    block, (statement,) = shape.inside[shape.vector], workload.statements
+    while lanes // 2 >= block:
+        lanes //= 2
+    read = [set(access.dims) for access in statement.reads if shape.vector in access.dims]
+    once = any(all(dim in dims or workload.extents()[dim] == 1 for dim in shape.tile) for dims in read)
+    return lanes // 2 if once and block < lanes and prod(shape.tile.values()) == 1 else lanes
 
 
 def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
@@ -345,9 +367,14 @@ def _check_guards(shape: _Shape, guards: tuple[Guard, ...]) -> None:
             raise NoPlan("one tap belongs to several windows with padding")
 
 
-def _memory_order(statement: Statement, forms: dict[str, ArrayForm], shape: _Shape) -> tuple[str, ...]:
-    """Return the reductions, the largest step through the operands that are not packed outermost."""
+def _reductions(
+    statement: Statement, forms: dict[str, ArrayForm], shape: _Shape, *, is_ordered: bool
+) -> tuple[str, ...]:
+    """Return the reductions, the largest step through the operands that are not packed outermost, or, where sums are
+    ordered, as the text has them."""
     reductions = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
+    if is_ordered:
+        return tuple(reductions)
     linear = [forms[access.tensor].linear(access) for access in statement.reads]
     unpacked = [each for each in linear if each.of(shape.vector) == 0] or linear
     found = sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked))
@@ -392,6 +419,13 @@ def tile_starts(plan: KernelPlan, dim: str) -> tuple[tuple[int, int], ...]:
                 for start in range(begin, begin + size, loop.tile)
             ]
     return tuple(spans)
+
+
+def _operands(plan: KernelPlan, windows: frozenset[str], forms: dict[str, ArrayForm]) -> tuple[Operand, ...]:
+    return tuple(
+        (_window if access.tensor in windows else _operand)(plan, number, access, forms[access.tensor])
+        for number, access in enumerate(plan.statement.reads)
+    )
 
 
 def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:

@@ -28,6 +28,7 @@ from polymap.codegen.lower import (
     total,
 )
 from polymap.codegen.native.arrays import ArrayForm
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -76,20 +77,20 @@ def scalar_function(
     held = first < len(loops)
     body = _instance(workload, statement, forms, values, Name("sum") if held else place)
     for number in reversed(range(len(loops))):
-        pragma = _pragma(workload, statement, threads if loops[number] is parallel else 0, number, first, len(loops))
+        is_long = first <= number == len(loops) - 1 and loops[number].trips >= TUNING.terms_in_lanes
+        pragma = _pragma(workload, statement, threads if loops[number] is parallel else 0, is_long=is_long)
         body = (_loop(loops, number, names, body, pragma, workload.extents()),)
         if number == first:
             body = (Declare(target.c_type, "sum", place), *body, Copy(place, Name("sum")))
     return (*_neutral(workload, statement, target), *body)
 
 
-def _pragma(workload: Workload, statement: Statement, threads: int, number: int, first: int, count: int) -> str:
-    """Return what compilers are told of a loop: iterations over cores, or parts of a sum in lanes."""
+def _pragma(workload: Workload, statement: Statement, threads: int, *, is_long: bool) -> str:
+    """Return what compilers are told of a loop: iterations over cores, or parts of a long sum in lanes."""
     if threads:
         return f"#pragma omp parallel for schedule(static) num_threads({threads})"
     symbol = _REDUCTIONS.get(statement.operator, "")
-    is_sum = symbol and first <= number == count - 1 and workload.associative
-    return f"#pragma omp simd reduction({symbol}:sum)" if is_sum else ""
+    return f"#pragma omp simd reduction({symbol}:sum)" if symbol and is_long and workload.associative else ""
 
 
 def _summed_from(

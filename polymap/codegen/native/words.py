@@ -170,7 +170,8 @@ def word_helpers(lanes: int, sums: str, body: str) -> str:
     """Return the C macros and functions that a text with words uses. sums: their type in C."""
     part, width, dots = ("uint16_t", 2, _DOT_OF_PAIRS) if sums == "float" else ("uint8_t", 1, _DOT_OF_BYTES)
     first, second = ("PART(0)", "PART(1)") if sums == "float" else ("HALF_OF_BYTES(0)", "HALF_OF_BYTES(2)")
-    text = _WORDS + dots + (_WORDS_AT if "words_at(" in body else "")
+    at = "" if "words_at(" not in body else _WORDS_AT if sums == "float" else _PERMUTED + _WORDS_AT + "\n#endif"
+    text = _WORDS + dots + at
     return text.format(lanes=lanes, part=part, width=width, first=first, second=second)
 
 
@@ -183,6 +184,19 @@ typedef uint32_t word_bits __attribute__((vector_size(4 * {lanes})));
 #define BITS_BEHIND(bits, n) ((bits) * (n))
 #endif
 """
+# Of four rows of 16 bytes, 0, 16, 64 and 80 in two vectors, word n has byte n of each.
+_PERMUTED = """
+#if defined(__AVX512VBMI__) && {lanes} == 16
+#define ROW(n) _mm_loadu_si128((const __m128i *)(const void *)(rows + (n) * step))
+#define ROWS(n) _mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(ROW(n)), ROW((n) + 1), 1))
+static inline void words_at(const word *from, long at, long step, word_vec *to)
+{{
+    const uint8_t *const rows = (const uint8_t *)from + at;
+    const word_vec numbers = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}};
+    const word_vec places = numbers * 0x01010101 + 0x50401000;
+    *to = (word_vec)_mm512_permutex2var_epi8(ROWS(0), (__m512i)places, ROWS(2));
+}}
+#else"""
 # gcc 12 widens elements by more than twice one by one.
 _WORDS_AT = """
 typedef {part} parts_of_words __attribute__((vector_size({width} * {lanes}), aligned({width}), may_alias));
