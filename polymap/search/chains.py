@@ -102,8 +102,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
     if len(statements) < 2 or not are_nests:
         return evidence
-    if any(each.values == evidence.floors for each in evidence.incumbents):
-        return evidence  # no tree is better
+    if evidence.is_met:
+        return evidence
     spent, share = search.limits.share(), TUNING.chains_share
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
@@ -112,7 +112,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=in_lines_of(search) is not None)))
     binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, (goal, workload) in enumerate(programs):
-        if search.limits() or any(each.values == evidence.floors for each in evidence.incumbents):
+        if search.limits() or evidence.is_met:
             break
         left, is_in_lines = len(programs) - number, len(workload.statements) > len(search.workload.statements)
         own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)

@@ -84,6 +84,11 @@ class Evidence:
         return self.clash is not None or self.left == ()
 
     @property
+    def is_met(self) -> bool:
+        """Return whether a mapping costs what the floors say: none is better."""
+        return any(each.values == self.floors for each in self.incumbents)
+
+    @property
     def best(self) -> Known | None:
         """Return the best mapping, with the value of its first part."""
         return (self.incumbents[0].mapping, self.incumbents[0].values[0]) if self.incumbents else None

@@ -110,8 +110,8 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floor further by the cases of where tensors stand."""
-    return _bounded(search, evidence, stop, splits=TUNING.most_splits_of_trees)
+    """Raise the floor further by the cases of where tensors stand, unless a tree costs no more."""
+    return evidence if evidence.is_met else _bounded(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
 def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:

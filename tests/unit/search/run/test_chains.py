@@ -20,7 +20,7 @@ from polymap.search.options import Options
 from polymap.search.program_provers import begin_dividing_trees
 from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
-from polymap.search.refunds import bound_by_refunds
+from polymap.search.refunds import bound_by_cases, bound_by_refunds
 from tests.referee.test_refunds import chain_and_machine
 from tests.times import few
 from tests.unit.search.run.test_nest_after_nest import begun as begun_apart, buffer
@@ -46,6 +46,14 @@ def test_two_products_share_the_loop_over_the_intermediate() -> None:
     asked, known = read_question(work, pm.load_arch("flat3"), Options("energy", "divide", clock=process_time), provers)
     floor = bound_by_refunds(asked, known, never).floors[0]
     assert 0.998 * FLAT3_PAIR <= floor <= FLAT3_PAIR
+
+
+def test_no_cases_are_bounded_where_a_tree_meets_the_floor() -> None:
+    options = Options("energy", "divide", clock=process_time)
+    asked, known = read_question(pair(16, 16, 16), pm.load_arch("flat3"), options, provers)
+    met = begin_chains(asked, bound_by_refunds(asked, known, never), never)
+    assert met.is_met
+    assert bound_by_cases(asked, met, lambda: pytest.fail("cases are bounded")) == met
 
 
 def test_attention_is_proven() -> None:
