@@ -198,10 +198,10 @@ def test_clashes_that_need_no_tile_sizes_are_proven_for_all_of_them(demands: dic
 def test_with_tiles_of_any_size_a_clash_of_dividing_ones_is_told_but_nothing_is_proven() -> None:
     """130 steps are too few for tiles that divide; what others need is not known."""
     wanted = {"fanouts": {"X": {"factors": {"m": 3}}}}
-    found = explore(GEMM, TWO, constraints={**wanted, "limits": {"energy": 65_000}}, work_limit=300)
+    found = explore(GEMM, TWO, constraints={**wanted, "limits": {"energy": 70_000}}, work_limit=300)
     assert found.status == "TIMEOUT"
     assert found.work >= 300
-    divide = explore(GEMM, TWO, tiles="divide", constraints={**wanted, "limits": {"energy": 65_000}})
+    divide = explore(GEMM, TWO, tiles="divide", constraints={**wanted, "limits": {"energy": 70_000}})
     assert divide.status == "INFEASIBLE"
     assert found.clash == divide.clash
     assert "with tiles that divide there is none, as these clash:" in no_answer_text(found)
