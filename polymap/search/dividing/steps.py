@@ -72,9 +72,8 @@ def step_on(
     group: Group,
     most: int | None = None,
 ) -> Iterator[Entry]:
-    """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
-    it inside, a stop point is kept. group: the structure's; its bound goes to the incumbent, too. most: nodes of a
-    search (None: all); where it takes more, the entry comes back."""
+    """Work on an entry of the queue: yield those that replace it. What is found, and the group's bound, go to the
+    incumbent; where limits end it inside, a stop point is kept. most: nodes of a search (None: all of them)."""
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     members = group.members if is_searched_at_once(problem, measure, group) else (structure,)
