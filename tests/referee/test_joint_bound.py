@@ -510,10 +510,10 @@ SEEN = {
     "two loops have one short tile": 238,
     "groups stand in their order": 116,
     "pieces of a share are one": 2,
-    "tiles share nothing with the last one": 101,
+    "tiles share nothing with the last one": 148,
     "strided tiles share one element less": 148,
     "residues of a stride never meet": 148,
-    "short rests are in the order of full blocks": 192,
+    "short rests are in the order of full blocks": 149,
     "a pass starts anew": 277,
 }
 
