@@ -155,6 +155,9 @@ BUGS = {
             "node.tile[d] == place",
         ),
     ),
+    "two groups of spatial loops over one dim, the outer one without multicast": (
+        Bug("spatial loops stand inside out", _private(loop_order, "_decided_placements"), "b % a", "a % b"),
+    ),
     "the best tree of every structure, place by place": (
         Bug(
             "room counts against chains",

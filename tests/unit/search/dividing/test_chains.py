@@ -340,6 +340,10 @@ BETWEEN: dict[str, tuple[str, dict[str, int], Nodes]] = {
         *(STRIDED, {"p": 4, "r": 2}),
         (ALONG_P, level("BUF", 2, "O"), replace(ALONG_P, name="Y"), level("RF", 1, "O", "W")),
     ),
+    "two groups of spatial loops over one dim, the outer one without multicast": (
+        *(WINDOW, {"p": 8, "r": 3}),
+        (replace(ALONG_P, multicast=Multicast.NONE), level("RF", 1, "I"), replace(ALONG_P, name="Y")),
+    ),
     "two groups of spatial loops, each over its dim": (
         *("O[p] += I[p+2*r] * W[r]", {"p": 4, "r": 4}),
         (level("BUF", 2, "O"), replace(ALONG_P, dims=("r",)), level("RF", 1, "O"), replace(ALONG_P, name="Y")),
