@@ -176,6 +176,7 @@ class Sending:
     _whens: dict[int, dict[str, tuple[int, bool]]] = field(init=False)
     _tiles: dict[Sign, Ints] = field(init=False)
     _times: dict[Sign, int] = field(init=False)
+    _shared: dict[Sign, tuple[Digits, Digits]] = field(init=False)
     _sent: dict[Sign, Sent] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,7 +184,7 @@ class Sending:
         self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
         self._groups = _groups_of(self.access)
         self._signs = {dim.name: () for dim in self.workload.dims}
-        self._tiles, self._times = {}, {}
+        self._tiles, self._times, self._shared = {}, {}, {}
         for loop in self.loops:
             self._signs[loop.dim] += ((loop.tile, loop.role),)
         when = {dim.name: (0, False) for dim in self.workload.dims}
@@ -336,6 +337,13 @@ class Sending:
             if sum(len(each.new) > 0 for each in tiles) > 1:
                 yield Messages((self._beyond(tiles, merge),), tuple(each.starts for each in tiles), 1, None)
 
+    def is_new(self, advance: int) -> bool:
+        """Return whether steps that the advance of a loop begins bring elements of a tensor that is only read."""
+        if not self.is_partition:
+            return bool(self.messages(advance, as_sent))
+        changing = (loop for loop in self.clock[max(advance, 0) :] if loop.trips > 1)
+        return advance == FIRST or any(loop.dim in self.own_dims for loop in changing)
+
     @property
     def is_partition(self) -> bool:
         """Whether different tiles have no element in common: no axes are indexed by several dims."""
@@ -376,7 +384,7 @@ class Sending:
         total = 1
         for dim in self.workload.dims:
             if dim.name not in self.own_dims:
-                apart = self._coordinates((dim.name,), merge, Multicast.NONE)
+                apart, _ = self._coordinates((dim.name,), merge)
                 key = dim.name, self._signs[dim.name], *apart, self._whens[advance][dim.name], min(advance, 0)
                 if key not in self.shelf.repeats:
                     chosen = self._of_advance(dim.name, advance)
@@ -385,25 +393,32 @@ class Sending:
                 total *= self.shelf.repeats[key]
         return total
 
-    def _coordinates(self, dims: Sequence[str], merge: Merge, kind: Multicast) -> list[int]:
-        """Return which of the siblings' digits (of these dims, side by side) belong to such fan-outs."""
-        loops = [loop for dim in dims for loop in self._siblings(frozenset((dim,)))]
-        return [n for n, loop in enumerate(loops) if loop.fanout and merge(loop.fanout) is kind]
+    def _coordinates(self, dims: tuple[str, ...], merge: Merge) -> tuple[Digits, Digits]:
+        """Return which of the siblings' digits (of these dims, side by side) belong to fan-outs that share nothing, and
+        to those that share messages that are alike."""
+        if (dims, merge) not in self._shared:
+            loops = [loop for dim in dims for loop in self._siblings(frozenset((dim,)))]
+            kinds = [loop.fanout and merge(loop.fanout) for loop in loops]
+            apart, alike = (
+                tuple(n for n, kind in enumerate(kinds) if kind is own) for own in (Multicast.NONE, Multicast.IDENTICAL)
+            )
+            self._shared[dims, merge] = apart, alike
+        return self._shared[dims, merge]
 
     def _forms(
         self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
     ) -> _Forms:
         """Return the forms of the group's sets over all such steps, with their starts: each tile, and each part of one
         that is new, once; and the tiles of which not all is new, by what is."""
-        apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
+        apart, alike = self._coordinates(group.dims, merge)
         moments = tuple((dim, self._signs[dim], self._whens[advance][dim]) for dim in group.dims)
-        key = group.axes, moments, min(advance, 0), tuple(apart), tuple(alike), leaving, whole
+        key = group.axes, moments, min(advance, 0), apart, alike, leaving, whole
         if key not in self.shelf.forms:
             self.shelf.forms[key] = self._listed_forms(group, advance, apart, alike, leaving=leaving, whole=whole)
         return self.shelf.forms[key]
 
     def _listed_forms(
-        self, group: _Group, advance: int, apart: list[int], alike: list[int], *, leaving: bool, whole: bool
+        self, group: _Group, advance: int, apart: Digits, alike: Digits, *, leaving: bool, whole: bool
     ) -> _Forms:
         forms = dict[tuple[int, int], tuple[_Form, list[int]]]()
         partial = dict[tuple[int, int], tuple[_Tiles, list[int]]]()

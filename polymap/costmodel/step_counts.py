@@ -304,7 +304,7 @@ def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream]) -> StageC
             clock.begun(advance),
             _on_buses(stage, advance, _loading),
             _on_buses(stage, advance, _leaving),
-            any(times and sent.messages for one in beside if _is_read(one) for sent, times in _arriving(one, advance)),
+            any(one.depth > advance and one.sending.is_new(advance) for one in beside if _is_read(one)),
         )
         for advance in advances
     )
