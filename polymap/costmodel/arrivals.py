@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import IntEnum
 from functools import lru_cache, partial
 from itertools import product
 from math import prod
@@ -50,7 +50,7 @@ _TILE, _ALL_NEW, _HELD, _PART = 1, 2, 4, 8
 _ONCE, _NOTHING = np.zeros(1, np.int64), np.zeros(0, np.int64)
 
 
-class Role(Enum):
+class Role(IntEnum):
     """What a loop is to the holders: their clock, siblings below one sender, a choice of the sender (its first), or
     part of every tile."""
 
