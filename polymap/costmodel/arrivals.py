@@ -43,6 +43,7 @@ from polymap.schedules import LoopView, StorageInTree
 Address = Callable[[int, Ints], Ints]  # axis, indices along it from 0 -> what they add to the address, in elements
 Digits = tuple[int, ...]
 Sign = tuple[object, ...]  # what a value depends on
+_Case = tuple[str, Sign, int, bool]  # a dim, its loops, how many lie outside, whether the last of these moves
 Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
 FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
 END = -2  # the end of the run, at which the last tiles leave
@@ -134,7 +135,7 @@ class _Shelf:
     sums: dict[Sign, tuple[Ints, int]] = field(default_factory=dict[Sign, tuple[Ints, int]])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
-    sent: dict[Sign, dict[Sign, Sent]] = field(default_factory=dict[Sign, "dict[Sign, Sent]"])
+    sent: dict[Sign, Sent] = field(default_factory=dict[Sign, Sent])
     kept: int = 0
 
     def clear(self) -> None:
@@ -172,34 +173,27 @@ class Sending:
     own_dims: frozenset[str] = field(init=False)
     """The dims that the tensor is accessed by."""
     _groups: list[_Group] = field(init=False)
-    _signs: dict[str, Sign] = field(init=False)
+    _loops_of: dict[str, list[Loop]] = field(init=False)
+    _cases: dict[tuple[str, int, bool], tuple[list[Loop], _Case]] = field(init=False)
     _whens: dict[int, dict[str, tuple[int, bool]]] = field(init=False)
     _tiles: dict[Sign, Ints] = field(init=False)
     _times: dict[Sign, int] = field(init=False)
     _shared: dict[Sign, tuple[Digits, Digits]] = field(init=False)
-    _sent: dict[Sign, Sent] = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = tuple(loop for loop in self.loops if loop.role is Role.TIME)
         self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
         self._groups = _groups_of(self.access)
-        self._signs = {dim.name: () for dim in self.workload.dims}
-        self._tiles, self._times, self._shared = {}, {}, {}
+        self._loops_of = {dim.name: [] for dim in self.workload.dims}
+        self._tiles, self._times, self._shared, self._cases = {}, {}, {}, {}
         for loop in self.loops:
-            self._signs[loop.dim] += ((loop.tile, loop.role),)
+            self._loops_of[loop.dim].append(loop)
         when = {dim.name: (0, False) for dim in self.workload.dims}
         self._whens = {END: when, FIRST: when}
         for loop in self.clock:
             when = {dim: (outside, False) for dim, (outside, _) in when.items()}
             when[loop.dim] = when[loop.dim][0] + 1, True
             self._whens[loop.place] = when
-        shared = tuple(
-            (loop.dim, loop.tile, loop.role, loop.fanout and (loop.fanout.multicast, loop.fanout.reduction))
-            for dim in sorted(self.own_dims)
-            for loop in self.loops
-            if loop.dim == dim
-        )
-        self._sent = self.shelf.sent.setdefault(shared, {})
 
     @property
     def is_regular(self) -> bool:
@@ -223,16 +217,24 @@ class Sending:
     def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
         of these digits has advanced; first: nothing was held before."""
-        key = dim, self._signs[dim], outside, moves, first
-        known = self.shelf.choices
+        own, case = self._case(dim, outside, moves=moves)
+        known, key = self.shelf.choices, (case, first)
         if key not in known:
-            known[key] = self._listed(dim, outside, moves=moves, first=first)
+            known[key] = self._listed(own, case, first=first)
             self.shelf.kept += sum(len(one.now) for each in known[key].moments for one in each)
         return known[key]
 
-    def _listed(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
+    def _case(self, dim: str, outside: int, *, moves: bool) -> tuple[list[Loop], _Case]:
+        """Return the loops of a dim that decide its choices, and what all trees with these choices share."""
+        key = dim, outside, moves
+        if key not in self._cases:
+            own, outer = _deciding(self._loops_of[dim], self.workload.extents()[dim], outside, moves=moves)
+            self._cases[key] = own, (dim, tuple((loop.tile, loop.role) for loop in own), outer, moves)
+        return self._cases[key]
+
+    def _listed(self, own: list[Loop], case: _Case, *, first: bool) -> _Choices:
+        dim, _, outside, moves = case
         extent = self.workload.extents()[dim]
-        own = [loop for loop in self.loops if loop.dim == dim]
         times = [place for place, loop in enumerate(own) if loop.role is Role.TIME]
         spread = [place for place, loop in enumerate(own) if loop.role is Role.SIBLINGS]
         ranges = [range(own[place].trips) for place in times[:outside]]
@@ -321,14 +323,21 @@ class Sending:
 
     def sent(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> Sent:
         """Return `messages` as if each were sent once, and not `repeats` times."""
-        whens = self._whens[advance]
-        key = *(whens[dim] for dim in sorted(self.own_dims)), min(advance, 0), merge, leaving, whole
-        if key not in self._sent:
-            self._sent[key] = Sent(tuple(self._messages(advance, merge, leaving=leaving, whole=whole)))
-        return self._sent[key]
+        known = self.shelf.sent
+        keys = tuple([self._key(group, advance, merge) for group in self._groups])
+        key = keys, min(advance, 0), leaving, whole
+        if key not in known:
+            known[key] = Sent(tuple(self._messages(keys, advance, merge, leaving=leaving, whole=whole)))
+            self.shelf.kept += len(known[key].messages)
+        return known[key]
 
-    def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
-        per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
+    def _messages(
+        self, keys: Sequence[Sign], advance: int, merge: Merge, *, leaving: bool, whole: bool
+    ) -> Iterator[Messages]:
+        per_group = [
+            self._forms(group, key, advance, merge, leaving=leaving, whole=whole)
+            for group, key in zip(self._groups, keys, strict=True)
+        ]
         last = next((n for n, each in enumerate(self._groups) if list(each.axes) == [len(self.access.index) - 1]), None)
         for sets in product(*(forms for forms, _ in per_group)):
             if _is_sent([each.roles for each in sets]) or (not sets and (advance < 0 or whole)):
@@ -385,7 +394,8 @@ class Sending:
         for dim in self.workload.dims:
             if dim.name not in self.own_dims:
                 apart, _ = self._coordinates((dim.name,), merge)
-                key = dim.name, self._signs[dim.name], *apart, self._whens[advance][dim.name], min(advance, 0)
+                outside, moves = self._whens[advance][dim.name]
+                key = self._case(dim.name, outside, moves=moves)[1], apart, min(advance, 0)
                 if key not in self.shelf.repeats:
                     chosen = self._of_advance(dim.name, advance)
                     per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
@@ -405,17 +415,20 @@ class Sending:
             self._shared[dims, merge] = apart, alike
         return self._shared[dims, merge]
 
-    def _forms(
-        self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
-    ) -> _Forms:
+    def _forms(self, group: _Group, decided: Sign, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> _Forms:
         """Return the forms of the group's sets over all such steps, with their starts: each tile, and each part of one
-        that is new, once; and the tiles of which not all is new, by what is."""
-        apart, alike = self._coordinates(group.dims, merge)
-        moments = tuple((dim, self._signs[dim], self._whens[advance][dim]) for dim in group.dims)
-        key = group.axes, moments, min(advance, 0), apart, alike, leaving, whole
+        that is new, once; and the tiles of which not all is new, by what is. decided: what decides them."""
+        key = group.axes, decided, min(advance, 0), leaving, whole
         if key not in self.shelf.forms:
+            apart, alike = self._coordinates(group.dims, merge)
             self.shelf.forms[key] = self._listed_forms(group, advance, apart, alike, leaving=leaving, whole=whole)
         return self.shelf.forms[key]
+
+    def _key(self, group: _Group, advance: int, merge: Merge) -> Sign:
+        """Return what decides a group's tiles in steps that the advance of a loop begins, and who shares them."""
+        whens = self._whens[advance]
+        cases = [self._case(dim, whens[dim][0], moves=whens[dim][1])[1] for dim in group.dims]
+        return *cases, self._coordinates(group.dims, merge)
 
     def _listed_forms(
         self, group: _Group, advance: int, apart: Digits, alike: Digits, *, leaving: bool, whole: bool
@@ -546,6 +559,27 @@ def too_many_tiles(of: str) -> BudgetError:
     """Return the error of a mapping with too many tiles to list, or too large ones, or more than there is time for."""
     what = f"{of} has more than {TUNING.most_tiles:,} tiles along one of its axes, or more than there is time to list"
     return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
+
+
+def _deciding(own: Sequence[Loop], extent: int, outside: int, *, moves: bool) -> tuple[list[Loop], int]:
+    """Return the loops of a dim that decide what its tiles are, and how many of its temporal loops lie outside: none
+    inside of every tile; and where tiles divide, one for neighbours that all stand anywhere, or at their ends."""
+    last = max((place for place, loop in enumerate(own) if loop.role is not Role.INSIDE), default=-1)
+    found = list(own[: last + 1])
+    if not _divide(found, extent):
+        return found, outside
+    merged: list[Loop] = []
+    timed = outer = 0
+    for loop in found:
+        timed += loop.role is Role.TIME
+        begins = (moves and timed in (outside, outside + 1)) or timed == outside + 1
+        if merged and loop.role is merged[-1].role is Role.TIME and not begins:
+            one = merged.pop()
+            merged.append(Loop(one.dim, loop.tile, one.trips * loop.trips, Role.TIME, one.place, None))
+        else:
+            merged.append(loop)
+            outer += loop.role is Role.TIME and timed <= outside
+    return merged, outer
 
 
 def _divide(own: Sequence[Loop], extent: int) -> bool:
