@@ -91,11 +91,13 @@ class StepCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A level with nodes. depth: the temporal loops above the innermost; streams: what comes to its nodes and goes."""
+    """A level with nodes. depth: the temporal loops above the innermost; streams: what comes to its nodes and goes; timed:
+    those whose messages take time."""
 
     level: MemoryLevel
     depth: int
     streams: tuple[_Stream, ...]
+    timed: tuple[_Stream, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,10 +318,8 @@ def _on_buses(
 ) -> tuple[BusUse, ...]:
     """Return what messages use of the buses of the levels that send or get them, per tensor."""
     found: list[BusUse] = []
-    for stream in stage.streams:
+    for stream in stage.timed:
         level, bits = stream.sender, stream.tensor.bits
-        if not _is_timed(level):
-            continue  # its messages take no time
         beats = requests = 0
         for sent, times in moved(stage, stream, advance):
             own = _beats_and_requests(sent, bits, level, loads=moved is _loading)
@@ -343,7 +343,7 @@ def _sent(
 
 
 def _is_read(stream: _Stream) -> bool:
-    return rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.READ_ONLY
+    return stream.sending.keeps
 
 
 def _arriving(stream: _Stream, advance: int) -> list[SentOften]:
@@ -351,11 +351,10 @@ def _arriving(stream: _Stream, advance: int) -> list[SentOften]:
     sending = stream.sending
     if advance >= stream.depth:
         return []
-    rule = rule_of(sending.workload, stream.tensor.name)
-    if rule is PlaceRule.READ_ONLY:
+    if _is_read(stream):
         return _sent(stream, advance, as_sent)
     statement = sending.workload.statements[0]
-    if rule is PlaceRule.PLAIN:
+    if rule_of(sending.workload, stream.tensor.name) is PlaceRule.PLAIN:
         is_read = statement.operator is not Operator.ASSIGN or sending.access in statement.reads
         return _sent(stream, advance, as_sent) if is_read else []
     returned = sending.returns(advance, initial=stream.tensor.initial)
@@ -544,7 +543,12 @@ def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Sta
                 streams.setdefault(level.name, []).append(stream)
                 sender = level
     stages = [
-        _Stage(level, max(each.depth for each in streams[level.name]), tuple(streams[level.name]))
+        _Stage(
+            level,
+            max(each.depth for each in streams[level.name]),
+            tuple(streams[level.name]),
+            tuple(each for each in streams[level.name] if _is_timed(each.sender)),
+        )
         for level in arch.levels
         if level.name in streams
     ]

@@ -36,7 +36,7 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
         for bus, taken in turns.items():
             inside = _inside(taken, begun, stage)
             turns[bus] = {
-                each.advance: inside(each.advance) + _turn(moved[each.advance], bus, each.steps)
+                each.advance: _total(inside(each.advance), _turn(moved[each.advance], bus, each.steps))
                 for each in stage.advances
             }
         for each in stage.advances:
@@ -60,17 +60,21 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
 def _inside(cycles: dict[int, Fraction], begun: dict[int, int], stage: StageCounts) -> Callable[[int], Fraction]:
     """Return what a step of a stage that an advance begins takes in the next level inside, in the mean. cycles: of that
     level's steps by the advances that begin them; begun: how many there are."""
-    again = [begun[i] * each for i, each in cycles.items() if i >= stage.depth]
-    repeated = sum(again[1:], again[0]) / stage.steps if any(again) else NOTHING
-    if not repeated:
-        return lambda advance: cycles.get(advance, NOTHING)
-    return lambda advance: cycles[advance] + repeated if advance in cycles else repeated
+    again = _total(*(begun[i] * each for i, each in cycles.items() if i >= stage.depth))
+    repeated = again / stage.steps if again else NOTHING
+    return lambda advance: _total(cycles.get(advance, NOTHING), repeated)
+
+
+def _total(*cycles: Fraction) -> Fraction:
+    """Return the sum, without the work of adding nothing."""
+    some = [each for each in cycles if each]
+    return sum(some[1:], some[0]) if some else NOTHING
 
 
 def _turn(moved: tuple[Taken, Taken], bus: str, steps: int) -> Fraction:
     """Return what a step takes of a bus on which loads and stores take turns."""
-    cycles = [kind[bus][0] for kind in moved if bus in kind]
-    return sum(cycles[1:], cycles[0]) / steps if cycles else NOTHING
+    cycles = _total(*(kind[bus][0] for kind in moved if bus in kind))
+    return cycles / steps if cycles else NOTHING
 
 
 def _computed(arch: Architecture, counted: StepCounts) -> Fraction:
@@ -108,8 +112,9 @@ def _class_of(
     if not (load or store or issue or waits):  # nothing but work
         return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work", cause)
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
-    in_turn = sum((part for part in (load, store, waits) if part), work)
-    found = {"work": work, "load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
+    in_turn = _total(load, work, store, waits)
+    others = {"load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
+    found = {"work": work} | {name: cycles for name, cycles in others.items() if cycles}
     if each.advance == FIRST:  # work waits for the first load
         found = {"work": work, "load": load, "issue": issue if issue > load else NOTHING}
     binds = max(found, key=found.__getitem__)
@@ -145,7 +150,7 @@ def _taken_of(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes:
         parts.append((beats, f"beats of {use.tensor} from {level.name}"))
         for name, lines in use.missed:
             parts.append((lines * _miss_cycles(levels[name], writes=writes), f"lines of {use.tensor} missed in {name}"))
-    cycles = sum((each for each, _ in parts[1:]), parts[0][0])
+    cycles = _total(*(each for each, _ in parts))
     if level.in_flight is not None and not writes:
         latency = level.request_latency_cycles
         waits = [(use.requests * latency, f"waits for requests of {use.tensor} to {level.name}") for use in uses]
