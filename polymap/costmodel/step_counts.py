@@ -91,8 +91,8 @@ class StepCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A level with nodes. depth: the temporal loops above the innermost; streams: what comes to its nodes and goes; timed:
-    those whose messages take time."""
+    """A level with nodes. depth: the temporal loops above the innermost; streams: what comes to its nodes and goes;
+    timed: those of them that take time."""
 
     level: MemoryLevel
     depth: int
