@@ -29,7 +29,6 @@ from polymap.ir import (
     Fanout,
     Mistake,
     Multicast,
-    Operator,
     PlaceRule,
     Temporal,
     Tensor,
@@ -178,6 +177,7 @@ class Sending:
     _whens: dict[int, dict[str, tuple[int, bool]]] = field(init=False)
     _tiles: dict[Sign, Ints] = field(init=False)
     _times: dict[Sign, int] = field(init=False)
+    _keys: dict[Sign, Sign] = field(init=False)
     _shared: dict[Sign, tuple[Digits, Digits]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +185,7 @@ class Sending:
         self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
         self._groups = _groups_of(self.access)
         self._loops_of = {dim.name: [] for dim in self.workload.dims}
-        self._tiles, self._times, self._shared, self._cases = {}, {}, {}, {}
+        self._tiles, self._times, self._shared, self._cases, self._keys = {}, {}, {}, {}, {}
         for loop in self.loops:
             self._loops_of[loop.dim].append(loop)
         when = {dim.name: (0, False) for dim in self.workload.dims}
@@ -384,24 +384,24 @@ class Sending:
     def repeats(self, advance: int, merge: Merge) -> int:
         """Return how often each message of such a step is sent: choices of the dims that the tensor is not accessed by,
         and siblings along these that share none."""
-        own = advance, merge
-        if own not in self._times:
-            self._times[own] = self._repeats(advance, merge)
-        return self._times[own]
-
-    def _repeats(self, advance: int, merge: Merge) -> int:
-        total = 1
+        whens, total = self._whens[advance], 1
         for dim in self.workload.dims:
             if dim.name not in self.own_dims:
-                apart, _ = self._coordinates((dim.name,), merge)
-                outside, moves = self._whens[advance][dim.name]
-                key = self._case(dim.name, outside, moves=moves)[1], apart, min(advance, 0)
-                if key not in self.shelf.repeats:
-                    chosen = self._of_advance(dim.name, advance)
-                    per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
-                    self.shelf.repeats[key] = sum(per_step) * len(chosen.shifts)
-                total *= self.shelf.repeats[key]
+                key = dim.name, whens[dim.name], merge, min(advance, 0)
+                if key not in self._times:
+                    self._times[key] = self._repeats(dim.name, advance, merge)
+                total *= self._times[key]
         return total
+
+    def _repeats(self, dim: str, advance: int, merge: Merge) -> int:
+        apart, _ = self._coordinates((dim,), merge)
+        outside, moves = self._whens[advance][dim]
+        key = self._case(dim, outside, moves=moves)[1], apart, min(advance, 0)
+        if key not in self.shelf.repeats:
+            chosen = self._of_advance(dim, advance)
+            per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
+            self.shelf.repeats[key] = sum(per_step) * len(chosen.shifts)
+        return self.shelf.repeats[key]
 
     def _coordinates(self, dims: tuple[str, ...], merge: Merge) -> tuple[Digits, Digits]:
         """Return which of the siblings' digits (of these dims, side by side) belong to fan-outs that share nothing, and
@@ -426,9 +426,13 @@ class Sending:
 
     def _key(self, group: _Group, advance: int, merge: Merge) -> Sign:
         """Return what decides a group's tiles in steps that the advance of a loop begins, and who shares them."""
-        whens = self._whens[advance]
-        cases = [self._case(dim, whens[dim][0], moves=whens[dim][1])[1] for dim in group.dims]
-        return *cases, self._coordinates(group.dims, merge)
+        whens = tuple([self._whens[advance][dim] for dim in group.dims])
+        key = group.dims, whens, merge
+        if key not in self._keys:
+            told = zip(group.dims, whens, strict=True)
+            cases = (self._case(dim, outside, moves=moves)[1] for dim, (outside, moves) in told)
+            self._keys[key] = *cases, self._coordinates(group.dims, merge)
+        return self._keys[key]
 
     def _listed_forms(
         self, group: _Group, advance: int, apart: Digits, alike: Digits, *, leaving: bool, whole: bool
@@ -649,34 +653,6 @@ def sending_of(
 def _shelf_of(*about: Hashable) -> _Shelf:
     """Return what is known of a tensor in a layout. about: what decides it."""
     return _Shelf()
-
-
-def exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
-    """Return what the sender reads of the tensor and what is written to it, in all steps (docs/counting.md); None for a
-    written tensor of which tiles overlap, or whose loops have fewer iterations at the end of others. initial: whether
-    partial sums stand in the sender before.
-    """
-    tensor, statement = sending.access.tensor, sending.workload.statements[0]
-    steps = range(FIRST, len(sending.clock))
-    rule = rule_of(sending.workload, tensor)
-    if rule is PlaceRule.READ_ONLY:
-        return [each for advance in steps for each in sending.messages(advance, as_sent)], []
-    if not (sending.is_partition and sending.is_regular):
-        return None
-    if rule is PlaceRule.PLAIN:
-        is_read = any(read.tensor == tensor for read in statement.reads) or statement.operator is not Operator.ASSIGN
-        written = [each for advance in steps for each in sending.messages(advance, alone)]
-        return [each for advance in steps for each in sending.messages(advance, as_sent) if is_read], written
-    reads: list[Messages] = []
-    writes: list[Messages] = []
-    for advance in steps:
-        returned, added = sending.returns(advance, initial=initial), sending.messages(advance, as_added)
-        arrivals = sending.repeats(advance, as_added)  # per tile of all steps; the first one of a step finds no sum
-        reads += [replace(each, times=returned) for each in sending.messages(advance, as_one) if returned]
-        again = arrivals - sending.repeats(advance, as_one)
-        reads += [replace(each, times=again) for each in added if again]
-        writes += added
-    return reads, writes
 
 
 def as_sent(fanout: Fanout) -> Multicast:
