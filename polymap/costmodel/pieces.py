@@ -8,7 +8,7 @@ many as its elements touch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +25,14 @@ from polymap.ir import (
     Mapping,
     MemoryLevel,
     Mistake,
+    Operator,
     OptionError,
+    PlaceRule,
     Tensor,
     Workload,
     accesses_of,
     is_box,
+    rule_of,
 )
 from polymap.schedules import StorageInTree, view_of
 
