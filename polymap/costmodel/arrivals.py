@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache, partial
-from itertools import product
+from itertools import count, product
 from math import prod
 
 import numpy as np
@@ -42,7 +42,6 @@ from polymap.schedules import LoopView, StorageInTree
 Address = Callable[[int, Ints], Ints]  # axis, indices along it from 0 -> what they add to the address, in elements
 Digits = tuple[int, ...]
 Sign = tuple[object, ...]  # what a value depends on
-_Case = tuple[str, Sign, int, bool]  # a dim, its loops, how many lie outside, whether the last of these moves
 Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
 FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
 END = -2  # the end of the run, at which the last tiles leave
@@ -135,11 +134,24 @@ class _Shelf:
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
     sent: dict[Sign, Sent] = field(default_factory=dict[Sign, Sent])
+    cases: dict[Sign, _Cases] = field(default_factory=dict[Sign, "_Cases"])
+    numbers: dict[Sign, int] = field(default_factory=dict[Sign, int])
+    fresh: Iterator[int] = field(default_factory=count)
     kept: int = 0
 
     def clear(self) -> None:
         """Forget everything."""
-        for each in (self.choices, self.forms, self.repeats, self.sums, self.news, self.same, self.sent):
+        for each in (
+            self.choices,
+            self.forms,
+            self.repeats,
+            self.sums,
+            self.news,
+            self.same,
+            self.sent,
+            self.cases,
+            self.numbers,
+        ):
             each.clear()
         self.kept = 0
 
@@ -173,7 +185,7 @@ class Sending:
     """The dims that the tensor is accessed by."""
     _groups: list[_Group] = field(init=False)
     _loops_of: dict[str, list[Loop]] = field(init=False)
-    _cases: dict[tuple[str, int, bool], tuple[list[Loop], _Case]] = field(init=False)
+    _cases: dict[str, _Cases] = field(init=False)
     _whens: dict[int, dict[str, tuple[int, bool]]] = field(init=False)
     _tiles: dict[Sign, Ints] = field(init=False)
     _times: dict[Sign, int] = field(init=False)
@@ -185,9 +197,13 @@ class Sending:
         self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
         self._groups = _groups_of(self.access)
         self._loops_of = {dim.name: [] for dim in self.workload.dims}
-        self._tiles, self._times, self._shared, self._cases, self._keys = {}, {}, {}, {}, {}
+        self._tiles, self._times, self._shared, self._keys = {}, {}, {}, {}
         for loop in self.loops:
             self._loops_of[loop.dim].append(loop)
+        self._cases = {
+            dim: self.shelf.cases.setdefault((dim, *((loop.tile, loop.role) for loop in own)), {})
+            for dim, own in self._loops_of.items()
+        }
         when = {dim.name: (0, False) for dim in self.workload.dims}
         self._whens = {END: when, FIRST: when}
         for loop in self.clock:
@@ -217,23 +233,27 @@ class Sending:
     def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
         of these digits has advanced; first: nothing was held before."""
-        own, case = self._case(dim, outside, moves=moves)
-        known, key = self.shelf.choices, (case, first)
+        own, outer, number = self._case(dim, outside, moves=moves)
+        known, key = self.shelf.choices, (number, first)
         if key not in known:
-            known[key] = self._listed(own, case, first=first)
+            known[key] = self._listed(dim, own, outer, moves=moves, first=first)
             self.shelf.kept += sum(len(one.now) for each in known[key].moments for one in each)
         return known[key]
 
-    def _case(self, dim: str, outside: int, *, moves: bool) -> tuple[list[Loop], _Case]:
-        """Return the loops of a dim that decide its choices, and what all trees with these choices share."""
-        key = dim, outside, moves
-        if key not in self._cases:
+    def _case(self, dim: str, outside: int, *, moves: bool) -> tuple[list[Loop], int, int]:
+        """Return the loops of a dim that decide its choices, how many of the temporal ones lie outside, and a number of
+        its own for all trees with these choices."""
+        known, key = self._cases[dim], (outside, moves)
+        if key not in known:
             own, outer = _deciding(self._loops_of[dim], self.workload.extents()[dim], outside, moves=moves)
-            self._cases[key] = own, (dim, tuple((loop.tile, loop.role) for loop in own), outer, moves)
-        return self._cases[key]
+            sign = dim, tuple((loop.tile, loop.role) for loop in own), outer, moves
+            if sign not in self.shelf.numbers:
+                self.shelf.numbers[sign] = next(self.shelf.fresh)
+            known[key] = own, outer, self.shelf.numbers[sign]
+            self.shelf.kept += len(own)
+        return known[key]
 
-    def _listed(self, own: list[Loop], case: _Case, *, first: bool) -> _Choices:
-        dim, _, outside, moves = case
+    def _listed(self, dim: str, own: list[Loop], outside: int, *, moves: bool, first: bool) -> _Choices:
         extent = self.workload.extents()[dim]
         times = [place for place, loop in enumerate(own) if loop.role is Role.TIME]
         spread = [place for place, loop in enumerate(own) if loop.role is Role.SIBLINGS]
@@ -396,7 +416,7 @@ class Sending:
     def _repeats(self, dim: str, advance: int, merge: Merge) -> int:
         apart, _ = self._coordinates((dim,), merge)
         outside, moves = self._whens[advance][dim]
-        key = self._case(dim, outside, moves=moves)[1], apart, min(advance, 0)
+        key = self._case(dim, outside, moves=moves)[-1], apart, min(advance, 0)
         if key not in self.shelf.repeats:
             chosen = self._of_advance(dim, advance)
             per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
@@ -430,7 +450,7 @@ class Sending:
         key = group.dims, whens, merge
         if key not in self._keys:
             told = zip(group.dims, whens, strict=True)
-            cases = (self._case(dim, outside, moves=moves)[1] for dim, (outside, moves) in told)
+            cases = (self._case(dim, outside, moves=moves)[-1] for dim, (outside, moves) in told)
             self._keys[key] = *cases, self._coordinates(group.dims, merge)
         return self._keys[key]
 
@@ -532,6 +552,7 @@ class Sending:
 
 
 _Forms = tuple[list[_Form], list[_Tiles]]
+_Cases = dict[tuple[int, bool], tuple[list[Loop], int, int]]
 
 
 def _is_sent(roles: Sequence[int]) -> bool:
