@@ -90,8 +90,8 @@ def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 
     total = prod(len(each) for each in starts) * (1 + new)
     if not near:
         return total
-    places = _places(starts, base, blocks.size)
-    return total + sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
+    times, places = _places(starts, base, blocks.size)
+    return total + times * sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
 
 
 def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
@@ -106,8 +106,8 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
 def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
     """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
     period, taken = _commanded_at(row.tobytes(), commands)
-    places = _places([at * commands.units for at in starts] if commands.units > 1 else starts, base, period)
-    return int(places @ taken[0]), int(places @ taken[1])
+    times, places = _places([at * commands.units for at in starts] if commands.units > 1 else starts, base, period)
+    return times * int(places @ taken[0]), times * int(places @ taken[1])
 
 
 def least_commanded(
@@ -222,8 +222,8 @@ def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]
     return {gap: _shifted(ends, base) for gap, ends in near.items()}, new
 
 
-def _places(starts: Sequence[Ints], base: int, size: int) -> Ints:
-    """Return how many sums of the base and one start of each array lie at each residue."""
+def _places(starts: Sequence[Ints], base: int, size: int) -> tuple[int, Ints]:
+    """Return how many sums of the base and one start of each array lie at each residue: so many times these."""
     times, found = 1, None
     for each in starts:
         residue, own = _residues(each, size)
@@ -234,7 +234,7 @@ def _places(starts: Sequence[Ints], base: int, size: int) -> Ints:
     if found is None:
         found = np.zeros(size, np.int64)
         found[:1] = 1
-    return times * _shifted(found, base)
+    return times, _shifted(found, base)
 
 
 def _shifted(residues: Ints, by: int) -> Ints:
