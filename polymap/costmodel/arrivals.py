@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import IntEnum
 from functools import lru_cache, partial
-from itertools import product
+from itertools import count, product
 from math import prod
 
 import numpy as np
@@ -29,7 +29,6 @@ from polymap.ir import (
     Fanout,
     Mistake,
     Multicast,
-    Operator,
     PlaceRule,
     Temporal,
     Tensor,
@@ -50,7 +49,7 @@ _TILE, _ALL_NEW, _HELD, _PART = 1, 2, 4, 8
 _ONCE, _NOTHING = np.zeros(1, np.int64), np.zeros(0, np.int64)
 
 
-class Role(Enum):
+class Role(IntEnum):
     """What a loop is to the holders: their clock, siblings below one sender, a choice of the sender (its first), or
     part of every tile."""
 
@@ -134,12 +133,25 @@ class _Shelf:
     sums: dict[Sign, tuple[Ints, int]] = field(default_factory=dict[Sign, tuple[Ints, int]])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
-    sent: dict[Sign, dict[Sign, Sent]] = field(default_factory=dict[Sign, "dict[Sign, Sent]"])
+    sent: dict[Sign, Sent] = field(default_factory=dict[Sign, Sent])
+    cases: dict[Sign, _Cases] = field(default_factory=dict[Sign, "_Cases"])
+    numbers: dict[Sign, int] = field(default_factory=dict[Sign, int])
+    fresh: Iterator[int] = field(default_factory=count)
     kept: int = 0
 
     def clear(self) -> None:
         """Forget everything."""
-        for each in (self.choices, self.forms, self.repeats, self.sums, self.news, self.same, self.sent):
+        for each in (
+            self.choices,
+            self.forms,
+            self.repeats,
+            self.sums,
+            self.news,
+            self.same,
+            self.sent,
+            self.cases,
+            self.numbers,
+        ):
             each.clear()
         self.kept = 0
 
@@ -172,33 +184,32 @@ class Sending:
     own_dims: frozenset[str] = field(init=False)
     """The dims that the tensor is accessed by."""
     _groups: list[_Group] = field(init=False)
-    _signs: dict[str, Sign] = field(init=False)
+    _loops_of: dict[str, list[Loop]] = field(init=False)
+    _cases: dict[str, _Cases] = field(init=False)
     _whens: dict[int, dict[str, tuple[int, bool]]] = field(init=False)
     _tiles: dict[Sign, Ints] = field(init=False)
     _times: dict[Sign, int] = field(init=False)
-    _sent: dict[Sign, Sent] = field(init=False)
+    _keys: dict[Sign, Sign] = field(init=False)
+    _shared: dict[Sign, tuple[Digits, Digits]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = tuple(loop for loop in self.loops if loop.role is Role.TIME)
         self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
         self._groups = _groups_of(self.access)
-        self._signs = {dim.name: () for dim in self.workload.dims}
-        self._tiles, self._times = {}, {}
+        self._loops_of = {dim.name: [] for dim in self.workload.dims}
+        self._tiles, self._times, self._shared, self._keys = {}, {}, {}, {}
         for loop in self.loops:
-            self._signs[loop.dim] += ((loop.tile, loop.role),)
+            self._loops_of[loop.dim].append(loop)
+        self._cases = {
+            dim: self.shelf.cases.setdefault((dim, *((loop.tile, loop.role) for loop in own)), {})
+            for dim, own in self._loops_of.items()
+        }
         when = {dim.name: (0, False) for dim in self.workload.dims}
         self._whens = {END: when, FIRST: when}
         for loop in self.clock:
             when = {dim: (outside, False) for dim, (outside, _) in when.items()}
             when[loop.dim] = when[loop.dim][0] + 1, True
             self._whens[loop.place] = when
-        shared = tuple(
-            (loop.dim, loop.tile, loop.role, loop.fanout and (loop.fanout.multicast, loop.fanout.reduction))
-            for dim in sorted(self.own_dims)
-            for loop in self.loops
-            if loop.dim == dim
-        )
-        self._sent = self.shelf.sent.setdefault(shared, {})
 
     @property
     def is_regular(self) -> bool:
@@ -222,16 +233,28 @@ class Sending:
     def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
         of these digits has advanced; first: nothing was held before."""
-        key = dim, self._signs[dim], outside, moves, first
-        known = self.shelf.choices
+        own, outer, number = self._case(dim, outside, moves=moves)
+        known, key = self.shelf.choices, (number, first)
         if key not in known:
-            known[key] = self._listed(dim, outside, moves=moves, first=first)
+            known[key] = self._listed(dim, own, outer, moves=moves, first=first)
             self.shelf.kept += sum(len(one.now) for each in known[key].moments for one in each)
         return known[key]
 
-    def _listed(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
+    def _case(self, dim: str, outside: int, *, moves: bool) -> tuple[list[Loop], int, int]:
+        """Return the loops of a dim that decide its choices, how many of the temporal ones lie outside, and a number of
+        its own for all trees with these choices."""
+        known, key = self._cases[dim], (outside, moves)
+        if key not in known:
+            own, outer = _deciding(self._loops_of[dim], self.workload.extents()[dim], outside, moves=moves)
+            sign = dim, tuple((loop.tile, loop.role) for loop in own), outer, moves
+            if sign not in self.shelf.numbers:
+                self.shelf.numbers[sign] = next(self.shelf.fresh)
+            known[key] = own, outer, self.shelf.numbers[sign]
+            self.shelf.kept += len(own)
+        return known[key]
+
+    def _listed(self, dim: str, own: list[Loop], outside: int, *, moves: bool, first: bool) -> _Choices:
         extent = self.workload.extents()[dim]
-        own = [loop for loop in self.loops if loop.dim == dim]
         times = [place for place, loop in enumerate(own) if loop.role is Role.TIME]
         spread = [place for place, loop in enumerate(own) if loop.role is Role.SIBLINGS]
         ranges = [range(own[place].trips) for place in times[:outside]]
@@ -320,14 +343,21 @@ class Sending:
 
     def sent(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> Sent:
         """Return `messages` as if each were sent once, and not `repeats` times."""
-        whens = self._whens[advance]
-        key = *(whens[dim] for dim in sorted(self.own_dims)), min(advance, 0), merge, leaving, whole
-        if key not in self._sent:
-            self._sent[key] = Sent(tuple(self._messages(advance, merge, leaving=leaving, whole=whole)))
-        return self._sent[key]
+        known = self.shelf.sent
+        keys = tuple([self._key(group, advance, merge) for group in self._groups])
+        key = keys, min(advance, 0), leaving, whole
+        if key not in known:
+            known[key] = Sent(tuple(self._messages(keys, advance, merge, leaving=leaving, whole=whole)))
+            self.shelf.kept += len(known[key].messages)
+        return known[key]
 
-    def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
-        per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
+    def _messages(
+        self, keys: Sequence[Sign], advance: int, merge: Merge, *, leaving: bool, whole: bool
+    ) -> Iterator[Messages]:
+        per_group = [
+            self._forms(group, key, advance, merge, leaving=leaving, whole=whole)
+            for group, key in zip(self._groups, keys, strict=True)
+        ]
         last = next((n for n, each in enumerate(self._groups) if list(each.axes) == [len(self.access.index) - 1]), None)
         for sets in product(*(forms for forms, _ in per_group)):
             if _is_sent([each.roles for each in sets]) or (not sets and (advance < 0 or whole)):
@@ -335,6 +365,13 @@ class Sending:
         for tiles in product(*(parts for _, parts in per_group)):
             if sum(len(each.new) > 0 for each in tiles) > 1:
                 yield Messages((self._beyond(tiles, merge),), tuple(each.starts for each in tiles), 1, None)
+
+    def is_new(self, advance: int) -> bool:
+        """Return whether steps that the advance of a loop begins bring elements of a tensor that is only read."""
+        if not self.is_partition:
+            return bool(self.messages(advance, as_sent))
+        changing = (loop for loop in self.clock[max(advance, 0) :] if loop.trips > 1)
+        return advance == FIRST or any(loop.dim in self.own_dims for loop in changing)
 
     @property
     def is_partition(self) -> bool:
@@ -367,43 +404,58 @@ class Sending:
     def repeats(self, advance: int, merge: Merge) -> int:
         """Return how often each message of such a step is sent: choices of the dims that the tensor is not accessed by,
         and siblings along these that share none."""
-        own = advance, merge
-        if own not in self._times:
-            self._times[own] = self._repeats(advance, merge)
-        return self._times[own]
-
-    def _repeats(self, advance: int, merge: Merge) -> int:
-        total = 1
+        whens, total = self._whens[advance], 1
         for dim in self.workload.dims:
             if dim.name not in self.own_dims:
-                apart = self._coordinates((dim.name,), merge, Multicast.NONE)
-                key = dim.name, self._signs[dim.name], *apart, self._whens[advance][dim.name], min(advance, 0)
-                if key not in self.shelf.repeats:
-                    chosen = self._of_advance(dim.name, advance)
-                    per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
-                    self.shelf.repeats[key] = sum(per_step) * len(chosen.shifts)
-                total *= self.shelf.repeats[key]
+                key = dim.name, whens[dim.name], merge, min(advance, 0)
+                if key not in self._times:
+                    self._times[key] = self._repeats(dim.name, advance, merge)
+                total *= self._times[key]
         return total
 
-    def _coordinates(self, dims: Sequence[str], merge: Merge, kind: Multicast) -> list[int]:
-        """Return which of the siblings' digits (of these dims, side by side) belong to such fan-outs."""
-        loops = [loop for dim in dims for loop in self._siblings(frozenset((dim,)))]
-        return [n for n, loop in enumerate(loops) if loop.fanout and merge(loop.fanout) is kind]
+    def _repeats(self, dim: str, advance: int, merge: Merge) -> int:
+        apart, _ = self._coordinates((dim,), merge)
+        outside, moves = self._whens[advance][dim]
+        key = self._case(dim, outside, moves=moves)[-1], apart, min(advance, 0)
+        if key not in self.shelf.repeats:
+            chosen = self._of_advance(dim, advance)
+            per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
+            self.shelf.repeats[key] = sum(per_step) * len(chosen.shifts)
+        return self.shelf.repeats[key]
 
-    def _forms(
-        self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
-    ) -> _Forms:
+    def _coordinates(self, dims: tuple[str, ...], merge: Merge) -> tuple[Digits, Digits]:
+        """Return which of the siblings' digits (of these dims, side by side) belong to fan-outs that share nothing, and
+        to those that share messages that are alike."""
+        if (dims, merge) not in self._shared:
+            loops = [loop for dim in dims for loop in self._siblings(frozenset((dim,)))]
+            kinds = [loop.fanout and merge(loop.fanout) for loop in loops]
+            apart, alike = (
+                tuple(n for n, kind in enumerate(kinds) if kind is own) for own in (Multicast.NONE, Multicast.IDENTICAL)
+            )
+            self._shared[dims, merge] = apart, alike
+        return self._shared[dims, merge]
+
+    def _forms(self, group: _Group, decided: Sign, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> _Forms:
         """Return the forms of the group's sets over all such steps, with their starts: each tile, and each part of one
-        that is new, once; and the tiles of which not all is new, by what is."""
-        apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
-        moments = tuple((dim, self._signs[dim], self._whens[advance][dim]) for dim in group.dims)
-        key = group.axes, moments, min(advance, 0), tuple(apart), tuple(alike), leaving, whole
+        that is new, once; and the tiles of which not all is new, by what is. decided: what decides them."""
+        key = group.axes, decided, min(advance, 0), leaving, whole
         if key not in self.shelf.forms:
+            apart, alike = self._coordinates(group.dims, merge)
             self.shelf.forms[key] = self._listed_forms(group, advance, apart, alike, leaving=leaving, whole=whole)
         return self.shelf.forms[key]
 
+    def _key(self, group: _Group, advance: int, merge: Merge) -> Sign:
+        """Return what decides a group's tiles in steps that the advance of a loop begins, and who shares them."""
+        whens = tuple([self._whens[advance][dim] for dim in group.dims])
+        key = group.dims, whens, merge
+        if key not in self._keys:
+            told = zip(group.dims, whens, strict=True)
+            cases = (self._case(dim, outside, moves=moves)[-1] for dim, (outside, moves) in told)
+            self._keys[key] = *cases, self._coordinates(group.dims, merge)
+        return self._keys[key]
+
     def _listed_forms(
-        self, group: _Group, advance: int, apart: list[int], alike: list[int], *, leaving: bool, whole: bool
+        self, group: _Group, advance: int, apart: Digits, alike: Digits, *, leaving: bool, whole: bool
     ) -> _Forms:
         forms = dict[tuple[int, int], tuple[_Form, list[int]]]()
         partial = dict[tuple[int, int], tuple[_Tiles, list[int]]]()
@@ -500,6 +552,7 @@ class Sending:
 
 
 _Forms = tuple[list[_Form], list[_Tiles]]
+_Cases = dict[tuple[int, bool], tuple[list[Loop], int, int]]
 
 
 def _is_sent(roles: Sequence[int]) -> bool:
@@ -531,6 +584,27 @@ def too_many_tiles(of: str) -> BudgetError:
     """Return the error of a mapping with too many tiles to list, or too large ones, or more than there is time for."""
     what = f"{of} has more than {TUNING.most_tiles:,} tiles along one of its axes, or more than there is time to list"
     return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
+
+
+def _deciding(own: Sequence[Loop], extent: int, outside: int, *, moves: bool) -> tuple[list[Loop], int]:
+    """Return the loops of a dim that decide what its tiles are, and how many of its temporal loops lie outside: none
+    inside of every tile; and where tiles divide, one for neighbours that all stand anywhere, or at their ends."""
+    last = max((place for place, loop in enumerate(own) if loop.role is not Role.INSIDE), default=-1)
+    found = list(own[: last + 1])
+    if not _divide(found, extent):
+        return found, outside
+    merged: list[Loop] = []
+    timed = outer = 0
+    for loop in found:
+        timed += loop.role is Role.TIME
+        begins = (moves and timed in (outside, outside + 1)) or timed == outside + 1
+        if merged and loop.role is merged[-1].role is Role.TIME and not begins:
+            one = merged.pop()
+            merged.append(Loop(one.dim, loop.tile, one.trips * loop.trips, Role.TIME, one.place, None))
+        else:
+            merged.append(loop)
+            outer += loop.role is Role.TIME and timed <= outside
+    return merged, outer
 
 
 def _divide(own: Sequence[Loop], extent: int) -> bool:
@@ -600,34 +674,6 @@ def sending_of(
 def _shelf_of(*about: Hashable) -> _Shelf:
     """Return what is known of a tensor in a layout. about: what decides it."""
     return _Shelf()
-
-
-def exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
-    """Return what the sender reads of the tensor and what is written to it, in all steps (docs/counting.md); None for a
-    written tensor of which tiles overlap, or whose loops have fewer iterations at the end of others. initial: whether
-    partial sums stand in the sender before.
-    """
-    tensor, statement = sending.access.tensor, sending.workload.statements[0]
-    steps = range(FIRST, len(sending.clock))
-    rule = rule_of(sending.workload, tensor)
-    if rule is PlaceRule.READ_ONLY:
-        return [each for advance in steps for each in sending.messages(advance, as_sent)], []
-    if not (sending.is_partition and sending.is_regular):
-        return None
-    if rule is PlaceRule.PLAIN:
-        is_read = any(read.tensor == tensor for read in statement.reads) or statement.operator is not Operator.ASSIGN
-        written = [each for advance in steps for each in sending.messages(advance, alone)]
-        return [each for advance in steps for each in sending.messages(advance, as_sent) if is_read], written
-    reads: list[Messages] = []
-    writes: list[Messages] = []
-    for advance in steps:
-        returned, added = sending.returns(advance, initial=initial), sending.messages(advance, as_added)
-        arrivals = sending.repeats(advance, as_added)  # per tile of all steps; the first one of a step finds no sum
-        reads += [replace(each, times=returned) for each in sending.messages(advance, as_one) if returned]
-        again = arrivals - sending.repeats(advance, as_one)
-        reads += [replace(each, times=again) for each in added if again]
-        writes += added
-    return reads, writes
 
 
 def as_sent(fanout: Fanout) -> Multicast:

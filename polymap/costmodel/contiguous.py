@@ -84,13 +84,14 @@ def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 
     array."""
     if not all(map(len, (*parts, *starts))):
         return 0
-    blocks, base = _small(blocks, base, (*parts, *starts))
+    if blocks.size > TUNING.convolved:
+        blocks, base = _small(blocks, base, (*parts, *starts))
     near, new = _gaps(parts, blocks)
-    places = reduce(
-        _added, (_histogram(each, blocks.size) for each in starts), _histogram(np.array([base]), blocks.size)
-    )
     total = prod(len(each) for each in starts) * (1 + new)
-    return total + sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
+    if not near:
+        return total
+    times, places = _places(starts, base, blocks.size)
+    return total + times * sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
 
 
 def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
@@ -105,9 +106,8 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
 def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
     """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
     period, taken = _commanded_at(row.tobytes(), commands)
-    each = (_histogram(at * commands.units, period) for at in starts)
-    places = reduce(_added, each, _histogram(np.array([base]), period))
-    return int(places @ taken[0]), int(places @ taken[1])
+    times, places = _places([at * commands.units for at in starts] if commands.units > 1 else starts, base, period)
+    return times * int(places @ taken[0]), times * int(places @ taken[1])
 
 
 def least_commanded(
@@ -169,6 +169,18 @@ def united(parts: Offsets) -> Ints:
 def _gaps(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]:
     """Return `_gaps_of_sums`; where parts interleave, of what they are sums of (an axis in blocks: of its blocks and of
     one of them), at last of all elements."""
+    if all(len(part) <= TUNING.convolved for part in parts) and blocks.size <= TUNING.convolved:
+        return _gaps_again(tuple(part.tobytes() for part in parts), blocks)
+    return _gaps_anew(parts, blocks)
+
+
+@lru_cache(maxsize=4096)
+def _gaps_again(parts: tuple[bytes, ...], blocks: Blocks) -> tuple[dict[int, Ints], int]:
+    """Return `_gaps` of short parts."""
+    return _gaps_anew([np.frombuffer(part, np.int64) for part in parts], blocks)
+
+
+def _gaps_anew(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]:
     found = _gaps_of_sums(parts, blocks)
     if found is None:
         found = _gaps_of_sums([each for part in parts for each in _summands(part)], blocks)
@@ -207,7 +219,48 @@ def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]
             near[gap] = near[gap] + ends if gap in near else ends
         first, last = first + int(part[0]), last + int(part[-1])
     base = sum(int(each[0]) for each in parts if len(each) == 1)
-    return {gap: np.roll(ends, base % blocks.size) for gap, ends in near.items()}, new
+    return {gap: _shifted(ends, base) for gap, ends in near.items()}, new
+
+
+def _places(starts: Sequence[Ints], base: int, size: int) -> tuple[int, Ints]:
+    """Return how many sums of the base and one start of each array lie at each residue: so many times these."""
+    times, found = 1, None
+    for each in starts:
+        residue, own = _residues(each, size)
+        if own is None:  # all of them only shift the others
+            base, times = base + residue, times * len(each)
+        else:
+            found = own if found is None else _added(found, own)
+    if found is None:
+        found = np.zeros(size, np.int64)
+        found[:1] = 1
+    return times, _shifted(found, base)
+
+
+def _shifted(residues: Ints, by: int) -> Ints:
+    """Return the residues of numbers that are larger by so much."""
+    first = len(residues) - by % len(residues)
+    return np.concatenate((residues[first:], residues[:first]))
+
+
+def _residues(values: Ints, size: int) -> tuple[int, Ints | None]:
+    """Return the one residue of all values, or how many there are of each (then the residue is that of the first)."""
+    if len(values) == 1:
+        return int(values[0]) % size, None
+    if max(len(values), size) <= TUNING.convolved:
+        return _residues_again(values.tobytes(), size)
+    return _residues_anew(values, size)
+
+
+@lru_cache(maxsize=4096)
+def _residues_again(values: bytes, size: int) -> tuple[int, Ints | None]:
+    """Return `_residues` of few values."""
+    return _residues_anew(np.frombuffer(values, np.int64), size)
+
+
+def _residues_anew(values: Ints, size: int) -> tuple[int, Ints | None]:
+    told, first = _histogram(values, size), int(values[0]) % size
+    return first, None if told[first] == len(values) else told
 
 
 def _histogram(values: Ints, size: int) -> Ints:

@@ -8,13 +8,13 @@ many as its elements touch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.arrivals import exchanged, sending_of
-from polymap.costmodel.contiguous import Blocks, Ints
+from polymap.costmodel.arrivals import FIRST, Sending, alone, as_added, as_one, as_sent, sending_of
+from polymap.costmodel.contiguous import Blocks, Ints, Messages
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counts import Traffic
 from polymap.costmodel.layout import Layout, candidates, layout_of, row_major
@@ -25,11 +25,14 @@ from polymap.ir import (
     Mapping,
     MemoryLevel,
     Mistake,
+    Operator,
     OptionError,
+    PlaceRule,
     Tensor,
     Workload,
     accesses_of,
     is_box,
+    rule_of,
 )
 from polymap.schedules import StorageInTree, view_of
 
@@ -135,13 +138,41 @@ def _in_closed_form(
     the messages must add up to."""
     view = view_of(workload.extents(), mapping)
     sending = sending_of(workload, arch, view, node, tensor, arch.levels[0].name, layout)
-    sides = exchanged(sending, initial=tensor.initial)
+    sides = _exchanged(sending, initial=tensor.initial)
     if sides is None:
         return None
     moved = tuple(sum(each.elements for each in side) for side in sides)
     assert moved == (row.reads, row.writes), "messages hold what the cost model counts"
     read, written = (sum(each.blocks(blocks, base) for each in side) for side in sides)
     return read, written
+
+
+def _exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
+    """Return what the sender reads of the tensor and what is written to it, in all steps (docs/counting.md); None for a
+    written tensor of which tiles overlap, or whose loops have fewer iterations at the end of others. initial: whether
+    partial sums stand in the sender before.
+    """
+    tensor, statement = sending.access.tensor, sending.workload.statements[0]
+    steps = range(FIRST, len(sending.clock))
+    rule = rule_of(sending.workload, tensor)
+    if rule is PlaceRule.READ_ONLY:
+        return [each for advance in steps for each in sending.messages(advance, as_sent)], []
+    if not (sending.is_partition and sending.is_regular):
+        return None
+    if rule is PlaceRule.PLAIN:
+        is_read = any(read.tensor == tensor for read in statement.reads) or statement.operator is not Operator.ASSIGN
+        written = [each for advance in steps for each in sending.messages(advance, alone)]
+        return [each for advance in steps for each in sending.messages(advance, as_sent) if is_read], written
+    reads: list[Messages] = []
+    writes: list[Messages] = []
+    for advance in steps:
+        returned, added = sending.returns(advance, initial=initial), sending.messages(advance, as_added)
+        arrivals = sending.repeats(advance, as_added)  # per tile of all steps; the first one of a step finds no sum
+        reads += [replace(each, times=returned) for each in sending.messages(advance, as_one) if returned]
+        again = arrivals - sending.repeats(advance, as_one)
+        reads += [replace(each, times=again) for each in added if again]
+        writes += added
+    return reads, writes
 
 
 def _next_holder(workload: Workload, arch: Architecture, mapping: Mapping, tensor: Tensor) -> StorageInTree | None:

@@ -7,7 +7,7 @@ are of one class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import gcd, prod
@@ -91,11 +91,13 @@ class StepCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A level with nodes. depth: the temporal loops above the innermost; streams: what comes to its nodes and goes."""
+    """A level with nodes. depth: the temporal loops above the innermost; streams: what comes to its nodes and goes;
+    timed: those of them that take time."""
 
     level: MemoryLevel
     depth: int
     streams: tuple[_Stream, ...]
+    timed: tuple[_Stream, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, c
         raise BudgetError(not_in_steps(workload, arch, reason or "its tree has branches"))
     view = view_of(workload.extents(), mapping)
     stages = _stages(workload, arch, view)
-    clock = _Clock(view.loops, workload)
+    clock = _clock_of(workload, view.loops)
     beside = [stream for stage in stages for stream in stage.streams if _is_beside_compute(arch, stage.level)]
     missed = list(_missed(workload, arch, view, stages))
     counted = tuple(
@@ -300,15 +302,15 @@ def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream]) -> StageC
     found = tuple(
         AdvanceCounts(
             advance,
-            clock.dim(advance) if advance != FIRST else "",
+            clock.dims[advance] if advance != FIRST else "",
             clock.begun(advance),
             _on_buses(stage, advance, _loading),
             _on_buses(stage, advance, _leaving),
-            any(times and sent.messages for one in beside if _is_read(one) for sent, times in _arriving(one, advance)),
+            any(one.depth > advance and one.sending.is_new(advance) for one in beside if _is_read(one)),
         )
         for advance in advances
     )
-    return StageCounts(stage.level.name, stage.depth, clock.visits(stage.depth), found, _on_buses(stage, END, _leaving))
+    return StageCounts(stage.level.name, stage.depth, clock.visits[stage.depth], found, _on_buses(stage, END, _leaving))
 
 
 def _on_buses(
@@ -316,10 +318,8 @@ def _on_buses(
 ) -> tuple[BusUse, ...]:
     """Return what messages use of the buses of the levels that send or get them, per tensor."""
     found: list[BusUse] = []
-    for stream in stage.streams:
+    for stream in stage.timed:
         level, bits = stream.sender, stream.tensor.bits
-        if not _is_timed(level):
-            continue  # its messages take no time
         beats = requests = 0
         for sent, times in moved(stage, stream, advance):
             own = _beats_and_requests(sent, bits, level, loads=moved is _loading)
@@ -343,7 +343,7 @@ def _sent(
 
 
 def _is_read(stream: _Stream) -> bool:
-    return rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.READ_ONLY
+    return stream.sending.keeps
 
 
 def _arriving(stream: _Stream, advance: int) -> list[SentOften]:
@@ -351,11 +351,10 @@ def _arriving(stream: _Stream, advance: int) -> list[SentOften]:
     sending = stream.sending
     if advance >= stream.depth:
         return []
-    rule = rule_of(sending.workload, stream.tensor.name)
-    if rule is PlaceRule.READ_ONLY:
+    if _is_read(stream):
         return _sent(stream, advance, as_sent)
     statement = sending.workload.statements[0]
-    if rule is PlaceRule.PLAIN:
+    if rule_of(sending.workload, stream.tensor.name) is PlaceRule.PLAIN:
         is_read = statement.operator is not Operator.ASSIGN or sending.access in statement.reads
         return _sent(stream, advance, as_sent) if is_read else []
     returned = sending.returns(advance, initial=stream.tensor.initial)
@@ -429,35 +428,33 @@ def _accesses(
 class _Clock:
     """The loops of a tree. Fewer siblings have work than others at the end of a dim, the first as long as any."""
 
-    loops: tuple[LoopInTree, ...]
-    workload: Workload
-    _visits: dict[int, int] = field(default_factory=dict[int, int])
-
-    def dim(self, advance: int) -> str:
-        """Return the dim of a temporal loop, by its place among these."""
-        return [loop.node.dim for loop in self.loops if isinstance(loop.node, Temporal)][advance]
+    dims: tuple[str, ...]
+    """Of the temporal loops, by their places."""
+    visits: tuple[int, ...]
+    """How often the body below so many of them is visited."""
 
     def begun(self, advance: int) -> int:
         """Return how many steps the advance of a loop begins."""
-        return 1 if advance == FIRST else self.visits(advance + 1) - self.visits(advance)
+        return 1 if advance == FIRST else self.visits[advance + 1] - self.visits[advance]
 
-    def visits(self, depth: int) -> int:
-        """Return how often the body below so many loops is visited."""
-        if depth not in self._visits:
-            self._visits[depth] = prod(self._choices(dim.name, dim.extent, depth) for dim in self.workload.dims)
-        return self._visits[depth]
 
-    def _choices(self, dim: str, extent: int, depth: int) -> int:
-        """Return the choices of a dim's digits of so many loops: less than all where the last tile is smaller."""
-        sizes, timed = {extent: 1}, 0
-        for loop in self.loops:
-            is_timed = isinstance(loop.node, Temporal)
-            if is_timed and timed == depth:
-                break
-            timed += is_timed
-            if loop.node.dim == dim:
-                sizes = _cut(sizes, loop.tile) if is_timed else _first_siblings(sizes, loop.tile)
-        return sum(sizes.values())
+def _clock_of(workload: Workload, loops: tuple[LoopInTree, ...]) -> _Clock:
+    """Return the clock of a tree. A dim has fewer choices of digits than the product of trips where the last tile is
+    smaller."""
+    dims: list[str] = []
+    visits: list[int] = []
+    sizes = {dim.name: {dim.extent: 1} for dim in workload.dims}
+    choices = dict.fromkeys(sizes, 1)
+    for loop in loops:
+        dim = loop.node.dim
+        if isinstance(loop.node, Temporal):
+            visits.append(prod(choices.values()))
+            dims.append(dim)
+            sizes[dim] = _cut(sizes[dim], loop.tile)
+        else:
+            sizes[dim] = _first_siblings(sizes[dim], loop.tile)
+        choices[dim] = sum(sizes[dim].values())
+    return _Clock(tuple(dims), (*visits, prod(choices.values())))
 
 
 def _cut(sizes: dict[int, int], tile: int) -> dict[int, int]:
@@ -546,7 +543,12 @@ def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Sta
                 streams.setdefault(level.name, []).append(stream)
                 sender = level
     stages = [
-        _Stage(level, max(each.depth for each in streams[level.name]), tuple(streams[level.name]))
+        _Stage(
+            level,
+            max(each.depth for each in streams[level.name]),
+            tuple(streams[level.name]),
+            tuple(each for each in streams[level.name] if _is_timed(each.sender)),
+        )
         for level in arch.levels
         if level.name in streams
     ]

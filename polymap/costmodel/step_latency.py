@@ -15,6 +15,7 @@ from polymap.costmodel.step_counts import AdvanceCounts, BusUse, StageCounts, St
 from polymap.ir import Architecture, MemoryLevel
 
 NOTHING = Fraction(0)
+Taken = dict[str, tuple[Fraction, str]]  # of each bus its cycles, and what takes most of them
 
 
 def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
@@ -27,21 +28,28 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
     run, stored = _computed(arch, counted), Fraction(0)
     for stage in reversed(counted.stages):
         own: list[StepClass] = []
+        moved = {
+            each.advance: (_taken(levels, each.loads, writes=False), _taken(levels, each.stores, writes=True))
+            for each in stage.advances
+        }
         work_of = _inside(inner, begun, stage)
         for bus, taken in turns.items():
             inside = _inside(taken, begun, stage)
-            turns[bus] = {each.advance: inside(each.advance) + _turn(levels, bus, each) for each in stage.advances}
+            turns[bus] = {
+                each.advance: _total(inside(each.advance), _turn(moved[each.advance], bus, each.steps))
+                for each in stage.advances
+            }
         for each in stage.advances:
             if inner:
                 work = work_of(each.advance)
             else:
                 work = _pass_cycles(arch, run / stage.steps, preloads=each.preloads)
             turn = max((taken[each.advance] for taken in turns.values()), default=NOTHING)
-            own.append(_class_of(arch, levels, stage, each, work, turn))
+            own.append(_class_of(arch, levels, stage, each, moved[each.advance], work, turn))
         classes[:0] = own
         inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
         begun = {each.advance: each.steps for each in stage.advances}
-        stored += _slowest(levels, stage.last, writes=True)[0]
+        stored += _slowest(_taken(levels, stage.last, writes=True))[0]
     total = sum((begun[advance] * period for advance, period in inner.items()), Fraction(0))
     return StepLatency(
         arch.start_cycles + (total if counted.stages else _pass_cycles(arch, run, preloads=False)) + stored,
@@ -52,15 +60,21 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
 def _inside(cycles: dict[int, Fraction], begun: dict[int, int], stage: StageCounts) -> Callable[[int], Fraction]:
     """Return what a step of a stage that an advance begins takes in the next level inside, in the mean. cycles: of that
     level's steps by the advances that begin them; begun: how many there are."""
-    repeated = sum((begun[i] * each for i, each in cycles.items() if i >= stage.depth), NOTHING) / stage.steps
-    return lambda advance: cycles.get(advance, NOTHING) + repeated
+    again = _total(*(begun[i] * each for i, each in cycles.items() if i >= stage.depth))
+    repeated = again / stage.steps if again else NOTHING
+    return lambda advance: _total(cycles.get(advance, NOTHING), repeated)
 
 
-def _turn(levels: dict[str, MemoryLevel], bus: str, each: AdvanceCounts) -> Fraction:
+def _total(*cycles: Fraction) -> Fraction:
+    """Return the sum, without the work of adding nothing."""
+    some = [each for each in cycles if each]
+    return sum(some[1:], some[0]) if some else NOTHING
+
+
+def _turn(moved: tuple[Taken, Taken], bus: str, steps: int) -> Fraction:
     """Return what a step takes of a bus on which loads and stores take turns."""
-    kinds = (each.loads, False), (each.stores, True)
-    cycles = (_slowest(levels, [use for use in uses if use.level == bus], writes=w)[0] for uses, w in kinds)
-    return sum(cycles, NOTHING) / each.steps
+    cycles = _total(*(kind[bus][0] for kind in moved if bus in kind))
+    return cycles / steps if cycles else NOTHING
 
 
 def _computed(arch: Architecture, counted: StepCounts) -> Fraction:
@@ -86,38 +100,47 @@ def _class_of(
     levels: dict[str, MemoryLevel],
     stage: StageCounts,
     each: AdvanceCounts,
+    moved: tuple[Taken, Taken],
     work: Fraction,
     turn: Fraction,
 ) -> StepClass:
-    """Return a class of steps. turn: what a step and those inside it take of a bus for loads and stores in turn."""
-    load, cause = _slowest(levels, each.loads, writes=False)
-    load, store = load / each.steps, _slowest(levels, each.stores, writes=True)[0] / each.steps
-    issue = levels[stage.level].step_cycles
-    waits = max((levels[use.level].request_latency_cycles for use in each.loads if use.beats), default=NOTHING)
+    """Return a class of steps of a stage. moved: its loads and stores; turn: what a step and those inside it take of a
+    bus for both in turn."""
+    (load, cause), store, issue = _slowest(moved[0]), _slowest(moved[1])[0], levels[stage.level].step_cycles
+    load, store = (cycles / each.steps if cycles else NOTHING for cycles in (load, store))
+    waits = max((levels[name].request_latency_cycles for name in moved[0]), default=NOTHING)
     if not (load or store or issue or waits):  # nothing but work
         return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work", cause)
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
-    in_turn = load + work + store + waits
-    found = {"work": work, "load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
+    in_turn = _total(load, work, store, waits)
+    others = {"load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
+    found = {"work": work} | {name: cycles for name, cycles in others.items() if cycles}
     if each.advance == FIRST:  # work waits for the first load
-        period = in_turn - store + max(issue - load, Fraction(0))
-        found = {"work": work, "load": load, "issue": issue if issue > load else Fraction(0)}
+        found = {"work": work, "load": load, "issue": issue if issue > load else NOTHING}
+    binds = max(found, key=found.__getitem__)
+    if each.advance == FIRST:
+        period = in_turn - store + max(issue - load, NOTHING)
     else:
-        period = max(found.values()) if slots > 1 else max(in_turn, issue)
-    binds = max(found, key=lambda name: found[name])
+        period = found[binds] if slots > 1 else max(in_turn, issue)
     return StepClass(stage.level, each.loop, each.steps, load, work, store, period, binds, cause)
 
 
-def _slowest(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
+def _slowest(taken: Taken) -> tuple[Fraction, str]:
     """Return the cycles of the bus that takes longest, as buses move side by side, and what takes most of them."""
-    found = NOTHING, ""
-    for name in dict.fromkeys(use.level for use in uses if use.beats):
-        taken = _taken(levels, [use for use in uses if use.level == name], writes=writes)
-        found = max(found, taken, key=lambda each: each[0])
-    return found
+    nothing = NOTHING, ""
+    return max(nothing, *taken.values(), key=lambda each: each[0]) if taken else nothing
 
 
-def _taken(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
+def _taken(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> Taken:
+    """Return what each bus takes that is used."""
+    used = [use for use in uses if use.beats]
+    return {
+        name: _taken_of(levels, [use for use in uses if use.level == name], writes=writes)
+        for name in dict.fromkeys(use.level for use in used)
+    }
+
+
+def _taken_of(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
     """Return the cycles that the bus of one level takes, and what takes most of them."""
     level = levels[uses[0].level]
     band = _band(level, writes=writes)
@@ -127,7 +150,7 @@ def _taken(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bo
         parts.append((beats, f"beats of {use.tensor} from {level.name}"))
         for name, lines in use.missed:
             parts.append((lines * _miss_cycles(levels[name], writes=writes), f"lines of {use.tensor} missed in {name}"))
-    cycles = sum((each for each, _ in parts), NOTHING)
+    cycles = _total(*(each for each, _ in parts))
     if level.in_flight is not None and not writes:
         latency = level.request_latency_cycles
         waits = [(use.requests * latency, f"waits for requests of {use.tensor} to {level.name}") for use in uses]

@@ -55,7 +55,7 @@ class Tuning(NamedTuple):
     """Ways in which the accesses of a statement may meet."""
     convolved: int = 128
     """Residues up to which all sums of two histograms are one convolution: as fast as shifts by 1 of 128, a tenth of
-    the time of shifts by all of 64."""
+    the time of shifts by all of 64. Of as many numbers, what is known of their residues is kept."""
 
 
 TUNING = Tuning()
