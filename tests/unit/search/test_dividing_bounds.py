@@ -16,7 +16,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.ir.mapping import Mapping
 from polymap.resources.caches import SearchCaches
 from polymap.search.dividing import single_tensor_bound
-from polymap.search.dividing.bounds import first_states
+from polymap.search.dividing.bounds import FREE, first_states
 from polymap.search.dividing.branch_and_bound import (
     BoundTables,
     Branching,
@@ -109,7 +109,7 @@ class Walk(StructureSearch):
 
     def __init__(self, tables: Tables) -> None:
         self.every = All(lambda: False, keep=2)
-        super().__init__(tables, (), self.every)
+        super().__init__(tables, FREE, self.every)
         self.bound: int | None = None
         self.compared = 0
 
