@@ -15,24 +15,33 @@ from math import gcd, prod
 import numpy as np
 
 from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, alone, as_added, as_one, as_sent, sending_of
+from polymap.costmodel.closed_form import common_access, whole_access
 from polymap.costmodel.contiguous import Blocks, Commands, Ints, Sent, united
+from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Architecture,
     Branch,
     BudgetError,
+    Compute,
     Mapping,
+    MappingNode,
     MemoryLevel,
     Mistake,
     Operator,
     PlaceRule,
+    Spatial,
+    Statement,
     Storage,
     Temporal,
     Tensor,
     Workload,
     accesses_of,
     is_box,
+    part_of,
     rule_of,
+    statements_below,
 )
 from polymap.schedules import LoopInTree, LoopView, StorageInTree, view_of
 
@@ -70,7 +79,7 @@ class AdvanceCounts:
 @dataclass(frozen=True, slots=True)
 class StageCounts:
     """The steps of a level that holds tiles. depth: the temporal loops above its innermost node; steps: all of them;
-    last: what is stored at the end of the run."""
+    last: what is stored at the end of the run, or of all visits of a child of a branch."""
 
     level: str
     depth: int
@@ -82,11 +91,18 @@ class StageCounts:
 @dataclass(frozen=True, slots=True)
 class StepCounts:
     """The levels that hold tiles, those with fewer loops above them first. ticks: steps of statement instances;
-    accesses: (level, bits read, bits written) of one instance by these, where it moves beats."""
+    accesses: (level, bits read, bits written) of one instance by these, where it moves beats.
+
+    begun: the visits, by the loops that begin them: of a tree the first step, of a child of a branch all iterations of
+    the loops above the branch (what is preloaded: where it holds no tile itself). children: of the branch at the end,
+    in order, instead of instances. statements: those below, in a tree with branches."""
 
     stages: tuple[StageCounts, ...]
     ticks: int
     accesses: tuple[tuple[str, Fraction, Fraction], ...]
+    begun: tuple[AdvanceCounts, ...]
+    children: tuple[StepCounts, ...] = ()
+    statements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +116,13 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A tensor between a level that sends and the node that holds it next."""
+    """A tensor between a level that sends and the node that holds it next. begins: the temporal loops above the child
+    of a branch in which the node stands, at whose advances it is empty."""
 
     tensor: Tensor
     sender: MemoryLevel
     sending: Sending
+    begins: int = 0
 
     @property
     def depth(self) -> int:
@@ -115,22 +133,208 @@ class _Stream:
 def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> StepCounts:
     """Return what the steps of a mapping move. counts: of the whole run.
 
-    Raises BudgetError (PM485) where steps are not counted: several statements, domains that are no boxes, tensors that
-    are accessed in several ways, written tensors whose tiles overlap, sums held by siblings of which some idle in
-    between, beats and offsets that cut elements.
+    Raises BudgetError (PM485) where steps are not counted: domains that are no boxes, tensors that a statement accesses
+    in several ways, written tensors whose tiles overlap, sums held by siblings of which some idle in between, beats and
+    offsets that cut elements; in trees with branches also what `_Tree` says.
     """
-    reason = unsupported_in_steps(workload, arch)
-    if reason or any(isinstance(node, Branch) for node in mapping.nodes):
-        raise BudgetError(not_in_steps(workload, arch, reason or "its tree has branches"))
-    view = view_of(workload.extents(), mapping)
-    stages = _stages(workload, arch, view)
-    clock = _Clock(view.loops, workload)
-    beside = [stream for stage in stages for stream in stage.streams if _is_beside_compute(arch, stage.level)]
-    missed = list(_missed(workload, arch, view, stages))
-    counted = tuple(
-        _with_misses(_stage_counts(stage, clock, beside if stage is stages[-1] else []), missed) for stage in stages
-    )
-    return StepCounts(counted, counts.steps, tuple(_accesses(workload, arch, view, counts)))
+    return _Tree.of(workload, arch, mapping, counts).counted(mapping.nodes, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Leg:
+    """A statement by itself, below the nodes on its way. starts: at which of these nodes the children of branches
+    begin, and the tree."""
+
+    workload: Workload
+    mapping: Mapping
+    starts: tuple[int, ...]
+    view: LoopView
+    clock: _Clock
+
+    @property
+    def statement(self) -> Statement:
+        """The only one."""
+        return self.workload.statements[0]
+
+    def streams(self, arch: Architecture) -> Iterator[tuple[int, MemoryLevel, _Stream]]:
+        """Yield what comes to each node on the way of each tensor and goes, with the node's place."""
+        for tensor in self.workload.tensors:
+            sender = arch.levels[0]
+            for node in self.view.storages:
+                level = arch.levels[arch.level_index(node.node.level)]
+                if tensor.name in node.node.tensors and level is not arch.levels[0]:
+                    sending = sending_of(self.workload, arch, self.view, node, tensor, sender.name)
+                    yield node.position, level, _Stream(tensor, sender, sending, self.begins(node.position))
+                    sender = level
+
+    def begins(self, position: int) -> int:
+        """Return the temporal loops above the child of a branch in which a node stands."""
+        start = max(each for each in self.starts if each <= position)
+        return sum(isinstance(node, Temporal) for node in self.mapping.nodes[:start])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A mapping, and each statement's leg. A child of a branch is visited in each iteration of the loops above the
+    branch; its nodes are empty before and after.
+
+    Not counted: caches with lines that miss, sums that are added in order, loops above statements that lack their dim,
+    and below one node: several statements that write a tensor, that touch unlike parts of it, or that read it before
+    it is written or while it is summed up; temporary tensors of which later statements may read a part.
+    """
+
+    workload: Workload
+    arch: Architecture
+    counts: Counts
+    legs: dict[str, _Leg]
+    streams: dict[str, list[tuple[int, MemoryLevel, _Stream]]]
+
+    @staticmethod
+    def of(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> _Tree:
+        """Return the tree of a mapping; raises BudgetError where its steps are not counted."""
+        legs: dict[str, _Leg] = {}
+        for name, nodes, starts in _ways(mapping.nodes, (), (0,)):
+            own = workload if len(workload.statements) == 1 else part_of(workload, (workload.statement(name),))
+            reason = unsupported_in_steps(own, arch)
+            if len(legs) or len(starts) > 1:
+                reason = reason or _unsupported_in_branches(own, arch, nodes[: starts[-1]])
+            if reason:
+                raise BudgetError(not_in_steps(workload, arch, reason))
+            view = view_of(own.extents(), Mapping(nodes))
+            legs[name] = _Leg(own, Mapping(nodes), starts, view, _Clock(view.loops, own))
+        return _Tree(workload, arch, counts, legs, {name: [*leg.streams(arch)] for name, leg in legs.items()})
+
+    def counted(self, nodes: tuple[MappingNode, ...], above: tuple[MappingNode, ...]) -> StepCounts:
+        """Return the counts of a child of a branch, or of all. above: the nodes around."""
+        legs = [self.legs[name] for name in statements_below(nodes)]
+        clock, begins = legs[0].clock, sum(isinstance(node, Temporal) for node in above)
+        stages = self._stages(len(above), len(above) + len(nodes), legs)
+        branch = nodes[-1]
+        children, beside, ticks, accesses = (
+            list[StepCounts](),
+            list[_Stream](),
+            0,
+            list[tuple[str, Fraction, Fraction]](),
+        )
+        if isinstance(branch, Branch):
+            children = [self.counted(each, (*above, *nodes[:-1])) for each in branch.children]
+        else:
+            own = self.streams[legs[0].statement.name]
+            beside = [stream for _, level, stream in own if _is_beside_compute(self.arch, level)]
+            ticks, accesses = self._computed(legs[0])
+        missed = [] if begins or len(legs) > 1 else list(_missed(self.workload, self.arch, legs[0].view, stages))
+        return StepCounts(
+            tuple(
+                _with_misses(_stage_counts(stage, clock, beside if stage is stages[-1] else [], begins), missed)
+                for stage in stages
+            ),
+            ticks,
+            tuple(accesses),
+            tuple(_advances_of((), clock, begins, begins, [] if stages else beside)),
+            tuple(children),
+            tuple(leg.statement.name for leg in legs) if len(self.legs) > 1 else (),
+        )
+
+    def _stages(self, first: int, end: int, legs: list[_Leg]) -> list[_Stage]:
+        """Return the levels that hold tiles in nodes from one place on the way of some legs to another, those with
+        fewer loops above them first."""
+        depths, streams = dict[str, int](), dict[str, list[_Stream]]()
+        for tensor in self.workload.tensors:
+            users = [leg for leg in legs if accesses_of(leg.statement, tensor.name)]
+            for place, level, stream in self.streams[users[0].statement.name] if users else ():
+                if stream.tensor.name != tensor.name or not first <= place < end:
+                    continue
+                depths[level.name] = max(depths.get(level.name, 0), stream.depth)
+                if not self._is_dead(tensor, users, stream):
+                    self._check_idle(stream, level)
+                    streams.setdefault(level.name, []).append(stream)
+        stages = [
+            _Stage(level, depths[level.name], tuple(streams.get(level.name, ())))
+            for level in self.arch.levels
+            if level.name in depths
+        ]
+        return sorted(stages, key=lambda stage: stage.depth)
+
+    def _check_idle(self, stream: _Stream, level: MemoryLevel) -> None:
+        if _takes_time(self.arch, stream.sender, level) and (idle := stream.sending.idle_sums()):
+            reason = f"siblings along {idle} that hold sums of {stream.tensor.name} in {level.name} idle in between"
+            raise BudgetError(not_in_steps(self.workload, self.arch, reason))
+
+    def _is_dead(self, tensor: Tensor, users: list[_Leg], stream: _Stream) -> bool:
+        """Return whether nothing of a tensor passes a node, as all statements that access it are below. users: the legs
+        below that do, the first of which the stream is of."""
+        name, statements, sending = tensor.name, [leg.statement for leg in users], stream.sending
+        writers = [each for each in statements if each.target.tensor == name]
+        if len(self.workload.statements) == 1:
+            return False
+        reason = ""
+        if len(users) > 1:
+            cut = [loop.node.dim for loop in users[0].view.loops[: self._shared_loops(users)]]
+            if len(writers) > 1 or (writers and writers != statements[:1]):
+                reason = f"several statements below one node write {name}, or read it before"
+            elif common_access(self.workload, statements, tensor, cut) is None:
+                reason = f"statements below one node may touch unlike parts of {name}"
+            elif writers and any(
+                each.trips > 1 and each.dim not in stream.sending.own_dims for each in stream.sending.clock
+            ):
+                reason = f"{name} is read below the loops that sum it up"
+        if tensor.temporary and writers and not reason:
+            later = [each for each in self.workload.statements if each not in statements and accesses_of(each, name)]
+            if all(each.position < writers[0].position for each in later) and len(users) > 1:
+                return not later
+            if not any(whole_access(self.workload, e, tensor) for e in later if e.position > writers[0].position):
+                reason = f"a part of {name}, which is temporary, may be read by no later statement"
+        if reason:
+            raise BudgetError(not_in_steps(self.workload, self.arch, reason))
+        return False
+
+    def _shared_loops(self, users: list[_Leg]) -> int:
+        """Return the loops above all of some legs."""
+        ways = [[loop.position for loop in leg.view.loops if loop.position < leg.starts[-1]] for leg in users]
+        return min(map(len, ways))
+
+    def _computed(self, leg: _Leg) -> tuple[int, list[tuple[str, Fraction, Fraction]]]:
+        """Return the steps of statement instances of a leg, and what these access at levels with beats."""
+        if len(self.legs) == 1:
+            return self.counts.steps, [*_accesses(self.workload, self.arch, leg.view, self.counts)]
+        ticks = leg.clock.visits(sum(isinstance(loop.node, Temporal) for loop in leg.view.loops))
+        if not any(level.beat_bits is not None for level in self.arch.levels):
+            return ticks, []
+        held = (
+            replace(node, tensors=tuple(name for name in node.tensors if accesses_of(leg.statement, name)))
+            if isinstance(node, Storage)
+            else node
+            for node in leg.mapping.nodes
+        )
+        mapping = Mapping(tuple(node for node in held if not isinstance(node, Storage) or node.tensors))
+        counts, _ = counted(leg.workload, self.arch, mapping, seconds=TUNING.count_limit_s)
+        return ticks, [*_accesses(leg.workload, self.arch, leg.view, counts)]
+
+
+def _ways(
+    nodes: tuple[MappingNode, ...], above: tuple[MappingNode, ...], starts: tuple[int, ...]
+) -> Iterator[tuple[str, tuple[MappingNode, ...], tuple[int, ...]]]:
+    """Yield the statements with the nodes on their ways, and at which of these children of branches begin."""
+    *own, last = nodes
+    if isinstance(last, Branch):
+        for child in last.children:
+            yield from _ways(child, (*above, *own), (*starts, len(above) + len(own)))
+    elif isinstance(last, Compute):
+        yield last.statement, (*above, *nodes), starts
+
+
+def _unsupported_in_branches(alone: Workload, arch: Architecture, above: tuple[MappingNode, ...]) -> str:
+    """Return why a statement's steps below branches are not counted; "" where they are. above: the nodes above the
+    innermost branch."""
+    (statement,) = alone.statements
+    if any(_misses_take_time(level) for level in arch.levels):
+        return "lines that caches miss below branches are not told"
+    if not alone.associative and statement.operator is not Operator.ASSIGN:
+        return "its sums are added in order"
+    for node in above:
+        if isinstance(node, Temporal | Spatial) and node.dim not in statement.dims:
+            return f"a loop over {node.dim} stands above {statement.name}, which has no such dim"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,33 +499,44 @@ def _is_beside_compute(arch: Architecture, level: MemoryLevel) -> bool:
     return len(arch.fanouts_above(level.name)) == len(arch.fanouts)
 
 
-def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream]) -> StageCounts:
-    advances = [advance for advance in range(FIRST, stage.depth) if clock.begun(advance)]
-    found = tuple(
-        AdvanceCounts(
+def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream], begins: int) -> StageCounts:
+    """Return what the steps of a level move. begins: the loops above its nodes at whose advances these are empty."""
+    found = tuple(_advances_of((stage,), clock, stage.depth, begins, beside))
+    last = _on_buses(stage, (END, *range(begins)), _leaving)
+    return StageCounts(stage.level.name, stage.depth, clock.visits(stage.depth), found, last)
+
+
+def _advances_of(
+    stages: tuple[_Stage, ...], clock: _Clock, depth: int, begins: int, beside: list[_Stream]
+) -> Iterator[AdvanceCounts]:
+    """Yield the steps below so many temporal loops by the loops that begin them. stages: the level whose steps these
+    are, or none. beside: what is preloaded where it changes."""
+    for advance in range(FIRST, depth):
+        if not clock.begun(advance):
+            continue
+        loads = [use for stage in stages for use in _on_buses(stage, (advance,), _loading)]
+        stores = [use for stage in stages if advance >= begins for use in _on_buses(stage, (advance,), _leaving)]
+        yield AdvanceCounts(
             advance,
             clock.dim(advance) if advance != FIRST else "",
             clock.begun(advance),
-            _on_buses(stage, advance, _loading),
-            _on_buses(stage, advance, _leaving),
+            tuple(loads),
+            tuple(stores),
             any(times and sent.messages for one in beside if _is_read(one) for sent, times in _arriving(one, advance)),
         )
-        for advance in advances
-    )
-    return StageCounts(stage.level.name, stage.depth, clock.visits(stage.depth), found, _on_buses(stage, END, _leaving))
 
 
 def _on_buses(
-    stage: _Stage, advance: int, moved: Callable[[_Stage, _Stream, int], list[SentOften]]
+    stage: _Stage, advances: tuple[int, ...], moved: Callable[[_Stage, _Stream, int], list[SentOften]]
 ) -> tuple[BusUse, ...]:
-    """Return what messages use of the buses of the levels that send or get them, per tensor."""
+    """Return what messages of some advances use of the buses of the levels that send or get them, per tensor."""
     found: list[BusUse] = []
     for stream in stage.streams:
         level, bits = stream.sender, stream.tensor.bits
         if not _is_timed(level):
             continue  # its messages take no time
         beats = requests = 0
-        for sent, times in moved(stage, stream, advance):
+        for sent, times in (each for advance in advances for each in moved(stage, stream, advance)):
             own = _beats_and_requests(sent, bits, level, loads=moved is _loading)
             beats, requests = beats + times * own[0], requests + times * own[1]
         found.append(BusUse(level.name, stream.tensor.name, beats, requests))
@@ -348,18 +563,18 @@ def _is_read(stream: _Stream) -> bool:
 
 def _arriving(stream: _Stream, advance: int) -> list[SentOften]:
     """Return what a node gets in all steps that an advance begins: of written tensors what was there before."""
-    sending = stream.sending
+    sending, is_empty = stream.sending, FIRST < advance < stream.begins
     if advance >= stream.depth:
         return []
     rule = rule_of(sending.workload, stream.tensor.name)
     if rule is PlaceRule.READ_ONLY:
-        return _sent(stream, advance, as_sent)
+        return _sent(stream, advance, as_sent, whole=is_empty)
     statement = sending.workload.statements[0]
     if rule is PlaceRule.PLAIN:
         is_read = statement.operator is not Operator.ASSIGN or sending.access in statement.reads
-        return _sent(stream, advance, as_sent) if is_read else []
+        return _sent(stream, advance, as_sent, whole=is_empty) if is_read else []
     returned = sending.returns(advance, initial=stream.tensor.initial)
-    return [(sent, returned) for sent, _ in _sent(stream, advance, as_one) if returned]
+    return [(sent, returned) for sent, _ in _sent(stream, advance, as_one, whole=is_empty) if returned]
 
 
 def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
@@ -367,7 +582,7 @@ def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
     if _is_read(stream) or advance >= stream.depth or advance == FIRST:
         return []
     merge = alone if rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.PLAIN else as_added
-    return _sent(stream, advance, merge, leaving=True)
+    return _sent(stream, advance, merge, leaving=True, whole=FIRST < advance < stream.begins)
 
 
 def _beats_and_requests(sent: Sent, bits: int, level: MemoryLevel, *, loads: bool) -> tuple[int, int]:
@@ -528,26 +743,3 @@ def _takes_time(arch: Architecture, sender: MemoryLevel, level: MemoryLevel) -> 
 
 def _misses_take_time(cache: MemoryLevel) -> bool:
     return bool(cache.implicit and cache.line_bits and (cache.miss_cycles or cache.write_miss_cycles))
-
-
-def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Stage]:
-    """Return the levels that hold tiles, those with fewer loops above them first."""
-    streams: dict[str, list[_Stream]] = {}
-    for tensor in workload.tensors:
-        sender = arch.levels[0]
-        nodes = [node for node in view.storages if tensor.name in node.node.tensors]
-        for node in nodes:
-            level = arch.levels[arch.level_index(node.node.level)]
-            if level is not arch.levels[0]:
-                stream = _Stream(tensor, sender, sending_of(workload, arch, view, node, tensor, sender.name))
-                if _takes_time(arch, sender, level) and (idle := stream.sending.idle_sums()):
-                    reason = f"siblings along {idle} that hold sums of {tensor.name} in {level.name} idle in between"
-                    raise BudgetError(not_in_steps(workload, arch, reason))
-                streams.setdefault(level.name, []).append(stream)
-                sender = level
-    stages = [
-        _Stage(level, max(each.depth for each in streams[level.name]), tuple(streams[level.name]))
-        for level in arch.levels
-        if level.name in streams
-    ]
-    return sorted(stages, key=lambda stage: stage.depth)

@@ -7,6 +7,7 @@ different steps run side by side where tiles have two slots; the first load and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.costmodel.arrivals import FIRST
@@ -19,40 +20,78 @@ NOTHING = Fraction(0)
 
 def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
     """Return the latency of a run whose steps are counted. arch: of beats and requests as they were counted."""
-    levels = {level.name: level for level in arch.levels}
-    inner: dict[int, Fraction] = {}  # advance -> the period of the next level inside
-    begun: dict[int, int] = {}
-    classes: list[StepClass] = []
-    turns: dict[str, dict[int, Fraction]] = {level.name: {} for level in arch.levels if level.one_bus}
-    run, stored = _computed(arch, counted), Fraction(0)
+    run = _visits(arch, {level.name: level for level in arch.levels}, counted)
+    return StepLatency(arch.start_cycles + run.cycles[FIRST], run.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visits:
+    """The visits of a child of a branch, or the one of a tree: the cycles of one in the mean, by the loops whose
+    advances begin them, and of them those of each bus on which loads and stores take turns."""
+
+    cycles: dict[int, Fraction]
+    turns: dict[str, dict[int, Fraction]]
+    classes: tuple[StepClass, ...]
+
+
+def _visits(arch: Architecture, levels: dict[str, MemoryLevel], counted: StepCounts) -> _Visits:
+    """Return the visits of what is counted: the levels from the inside outwards."""
+    inside, begun = _innermost(arch, levels, counted)
+    inner, turns, classes = inside.cycles, inside.turns, [*inside.classes]
+    visits = {each.advance: each.steps for each in counted.begun}
+    stored, turned = NOTHING, dict.fromkeys(turns, NOTHING)
     for stage in reversed(counted.stages):
         own: list[StepClass] = []
-        work_of = _inside(inner, begun, stage)
+        work_of = _inside(inner, begun, stage.depth, stage.steps)
         for bus, taken in turns.items():
-            inside = _inside(taken, begun, stage)
-            turns[bus] = {each.advance: inside(each.advance) + _turn(levels, bus, each) for each in stage.advances}
+            within = _inside(taken, begun, stage.depth, stage.steps)
+            turns[bus] = {each.advance: within(each.advance) + _turn(levels, bus, each) for each in stage.advances}
+            turned[bus] += _slowest(levels, [use for use in stage.last if use.level == bus], writes=True)[0]
         for each in stage.advances:
-            if inner:
-                work = work_of(each.advance)
-            else:
-                work = _pass_cycles(arch, run / stage.steps, preloads=each.preloads)
             turn = max((taken[each.advance] for taken in turns.values()), default=NOTHING)
-            own.append(_class_of(arch, levels, stage, each, work, turn))
-        classes[:0] = own
+            is_first = each.advance in visits
+            own.append(_class_of(arch, levels, stage, each, work_of(each.advance), turn, is_first=is_first))
+        classes[:0] = [replace(each, below=", ".join(counted.statements)) for each in own]
         inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
         begun = {each.advance: each.steps for each in stage.advances}
         stored += _slowest(levels, stage.last, writes=True)[0]
-    total = sum((begun[advance] * period for advance, period in inner.items()), Fraction(0))
-    return StepLatency(
-        arch.start_cycles + (total if counted.stages else _pass_cycles(arch, run, preloads=False)) + stored,
-        tuple(classes),
-    )
+    often, depth = sum(visits.values()), max(visits) + 1
+
+    def visit_of(cycles: dict[int, Fraction], last: Fraction) -> dict[int, Fraction]:
+        each = _inside(cycles, begun, depth, often)
+        return {advance: each(advance) + last / often for advance in visits}
+
+    found = {bus: visit_of(taken, turned[bus]) for bus, taken in turns.items()}
+    return _Visits(visit_of(inner, stored), found, tuple(classes))
 
 
-def _inside(cycles: dict[int, Fraction], begun: dict[int, int], stage: StageCounts) -> Callable[[int], Fraction]:
-    """Return what a step of a stage that an advance begins takes in the next level inside, in the mean. cycles: of that
-    level's steps by the advances that begin them; begun: how many there are."""
-    repeated = sum((begun[i] * each for i, each in cycles.items() if i >= stage.depth), NOTHING) / stage.steps
+def _innermost(
+    arch: Architecture, levels: dict[str, MemoryLevel], counted: StepCounts
+) -> tuple[_Visits, dict[int, int]]:
+    """Return what runs inside all levels that are counted, and how many visits there are: the children of a branch one
+    after the other, or passes."""
+    buses = [level.name for level in arch.levels if level.one_bus]
+    if not counted.children:
+        steps = counted.stages[-1].advances if counted.stages else counted.begun
+        often = sum(each.steps for each in steps)
+        run = _computed(arch, counted) / often
+        preloads = {each.advance: each.preloads for each in steps}
+        cycles = {advance: _pass_cycles(arch, run, preloads=changes) for advance, changes in preloads.items()}
+        turns = {bus: dict.fromkeys(cycles, NOTHING) for bus in buses}
+        return _Visits(cycles, turns, ()), {each.advance: each.steps for each in steps}
+    children = [_visits(arch, levels, each) for each in counted.children]
+    begun = {each.advance: each.steps for each in counted.children[0].begun}
+    return _Visits(
+        {advance: sum((each.cycles[advance] for each in children), NOTHING) for advance in begun},
+        {bus: {i: sum((each.turns[bus][i] for each in children), NOTHING) for i in begun} for bus in buses},
+        tuple(one for each in children for one in each.classes),
+    ), begun
+
+
+def _inside(cycles: dict[int, Fraction], begun: dict[int, int], depth: int, steps: int) -> Callable[[int], Fraction]:
+    """Return what one of so many steps below `depth` temporal loops that an advance begins takes in the next level
+    inside, in the mean. cycles: of that level's steps by the advances that begin them; begun: how many there are."""
+    repeated = sum((begun[i] * each for i, each in cycles.items() if i >= depth), NOTHING) / steps
     return lambda advance: cycles.get(advance, NOTHING) + repeated
 
 
@@ -88,8 +127,11 @@ def _class_of(
     each: AdvanceCounts,
     work: Fraction,
     turn: Fraction,
+    *,
+    is_first: bool,
 ) -> StepClass:
-    """Return a class of steps. turn: what a step and those inside it take of a bus for loads and stores in turn."""
+    """Return a class of steps. turn: what a step and those inside it take of a bus for loads and stores in turn;
+    is_first: whether they are the first ones of the run, or of visits of a child of a branch."""
     load, cause = _slowest(levels, each.loads, writes=False)
     load, store = load / each.steps, _slowest(levels, each.stores, writes=True)[0] / each.steps
     issue = levels[stage.level].step_cycles
@@ -99,7 +141,7 @@ def _class_of(
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
     in_turn = load + work + store + waits
     found = {"work": work, "load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
-    if each.advance == FIRST:  # work waits for the first load
+    if is_first:  # work waits for the first load
         period = in_turn - store + max(issue - load, Fraction(0))
         found = {"work": work, "load": load, "issue": issue if issue > load else Fraction(0)}
     else:
