@@ -312,8 +312,10 @@ class Sending:
         """Return what the siblings below one sender get in all steps that the advance of a loop begins.
 
         leaving: what they held before and do not hold now, instead of the reverse. whole: everything that they hold,
-        whether they held it before or not (leaving: that they held, whether they hold it now or not). Raises BudgetError
-        (PM472) where that is too much, or where siblings unite parts of what they hold in a way that is no product.
+        whether they held it before or not (leaving: that they held, whether they hold it now or not).
+
+        Raises BudgetError (PM472) where that is too much, or where siblings unite parts of what they hold in a way that
+        is no product.
         """
         times = self.repeats(advance, merge)
         return self.sent(advance, merge, leaving=leaving, whole=whole).times(times) if times else []

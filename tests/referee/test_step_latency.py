@@ -11,8 +11,9 @@ from math import floor, prod
 
 import pytest
 
-from polymap.costmodel import bounding_machine, evaluate, step_bounds, unsupported_in_steps
+from polymap.costmodel import bounding_machine, evaluate, unsupported_in_steps
 from polymap.costmodel.cost import StepClass
+from polymap.costmodel.steps import bounds as step_bounds
 from polymap.ir import (
     Architecture,
     BudgetError,
