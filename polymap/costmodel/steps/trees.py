@@ -125,7 +125,7 @@ class _Tree:
         """Return the counts of a child of a branch, or of all. above: the nodes around."""
         legs = [self.legs[name] for name in statements_below(nodes)]
         clock, begins = legs[0].clock, sum(isinstance(node, Temporal) for node in above)
-        stages = self._stages(len(above), len(above) + len(nodes), legs)
+        stages = self._stages(len(above), len(above) + len(nodes) - 1, legs)
         branch = nodes[-1]
         children, beside, ticks, accesses = (
             list[StepCounts](),

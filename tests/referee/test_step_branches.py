@@ -1,0 +1,338 @@
+"""Latency in steps of trees with branches: every visit of every child walked, tiles as sets of addresses; what passes in
+all is what the simulator counts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from polymap.costmodel import evaluate
+from polymap.costmodel.cost import Cost, StepClass
+from polymap.costmodel.evaluation import simulate
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Mapping,
+    MappingNode,
+    Operator,
+    Spatial,
+    Storage,
+    Temporal,
+    Tensor,
+    Workload,
+)
+from tests.cases import Case
+from tests.referee.test_fused_counts import fused_case
+from tests.referee.test_step_latency import (
+    AT_END,
+    START,
+    Walk,
+    accessed,
+    clock_of,
+    in_turn,
+    moved_by,
+    sends,
+    taken_in_turn,
+    walk,
+    with_steps,
+)
+
+Cycles = dict[int, Fraction]  # by the loops whose advances begin steps
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A statement by itself, with the nodes on its way (as they stand in the tree) and where children of branches begin
+    among these."""
+
+    case: Case
+    starts: tuple[int, ...]
+
+    @property
+    def statement(self) -> str:
+        return self.case.workload.statements[0].name
+
+    def sets(self, tensor: str) -> bool:
+        """Whether the statement overwrites a tensor and reads nothing of it."""
+        (own,) = self.case.workload.statements
+        is_read = any(each.tensor == tensor for each in own.reads)
+        return own.target.tensor == tensor and own.operator is Operator.ASSIGN and not is_read
+
+    def walked(self, tensor: str) -> dict[int, Walk]:
+        """Return what the nodes of a tensor get and give back, by their places on the way."""
+        found: dict[int, Walk] = {}
+        sender, nodes = self.case.arch.levels[0], self.case.mapping.nodes
+        for place, node in enumerate(nodes):
+            if isinstance(node, Storage) and tensor in node.tensors and node.level != self.case.arch.levels[0].name:
+                start = max(each for each in self.starts if each <= place)
+                own = walk(self.case, node, place, tensor, sender, timed(nodes[:start]))
+                found[place] = replace(own, loads=[]) if self.sets(tensor) else own
+                sender = self.case.arch.levels[self.case.arch.level_index(node.level)]
+        return found
+
+
+def is_spread(nodes: tuple[MappingNode, ...]) -> bool:
+    """Return whether anything runs side by side."""
+    return any(
+        isinstance(node, Spatial) or (isinstance(node, Branch) and any(map(is_spread, node.children))) for node in nodes
+    )
+
+
+def timed(nodes: tuple[MappingNode, ...]) -> int:
+    return sum(isinstance(node, Temporal) for node in nodes)
+
+
+def uses(workload: Workload, statement: str, tensor: str) -> bool:
+    own = workload.statement(statement)
+    return tensor in (own.target.tensor, *(read.tensor for read in own.reads))
+
+
+def legs_of(
+    work: Workload,
+    arch: Architecture,
+    nodes: tuple[MappingNode, ...],
+    above: tuple[MappingNode, ...] = (),
+    *starts: int,
+) -> dict[str, Leg]:
+    *own, last = nodes
+    way = (*above, *own)
+    if isinstance(last, Branch):
+        parts = [legs_of(work, arch, child, way, *starts, len(way)) for child in last.children]
+        return {name: leg for part in parts for name, leg in part.items()}
+    assert isinstance(last, Compute)
+    number = [each.name for each in work.statements].index(last.statement)
+    statement = work.statements[number]
+    before = {each.target.tensor for each in work.statements[:number]}
+
+    def alone(tensor: Tensor) -> Tensor:
+        target = tensor.name == statement.target.tensor
+        return replace(tensor, temporary=False, initial=target and (tensor.initial or tensor.name in before))
+
+    own_tensors = tuple(alone(each) for each in work.tensors if uses(work, statement.name, each.name))
+    dims = tuple(each for each in work.dims if each.name in statement.dims)
+    single = replace(work, dims=dims, tensors=own_tensors, statements=(statement,), original=None)
+    return {statement.name: Leg(Case(single, arch, Mapping((*way, last)), frozenset()), (0, *starts))}
+
+
+@dataclass
+class Visits:
+    """cycles: of one visit in the mean; turns: of them those of each bus for loads and stores in turn."""
+
+    cycles: Cycles
+    turns: dict[str, Cycles]
+
+
+class Run:
+    """A tree, walked child by child. moved: (level, tensor) -> elements that nodes there got and gave back."""
+
+    def __init__(self, work: Workload, arch: Architecture, mapping: Mapping) -> None:
+        self.work, self.arch = work, arch
+        self.whole = Case(work, arch, mapping, frozenset())
+        self.legs = legs_of(work, arch, mapping.nodes)
+        self.classes: dict[tuple[str, str, int], StepClass] = {}
+        self.moved: dict[tuple[str, str], tuple[int, int]] = {}
+        self.buses = [level for level in arch.levels if level.one_bus]
+        (cycles,) = self.visits(mapping.nodes, ()).cycles.values()
+        self.cycles = arch.start_cycles + cycles
+
+    def visits(self, nodes: tuple[MappingNode, ...], above: tuple[MappingNode, ...]) -> Visits:
+        """Return what visits of these nodes take, which end in a branch or a statement."""
+        way, last = (*above, *nodes[:-1]), nodes[-1]
+        below = {name: leg for name, leg in self.legs.items() if leg.case.mapping.nodes[: len(way)] == way}
+        if isinstance(last, Compute):
+            below = {last.statement: self.legs[last.statement]}
+        own = [each for tensor in self.work.tensors for each in self.walks(tensor, below, len(above), len(way))]
+        case = next(iter(below.values())).case
+        levels = {each.level: max(w.depth for w in own if w.level == each.level) for each in own}
+        order = [level.name for level in self.arch.levels]
+        stages = sorted(levels, key=lambda name: (levels[name], order.index(name)))
+        if isinstance(last, Branch):
+            parts = [self.visits(child, way) for child in last.children]
+            inner = {moved: sum((p.cycles[moved] for p in parts), Fraction(0)) for moved in parts[0].cycles}
+            turns = {
+                b.name: {m: sum((p.turns[b.name][m] for p in parts), Fraction(0)) for m in inner} for b in self.buses
+            }
+            depth = timed(way)
+        else:
+            depth = levels[stages[-1]] if stages else timed(above)
+            inner = self.passes(case, depth)
+            turns = {bus.name: dict.fromkeys(inner, Fraction(0)) for bus in self.buses}
+        for stage in reversed(stages):
+            walks = [each for each in own if each.level == stage]
+            inner, turns = self.steps(case, list(below), walks, stage, levels[stage], depth, timed(above), inner, turns)
+            depth = levels[stage]
+        ends = [moved_by(self.whole, [each for each in own if each.level == stage], AT_END, write=True) for stage in stages]
+        begun = begun_by(case, timed(above))
+        often = sum(begun.values())
+        stored = {bus.name: self.at_ends(bus.name, own, stages) for bus in self.buses}
+        cycles = within(case, inner, depth, timed(above))
+        return Visits(
+            {moved: cycles[moved] + sum(ends, Fraction(0)) / often for moved in begun},
+            {
+                bus: {m: each + stored[bus] / often for m, each in within(case, taken, depth, timed(above)).items()}
+                for bus, taken in turns.items()
+            },
+        )
+
+    def at_ends(self, bus: str, own: list[Walk], stages: list[str]) -> Fraction:
+        return sum(
+            (
+                moved_by(self.whole, [w for w in own if (w.level, w.sender.name) == (stage, bus)], AT_END, write=True)
+                for stage in stages
+            ),
+            Fraction(0),
+        )
+
+    def walks(self, tensor: Tensor, below: dict[str, Leg], first: int, end: int) -> list[Walk]:
+        """Return what the nodes of a tensor from one place to another get and give back, nothing where only statements
+        below need it."""
+        users = [leg for name, leg in below.items() if uses(self.work, name, tensor.name)]
+        found = [each for place, each in users[0].walked(tensor.name).items() if first <= place < end] if users else []
+        every = [each.name for each in self.work.statements if uses(self.work, each.name, tensor.name)]
+        is_written = any(each.target.tensor == tensor.name for each in self.work.statements)
+        if len(users) > 1 and len(users) == len(every) and tensor.temporary and is_written:
+            found = [replace(each, loads=[], stores=[], changed=set()) for each in found]
+        for each in found:
+            counts = [sum(len(m) for _, row in rows for m in row) for rows in (each.loads, each.stores)]
+            got, given = self.moved.get((each.level, tensor.name), (0, 0))
+            self.moved[each.level, tensor.name] = got + counts[0], given + counts[1]
+        return found
+
+    def passes(self, case: Case, depth: int) -> Cycles:
+        """Return what the statement instances of one step below so many temporal loops take."""
+        unit, leg = self.arch.compute, self.legs[case.workload.statements[0].name]
+        held = [each for tensor in case.workload.tensors for each in leg.walked(tensor.name).values()]
+        held = [each for each in held if self.arch.fanouts_above(each.level) == self.arch.fanouts]
+        begun = begun_by(case, depth)
+        steps = sum(begun_by(case, timed(case.mapping.nodes)).values())
+        stream = max(Fraction(steps, unit.per_cycle), accessed(leg_alone(case))) / sum(begun.values())
+        return {
+            moved: max(stream, unit.pass_least_cycles)
+            + unit.fill_cycles
+            + (unit.preload_cycles if any(moved in each.changed for each in held) else 0)
+            for moved in begun
+        }
+
+    def steps(
+        self,
+        case: Case,
+        names: list[str],
+        walks: list[Walk],
+        stage: str,
+        depth: int,
+        deeper: int,
+        begins: int,
+        inner: Cycles,
+        turns: dict[str, Cycles],
+    ) -> tuple[Cycles, dict[str, Cycles]]:
+        """Return what the steps of a level take, and of that its buses for loads and stores in turn."""
+        level = self.arch.levels[self.arch.level_index(stage)]
+        works = within(case, inner, deeper, depth)
+        turns = {bus: within(case, taken, deeper, depth) for bus, taken in turns.items()}
+        found: Cycles = {}
+        for moved, number in begun_by(case, depth).items():
+            load = moved_by(self.whole, walks, moved, write=False) / number
+            store = Fraction(0) if moved < begins else moved_by(self.whole, walks, moved, write=True) / number
+            for bus in self.buses:
+                turns[bus.name][moved] += taken_in_turn(self.whole, bus, walks, moved) / number
+            wait = max(
+                (each.sender.request_latency_cycles for each in walks if sends(each, moved)), default=Fraction(0)
+            )
+            slots = max(2, level.buffering) if self.arch.overlap else 1
+            turn, work = max((taken[moved] for taken in turns.values()), default=Fraction(0)), works[moved]
+            if moved < begins or moved == START:
+                period = max(load, level.step_cycles) + wait + work
+            elif slots == 1:
+                period = max(load + work + store + wait, level.step_cycles)
+            else:
+                period = max(load, work, store, turn, level.step_cycles, (load + work + store + wait) / slots)
+            found[moved] = period
+            self.classes[", ".join(names), stage, moved] = StepClass(stage, "", number, load, work, store, period, "")
+        return found, turns
+
+
+def leg_alone(case: Case) -> Case:
+    """Return a leg whose nodes hold what its statement accesses, as a mapping of its own."""
+    names = [each.name for each in case.workload.tensors]
+    nodes: list[MappingNode] = []
+    for node in case.mapping.nodes:
+        if isinstance(node, Storage):
+            held = tuple(name for name in node.tensors if name in names)
+            nodes += [replace(node, tensors=held)] if held else []
+        else:
+            nodes.append(node)
+    return replace(case, mapping=Mapping(tuple(nodes)))
+
+
+def begun_by(case: Case, depth: int) -> dict[int, int]:
+    """Return how many steps of so many temporal loops each of these begins."""
+    found: dict[int, int] = {}
+    for moved, _ in clock_of(case, depth):
+        found[moved] = found.get(moved, 0) + 1
+    return dict(sorted(found.items()))
+
+
+def within(case: Case, cycles: Cycles, deeper: int, depth: int) -> Cycles:
+    """Return what steps below more loops take inside one below fewer."""
+    inside, begun = begun_by(case, deeper), begun_by(case, depth)
+    repeated = sum((inside[m] * each for m, each in cycles.items() if m >= depth), Fraction(0)) / sum(begun.values())
+    return {moved: cycles.get(moved, Fraction(0)) + repeated for moved in begun}
+
+
+def told(cost: Cost, run: Run) -> dict[tuple[str, str, int], StepClass]:
+    """Return the classes of a cost by what they are of."""
+    assert cost.steps is not None
+    groups: dict[tuple[str, str], list[StepClass]] = {}
+    for each in cost.steps.classes:
+        groups.setdefault((each.below, each.level), []).append(each)
+    keys: dict[tuple[str, str], list[int]] = {}
+    for below, level, moved in run.classes:
+        keys.setdefault((below, level), []).append(moved)
+    assert {key: len(each) for key, each in keys.items()} == {key: len(each) for key, each in groups.items()}
+    return {
+        (*key, moved): one for key, own in groups.items() for moved, one in zip(sorted(keys[key]), own, strict=True)
+    }
+
+
+def compared(seeds: range, *, one_bus: bool = False) -> tuple[int, int, int]:
+    """Compare fused trees with those that are walked; return how many were, how many classes, and how many loops above
+    branches."""
+    met = seen = loops = 0
+    for seed in seeds:
+        rng = random.Random(f"steps {seed}")
+        work, arch, mapping = fused_case(rng)
+        case = with_steps(Case(work, arch, mapping, frozenset()), rng)
+        arch = in_turn(case).arch if one_bus else case.arch
+        try:
+            cost = evaluate(work, arch, mapping)
+        except BudgetError:
+            continue
+        run = Run(work, arch, mapping)
+        found = told(cost, run)
+        figures = ("steps", "load_cycles", "work_cycles", "store_cycles", "period_cycles")
+        for key, one in run.classes.items():
+            assert [getattr(found[key], name) for name in figures] == [getattr(one, name) for name in figures], (
+                seed,
+                key,
+            )
+            seen += 1
+        assert cost.steps is not None
+        assert cost.steps.cycles == run.cycles, seed
+        if not is_spread(mapping.nodes):  # one instance of each level gets and gives back all
+            for row in simulate(work, arch.without_steps(), mapping).traffic:
+                moved = run.moved.get((row.level, row.tensor), (0, 0))
+                if row.level != arch.levels[0].name and arch.levels[arch.level_index(row.level)].keeps:
+                    assert moved == (row.fills, row.drains), (seed, row)
+        met += 1
+        loops += isinstance(mapping.nodes[-1], Branch) and timed(mapping.nodes)
+    return met, seen, loops
+
+
+def test_steps_of_fused_trees_are_those_of_the_walked_visits() -> None:
+    met, seen, loops = compared(range(150))
+    assert met > 30
+    assert seen > 150
+    assert loops > 10
