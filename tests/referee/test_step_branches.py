@@ -164,7 +164,9 @@ class Run:
             walks = [each for each in own if each.level == stage]
             inner, turns = self.steps(case, list(below), walks, stage, levels[stage], depth, timed(above), inner, turns)
             depth = levels[stage]
-        ends = [moved_by(self.whole, [each for each in own if each.level == stage], AT_END, write=True) for stage in stages]
+        ends = [
+            moved_by(self.whole, [each for each in own if each.level == stage], AT_END, write=True) for stage in stages
+        ]
         begun = begun_by(case, timed(above))
         often = sum(begun.values())
         stored = {bus.name: self.at_ends(bus.name, own, stages) for bus in self.buses}

@@ -294,13 +294,16 @@ def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
     """Return why no mapping of a workload has a latency in steps of a machine; "" where each tree without branches has
     one."""
     if len(workload.statements) != 1:
-        return "it has several statements"
+        return "mappings of several statements are evaluated, not searched"
     (statement,) = workload.statements
     if not is_box(statement):
         return "its domain is no box"
     for tensor in workload.tensors:
-        if len(dict.fromkeys(accesses_of(statement, tensor.name))) > 1:
+        accesses = dict.fromkeys(accesses_of(statement, tensor.name))
+        if len(accesses) > 1:
             return f"{tensor.name} is accessed in several ways"
+        if any(not index.is_linear for access in accesses for index in access.index):
+            return f"{tensor.name} is indexed by a division"
         for level in arch.levels:
             if _cuts(level, tensor.bits):
                 elements = f"{tensor.name}'s elements of {tensor.bits} bits"
@@ -313,7 +316,7 @@ def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
 def not_in_steps(workload: Workload, arch: Architecture, reason: str) -> Mistake:
     """Return the mistake of asking for a latency in steps that there is not."""
     what = f"the latency of {workload.name} in steps of {arch.name} is not counted: {reason}"
-    hint = "Layers are: one statement over a box. Without step_cycles, beat_bits and the like all programs are."
+    hint = "Without step_cycles, beat_bits and the like it is (docs/latency.md)."
     return Mistake("PM485", what, hint)
 
 

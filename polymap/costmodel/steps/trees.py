@@ -113,7 +113,7 @@ class _Tree:
         for name, nodes, starts in _ways(mapping.nodes, (), (0,)):
             own = workload if len(workload.statements) == 1 else part_of(workload, (workload.statement(name),))
             reason = unsupported_in_steps(own, arch)
-            if len(legs) or len(starts) > 1:
+            if len(starts) > 1:
                 reason = reason or _unsupported_in_branches(own, arch, nodes[: starts[-1]])
             if reason:
                 raise BudgetError(not_in_steps(workload, arch, reason))
