@@ -103,8 +103,8 @@ def clock_of(case: Case, depth: int) -> Iterator[tuple[int, Digits]]:
 
 
 def walk(case: Case, node: Storage, place: int, tensor: str, sender: MemoryLevel, begins: int = 0) -> Walk:
-    """Return what one node of a tensor below the sender's first instance gets and gives back. begins: the temporal loops
-    above the child of a branch in which the node stands."""
+    """Return what one node of a tensor below the sender's first instance gets and gives back. begins: the loops above
+    the child of a branch in which the node stands."""
     arch, loops = case.arch, loops_of(case.mapping)
     order = {fanout.name: n for n, fanout in enumerate(arch.fanouts)}
     outer, inner = (len(arch.fanouts_above(name)) for name in (sender.name, node.level))
