@@ -386,6 +386,7 @@ def test_two_products_through_one_buffer_take_what_is_worked_out_by_hand() -> No
     work = pm.program(list(TWO), m=8, k=4, n=6, p=4, temporary=["T"], bits=8)
     cost = evaluate(work, machine(8, 8), products(2, inside=False))
     assert cost.latency_cycles == 10 + 48 + 4 * ((4 + 24 + 24) + (24 + 24 + 4)) == 474
+    assert cost.steps is not None
     assert {(each.below, each.steps) for each in cost.steps.classes if not each.loop} == {
         ("S0, S1", 1),
         ("S0", 1),
