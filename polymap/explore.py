@@ -137,7 +137,9 @@ def provers() -> Table:
     asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
     one_value, refined = searched | Kind.RELATED, searched | Kind.RELATED | Kind.LARGE
     return (
-        Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
+        Line(
+            refuse_clashing_words, asked | Kind.RELATED | Kind.IN_STEPS
+        ),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
         Line(bound_structures, sizes | refined, first(TUNING.first_structures_share)),  # of all mappings
@@ -171,6 +173,7 @@ def provers_of_programs() -> Table:
         begin_near_relatives,
         begin_nest_after_nest,
         begin_timed_nests,
+        begin_without_steps,
         bound_by_cases,
         bound_by_refunds,
         climb_timed_nests,
@@ -183,13 +186,14 @@ def provers_of_programs() -> Table:
     )
 
     return (
+        Line(begin_without_steps, Kind.IN_STEPS),  # a bound, and something to begin with
         Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
         Line(begin_timed_nests, Kind.PROGRAM),  # of a large one: something to begin with
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
-        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
+        Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
         Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common

@@ -28,7 +28,7 @@ from polymap.ir import (
 )
 from polymap.resources import Stop
 from polymap.search.around import without_nodes
-from polymap.search.driver import Search
+from polymap.search.driver import Engines, Kind, Search
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, Nodes, as_written, legs_of
 from polymap.search.options import TUNING
@@ -54,6 +54,18 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
         begun = replace(evidence, incumbents=()) if place else evidence
         evidence = evidence.with_incumbents(_by_one(search, begun, nests, objective).incumbents)
     return evidence
+
+
+def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Bound a program by what it costs where single steps take no cycles of their own, and propose the trees that cost
+    least there: in steps each takes as long at least."""
+    asked = replace(search.asked, arch=search.arch.without_steps())
+    _, found = search.ask(asked, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    for place, floor in enumerate(found.floors):
+        evidence = evidence.with_floor(place, floor)
+    for one in found.incumbents:
+        evidence = search.with_tree(evidence, one.workload, one.mapping)
+    return replace(evidence, clash=found.clash)
 
 
 def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:

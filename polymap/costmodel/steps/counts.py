@@ -24,6 +24,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
     is_box,
+    part_of,
     rule_of,
 )
 from polymap.schedules import LoopInTree
@@ -291,10 +292,11 @@ def _first_siblings(sizes: dict[int, int], tile: int) -> dict[int, int]:
 
 
 def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
-    """Return why no mapping of a workload has a latency in steps of a machine; "" where each tree without branches has
-    one."""
-    if len(workload.statements) != 1:
-        return "mappings of several statements are evaluated, not searched"
+    """Return why no mapping of a workload has a latency in steps of a machine; "" where each tree has one in which
+    statements share no loops."""
+    if len(workload.statements) > 1:
+        parts = (part_of(workload, (each,)) for each in workload.statements)
+        return next((reason for each in parts if (reason := unsupported_in_steps(each, arch))), "")
     (statement,) = workload.statements
     if not is_box(statement):
         return "its domain is no box"

@@ -60,7 +60,13 @@ def held_apart(workload: Workload, arch: Architecture) -> Held | None:
     """Return where tensors are held; None for machines and nests that boxes of nodes say nothing about."""
     read = [each for each in workload.tensors if rule_of(workload, each.name) is PlaceRule.READ_ONLY]
     written = [each for each in workload.tensors if each not in read]
-    if unsupported_in_steps(workload, arch) or len(read) != 2 or len(written) != 1 or written[0].temporary:
+    if (
+        len(workload.statements) > 1
+        or unsupported_in_steps(workload, arch)
+        or len(read) != 2
+        or len(written) != 1
+        or written[0].temporary
+    ):
         return None
     if rule_of(workload, written[0].name) is PlaceRule.PLAIN:
         return None
