@@ -63,6 +63,8 @@ def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     _, found = search.ask(asked, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
     for place, floor in enumerate(found.floors):
         evidence = evidence.with_floor(place, floor)
+    if found.left == () and found.best is not None and len(search.objective.singles) == 1:  # it is the best there
+        evidence = evidence.with_floor(0, found.best[1])
     for one in found.incumbents:
         evidence = search.with_tree(evidence, one.workload, one.mapping)
     return replace(evidence, clash=found.clash)

@@ -20,6 +20,7 @@ from polymap.ir import (
     BudgetError,
     Compute,
     Mapping,
+    MappingError,
     MappingNode,
     Operator,
     Spatial,
@@ -29,6 +30,7 @@ from polymap.ir import (
     Workload,
 )
 from tests.cases import Case
+from tests.programs import random_tree
 from tests.referee.test_fused_counts import fused_case
 from tests.referee.test_step_latency import (
     AT_END,
@@ -432,3 +434,30 @@ def test_uniform_trees_take_what_events_take(inside: bool) -> None:
         whole = Fraction(n * k + (0 if inside else n * p), read)
         assert cost.steps is not None
         assert cost.steps.cycles == 10 + whole + many * (first + then), seed
+
+
+def test_no_tree_of_a_program_is_better_than_what_its_search_tells() -> None:
+    """A machine of two levels, the inner one too small for all; random trees, all of whose cycles are counted."""
+    statuses: list[str] = []
+    for seed in range(4):
+        rng = random.Random(f"explored {seed}")
+        sizes = {dim: rng.choice([2, 3, 4]) for dim in "mknp"}
+        work = pm.program(list(TWO), sizes=sizes, temporary=["T"] * (seed % 2), bits=8)
+        outer, inner, unit = machine(rng.choice([8, 16]), 8).nodes
+        assert isinstance(inner, pm.MemoryLevel)
+        level = replace(inner, capacity_bits=8 * rng.choice([8, 20, 60]), step_cycles=Fraction(rng.choice([0, 7])))
+        arch = pm.Architecture("small", (outer, replace(level, read_pj=Fraction(1), write_pj=Fraction(1)), unit))
+        objective = ("latency", "edp")[seed // 2]
+        found = pm.explore(work, arch, objective, tiles=("divide", "any")[seed % 2], time_limit_s=4)
+        assert found.best is not None
+        assert found.cost == evaluate(found.workload, arch, found.best)
+        statuses.append(found.status)
+        for _ in range(60):
+            tree = random_tree(rng, work, arch)
+            try:
+                cost = evaluate(work, arch, tree)
+            except (MappingError, BudgetError):
+                continue
+            value = cost.latency_cycles * (cost.energy_pj if objective == "edp" else 1)
+            assert not cost.legal or value >= found.bound, (seed, tree)
+    assert "FEASIBLE" in statuses
