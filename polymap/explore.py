@@ -137,9 +137,7 @@ def provers() -> Table:
     asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
     one_value, refined = searched | Kind.RELATED, searched | Kind.RELATED | Kind.LARGE
     return (
-        Line(
-            refuse_clashing_words, asked | Kind.RELATED | Kind.IN_STEPS
-        ),  # refutes what the words of the requirements exclude
+        Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
         Line(bound_structures, sizes | refined, first(TUNING.first_structures_share)),  # of all mappings

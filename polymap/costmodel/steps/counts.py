@@ -297,7 +297,7 @@ def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
     if len(workload.statements) > 1:
         parts = (part_of(workload, (each,)) for each in workload.statements)
         return next((reason for each in parts if (reason := unsupported_in_steps(each, arch))), "")
-    (statement,) = workload.statements
+    statement = workload.statements[0]
     if not is_box(statement):
         return "its domain is no box"
     for tensor in workload.tensors:
