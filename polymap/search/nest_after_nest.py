@@ -32,7 +32,7 @@ from polymap.search.driver import Engines, Kind, Search
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, Nodes, as_written, legs_of
 from polymap.search.options import TUNING
-from polymap.search.problem import Objective
+from polymap.search.problem import Objective, parse_objective
 from polymap.search.programs import nests_of, with_values
 
 
@@ -58,16 +58,20 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
 
 def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Bound a program by what it costs where single steps take no cycles of their own, and propose the trees that cost
-    least there: in steps each takes as long at least."""
-    asked = replace(search.asked, arch=search.arch.without_steps())
-    _, found = search.ask(asked, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    least there, and those that move least: in steps each takes as long at least."""
+    plain = replace(search.asked, arch=search.arch.without_steps())
+    _, found = search.ask(plain, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
     for place, floor in enumerate(found.floors):
         evidence = evidence.with_floor(place, floor)
     if found.left == () and found.best is not None and len(search.objective.singles) == 1:  # it is the best there
         evidence = evidence.with_floor(0, found.best[1])
-    for one in found.incumbents:
+    if found.clash is not None:
+        return replace(evidence, clash=found.clash)
+    moves = replace(plain, objective=parse_objective(f"traffic:{search.arch.levels[0].name}", search.arch))
+    _, others = search.ask(moves, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    for one in (*found.incumbents, *others.incumbents):
         evidence = search.with_tree(evidence, one.workload, one.mapping)
-    return replace(evidence, clash=found.clash)
+    return evidence
 
 
 def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:

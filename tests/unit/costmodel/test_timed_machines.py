@@ -214,6 +214,19 @@ def test_explanations_go_child_by_child() -> None:
         pm.plot.steps(cost)
 
 
+def test_programs_are_searched_by_what_they_cost_without_steps() -> None:
+    plain = pm.explore(NESTS, ARCH.without_steps(), "energy", tiles="divide", time_limit_s=10)
+    found = pm.explore(NESTS, ARCH, "energy", tiles="divide", time_limit_s=10)
+    assert (found.status, found.value) == (plain.status, plain.value) == ("OPTIMAL", plain.value), "nothing leaks"
+    quick = pm.explore(NESTS, ARCH, "latency", tiles="divide", time_limit_s=5)
+    assert quick.status == "FEASIBLE"
+    assert quick.best is not None
+    assert quick.value == pm.evaluate(quick.workload, ARCH, quick.best).latency_cycles
+    assert 100 < quick.bound < quick.value
+    limit = {"limits": {"latency": int(quick.bound) - 1}}
+    assert pm.explore(NESTS, ARCH, "energy", tiles="divide", time_limit_s=5, constraints=limit).status != "FEASIBLE"
+
+
 @pytest.mark.parametrize(
     ("held", "around", "reason"),
     [
