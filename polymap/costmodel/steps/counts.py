@@ -294,10 +294,10 @@ def _first_siblings(sizes: dict[int, int], tile: int) -> dict[int, int]:
 def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
     """Return why no mapping of a workload has a latency in steps of a machine; "" where each tree has one in which
     statements share no loops."""
-    if len(workload.statements) > 1:
+    statement, *others = workload.statements
+    if others:
         parts = (part_of(workload, (each,)) for each in workload.statements)
         return next((reason for each in parts if (reason := unsupported_in_steps(each, arch))), "")
-    statement = workload.statements[0]
     if not is_box(statement):
         return "its domain is no box"
     for tensor in workload.tensors:
