@@ -151,9 +151,10 @@ def _on_buses(
         if not _is_timed(level):
             continue  # its messages take no time
         beats = requests = 0
-        for sent, times in (each for advance in advances for each in moved(stage, stream, advance)):
-            own = _beats_and_requests(sent, bits, level, loads=moved is loading)
-            beats, requests = beats + times * own[0], requests + times * own[1]
+        for advance in advances:
+            for sent, times in moved(stage, stream, advance):
+                own = _beats_and_requests(sent, bits, level, loads=moved is loading)
+                beats, requests = beats + times * own[0], requests + times * own[1]
         found.append(BusUse(level.name, stream.tensor.name, beats, requests))
     return tuple(found)
 

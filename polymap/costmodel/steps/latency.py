@@ -46,12 +46,15 @@ def _visits(arch: Architecture, levels: dict[str, MemoryLevel], counted: StepCou
         for bus, taken in turns.items():
             within = _inside(taken, begun, stage.depth, stage.steps)
             turns[bus] = {each.advance: within(each.advance) + _turn(levels, bus, each) for each in stage.advances}
-            turned[bus] += _slowest(levels, [use for use in stage.last if use.level == bus], writes=True)[0]
+            if stage.last:
+                turned[bus] += _slowest(levels, [use for use in stage.last if use.level == bus], writes=True)[0]
         for each in stage.advances:
             turn = max((taken[each.advance] for taken in turns.values()), default=NOTHING)
             is_first = each.advance in visits
             own.append(_class_of(arch, levels, stage, each, work_of(each.advance), turn, is_first=is_first))
-        classes[:0] = [replace(each, below=", ".join(counted.statements)) for each in own]
+        classes[:0] = (
+            [replace(each, below=", ".join(counted.statements)) for each in own] if counted.statements else own
+        )
         inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
         begun = {each.advance: each.steps for each in stage.advances}
         stored += _slowest(levels, stage.last, writes=True)[0]
