@@ -171,6 +171,7 @@ def provers_of_programs() -> Table:
         begin_near_relatives,
         begin_nest_after_nest,
         begin_timed_nests,
+        begin_without_steps,
         bound_by_cases,
         bound_by_refunds,
         climb_timed_nests,
@@ -183,13 +184,14 @@ def provers_of_programs() -> Table:
     )
 
     return (
+        Line(begin_without_steps, Kind.IN_STEPS),  # a bound, and something to begin with
         Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
         Line(begin_timed_nests, Kind.PROGRAM),  # of a large one: something to begin with
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
-        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
+        Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
         Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common

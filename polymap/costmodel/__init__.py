@@ -75,6 +75,4 @@ with lazy(__name__):
         Roofline as Roofline,
         roofline as roofline,
     )
-    from polymap.costmodel.step_bounds import beats_by_rows as beats_by_rows, bounding_machine as bounding_machine
-    from polymap.costmodel.step_counts import not_in_steps as not_in_steps, unsupported_in_steps as unsupported_in_steps
     from polymap.costmodel.tuning import TUNING as TUNING

@@ -335,8 +335,10 @@ class Sending:
         """Return what the siblings below one sender get in all steps that the advance of a loop begins.
 
         leaving: what they held before and do not hold now, instead of the reverse. whole: everything that they hold,
-        whether they held it before or not. Raises BudgetError (PM472) where that is too much, or where siblings unite
-        parts of what they hold in a way that is no product.
+        whether they held it before or not (leaving: that they held, whether they hold it now or not).
+
+        Raises BudgetError (PM472) where that is too much, or where siblings unite parts of what they hold in a way that
+        is no product.
         """
         times = self.repeats(advance, merge)
         return self.sent(advance, merge, leaving=leaving, whole=whole).times(times) if times else []
@@ -459,7 +461,7 @@ class Sending:
     ) -> _Forms:
         forms = dict[tuple[int, int], tuple[_Form, list[int]]]()
         partial = dict[tuple[int, int], tuple[_Tiles, list[int]]]()
-        per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
+        per_dim = [self._of_advance(dim, advance, held=leaving or not whole) for dim in group.dims]
         if prod(each.count for each in per_dim) > TUNING.most_tiles:
             raise too_many_tiles(self.access.tensor)
         shifts = _ONCE
@@ -476,7 +478,7 @@ class Sending:
                     continue
                 where = tuple(digit for each in moments for digit in each.siblings)
                 key = tuple(where[n] for n in apart), tuple(where[n] for n in alike)
-                united_by.setdefault(key, []).append(self._tile(group, moments, leaving=leaving))
+                united_by.setdefault(key, []).append(self._tile(group, moments, leaving=leaving, whole=whole))
             tiles = [
                 (own, *(parts[0] if len(parts) == 1 else self._union(parts))) for (own, _), parts in united_by.items()
             ]
@@ -508,13 +510,13 @@ class Sending:
         new = np.unique(np.concatenate([each + start for _, each, start in parts]))
         return self.shelf.shared(now - now[0]), self.shelf.shared(new - now[0]), int(now[0])
 
-    def _tile(self, group: _Group, moments: Sequence[_Moment], *, leaving: bool) -> tuple[Ints, Ints, int]:
+    def _tile(self, group: _Group, moments: Sequence[_Moment], *, leaving: bool, whole: bool) -> tuple[Ints, Ints, int]:
         """Return the offsets of a tile from its first, those of them that are new, and where the first lies."""
         after, before = [each.now for each in moments], [each.before for each in moments]
         if leaving:
             after, before = before, after
         now, at = self._offsets(group, after)
-        if not all(map(len, before)):
+        if whole or not all(map(len, before)):
             return now, now, at
         held, held_at = self._offsets(group, before)
         key = id(now), id(held), held_at - at

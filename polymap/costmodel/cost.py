@@ -20,6 +20,7 @@ class StepClass:
 
     binds: what decides the period: "load", "work", "store", "issue" (beginning a step), or "slots" (all in turn).
     cause: what loads take most of their cycles for: beats, waits for requests, or missed lines, of a tensor, and where.
+    below: the statements whose steps these are, in a tree with branches.
     """
 
     level: str
@@ -31,6 +32,7 @@ class StepClass:
     period_cycles: Fraction
     binds: str
     cause: str = ""
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True)

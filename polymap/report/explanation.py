@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 from textwrap import fill
 
@@ -12,6 +13,7 @@ from polymap.costmodel import (
     Compulsory,
     Cost,
     Dataflow,
+    StepClass,
     Traffic,
     compulsory_traffic,
     dataflow,
@@ -291,13 +293,19 @@ _BINDINGS = {
 
 def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
     """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first;
-    where it is work, what inside of it."""
+    where it is work, what inside of it. In a tree with branches children stand after what is around them."""
     if cost.steps is None:
         return
-    stages = list(dict.fromkeys(each.level for each in cost.steps.classes))
-    within = dict(zip(stages, [*stages[1:], arch.compute.name], strict=True)) if stages else {}
-    for level in arch.levels:
-        classes = [each for each in cost.steps.classes if each.level == level.name]
+    groups: dict[tuple[str, str], list[StepClass]] = {}
+    for each in cost.steps.classes:
+        groups.setdefault((each.below, each.level), []).append(each)
+    within: dict[tuple[str, str], str] = {}
+    for one, other in pairwise([*groups, ("", "")]):
+        inside = "what runs inside" if ", " in one[0] else arch.compute.name
+        within[one] = other[1] if one[0] == other[0] and other[1] else inside
+    children = list(dict.fromkeys(below for below, _ in groups))
+    for key in sorted(groups, key=lambda one: (children.index(one[0]), arch.level_index(one[1]))):
+        classes = groups[key]
         total = sum(each.steps for each in classes)
         parts: list[tuple[Fraction, str]] = []
         for binds, reason in _BINDINGS.items():
@@ -306,8 +314,8 @@ def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
                 cycles = sum((each.steps * each.period_cycles for each in own), Fraction(0))
                 steps = f"{exact(sum(each.steps for each in own))} of {exact(total)} steps"
                 cause = max(own, key=lambda each: each.steps * each.period_cycles).cause
-                why = reason.format(cause if binds == "load" else within[level.name])
+                why = reason.format(cause if binds == "load" else within[key])
                 parts.append((cycles, f"{binds} binds in {steps} ({short(float(cycles))} cycles): {why}"))
-        if parts:
-            parts.sort(key=lambda part: -part[0])
-            yield f"Steps of {level.name}: {'; '.join(text for _, text in parts)}."
+        parts.sort(key=lambda part: -part[0])
+        for_ = f" for {key[0]}" if key[0] else ""
+        yield f"Steps of {key[1]}{for_}: {'; '.join(text for _, text in parts)}."

@@ -30,7 +30,10 @@ with lazy(__name__):
         open_structures_of as open_structures_of,
     )
     from polymap.search.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
-    from polymap.search.nest_after_nest import begin_nest_after_nest as begin_nest_after_nest
+    from polymap.search.nest_after_nest import (
+        begin_nest_after_nest as begin_nest_after_nest,
+        begin_without_steps as begin_without_steps,
+    )
     from polymap.search.options import TUNING as TUNING, Hints as Hints, Options as Options
     from polymap.search.parts import (
         search_front as search_front,

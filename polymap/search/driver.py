@@ -62,13 +62,15 @@ class Kind(Flag):
     FRONT = auto()
     PART = auto()  # one value of an order or a front over tiles of any size, under limits of others
     RELATED = auto()  # one value of another question, for what it says of the one asked
+    IN_STEPS = auto()  # several statements on a machine whose single steps take cycles
     LARGE = auto()  # one value of a program that is a nest, but for which tables are too large: beside PROGRAM
 
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
     """Return the kind of a question that a user asks."""
     if not is_covered(asked, problem):
-        return Kind.PROGRAM
+        is_program = len(asked.workload.statements) > 1
+        return Kind.IN_STEPS if is_program and asked.arch.is_timed_by_step else Kind.PROGRAM
     several = {
         Goal.LEXICOGRAPHIC: (Kind.DIVIDING_ORDER, Kind.ORDER),
         Goal.PARETO: (Kind.DIVIDING_FRONT, Kind.FRONT),

@@ -28,11 +28,11 @@ from polymap.ir import (
 )
 from polymap.resources import Stop
 from polymap.search.around import without_nodes
-from polymap.search.driver import Search
+from polymap.search.driver import Engines, Kind, Search
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, Nodes, as_written, legs_of
 from polymap.search.options import TUNING
-from polymap.search.problem import Objective
+from polymap.search.problem import Objective, parse_objective
 from polymap.search.programs import nests_of, with_values
 
 
@@ -53,6 +53,24 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     for place, objective in enumerate(search.objective.singles):  # of an order or a front each by itself
         begun = replace(evidence, incumbents=()) if place else evidence
         evidence = evidence.with_incumbents(_by_one(search, begun, nests, objective).incumbents)
+    return evidence
+
+
+def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Bound a program by what it costs where single steps take no cycles of their own, and propose the trees that cost
+    least there, and those that move least: in steps each takes as long at least."""
+    plain = replace(search.asked, arch=search.arch.without_steps())
+    _, found = search.ask(plain, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    for place, floor in enumerate(found.floors):
+        evidence = evidence.with_floor(place, floor)
+    if found.left == () and found.best is not None and len(search.objective.singles) == 1:  # it is the best there
+        evidence = evidence.with_floor(0, found.best[1])
+    if found.clash is not None:
+        return replace(evidence, clash=found.clash)
+    moves = replace(plain, objective=parse_objective(f"traffic:{search.arch.levels[0].name}", search.arch))
+    _, others = search.ask(moves, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    for one in (*found.incumbents, *others.incumbents):
+        evidence = search.with_tree(evidence, one.workload, one.mapping)
     return evidence
 
 

@@ -141,6 +141,9 @@ class Tuning:
     """And for the nest with one element in that tensor's place, which bounds them."""
     free_wires_share: float = 0.8
     """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
+    without_steps_share: float = 0.6
+    """Of what is left of the limit, for a program on a machine whose single steps take cycles as if they took none; and
+    of the rest, for trees of it that move least."""
     nests_share: float = 0.3
     """Of what is left of the limit, for all nests of a program together, each mapped alone;"""
     nest_s: float = 0.15

@@ -11,8 +11,9 @@ from math import floor, prod
 
 import pytest
 
-from polymap.costmodel import bounding_machine, evaluate, step_bounds, unsupported_in_steps
+from polymap.costmodel import evaluate
 from polymap.costmodel.cost import StepClass
+from polymap.costmodel.steps import bounding_machine, bounds as step_bounds, unsupported_in_steps
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -101,8 +102,9 @@ def clock_of(case: Case, depth: int) -> Iterator[tuple[int, Digits]]:
             before = digits
 
 
-def walk(case: Case, node: Storage, place: int, tensor: str, sender: MemoryLevel) -> Walk:
-    """Return what one node of a tensor below the sender's first instance gets and gives back."""
+def walk(case: Case, node: Storage, place: int, tensor: str, sender: MemoryLevel, begins: int = 0) -> Walk:
+    """Return what one node of a tensor below the sender's first instance gets and gives back. begins: the loops above
+    the child of a branch in which the node stands."""
     arch, loops = case.arch, loops_of(case.mapping)
     order = {fanout.name: n for n, fanout in enumerate(arch.fanouts)}
     outer, inner = (len(arch.fanouts_above(name)) for name in (sender.name, node.level))
@@ -117,13 +119,16 @@ def walk(case: Case, node: Storage, place: int, tensor: str, sender: MemoryLevel
     held: dict[Digits, frozenset[Address]] = {}
     seen = set(range(prod(case.workload.tensor(tensor).shape))) if case.workload.tensor(tensor).initial else set()
     found = Walk(tensor, node.level, sender, depth, [], [], set())
+    fanouts = [arch.fanouts[fanout_of[n]] for n in spread]
     for moved, digits in clock_of(case, depth):
+        if START < moved < begins:  # one visit of the child ends, and another one begins
+            found.stores.extend([(AT_END, list(merged(fanouts, held, added=True)))] if target else [])
+            held = {}
         tiles: dict[Digits, frozenset[Address]] = {}
         for siblings in product(*ranges):
             at = senders | dict(zip((*timed, *spread), (*digits, *siblings), strict=True))
             if now := tile(case, tensor, at):
                 tiles[siblings] = now
-        fanouts = [arch.fanouts[fanout_of[n]] for n in spread]
         if target:
             left = {where: held[where] - tiles.get(where, frozenset()) for where in held}
             found.stores.append((moved, list(merged(fanouts, left, added=True))))
@@ -142,7 +147,7 @@ def walk(case: Case, node: Storage, place: int, tensor: str, sender: MemoryLevel
             found.loads.append((moved, list(merged(fanouts, loads, added=False))))
             held |= tiles
     if target:
-        found.stores.append((AT_END, list(merged([arch.fanouts[fanout_of[n]] for n in spread], held, added=True))))
+        found.stores.append((AT_END, list(merged(fanouts, held, added=True))))
     return found
 
 

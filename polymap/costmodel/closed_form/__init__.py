@@ -10,6 +10,10 @@ with lazy(__name__):
         rows_of as rows_of,
         wires_of as wires_of,
     )
+    from polymap.costmodel.closed_form.branch_programs import (
+        common_access as common_access,
+        whole_access as whole_access,
+    )
     from polymap.costmodel.closed_form.branches import (
         BranchCounter as BranchCounter,
         Length as Length,

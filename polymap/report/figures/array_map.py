@@ -16,6 +16,7 @@ from polymap.costmodel import Cost, StepClass
 from polymap.formatting import exact, percent, plural, short
 from polymap.ir import (
     Architecture,
+    Branch,
     Mapping,
     Mistake,
     OptionError,
@@ -222,10 +223,13 @@ class StepsFigure(Shown):
 
 def steps_figure(arch: Architecture, mapping: Mapping, cost: Cost) -> StepsFigure:
     """Return the first steps of each level that holds tiles (docs/latency.md, "What follows"); raises OptionError for a
-    machine that is not timed by step."""
+    machine that is not timed by step, and for a tree with branches."""
     if cost.steps is None or cost.workload is None:
         hint = "Give it step_cycles, beat_bits and the like, as gemmini_like has them (docs/latency.md)."
         raise OptionError(Mistake("PM575", f"'{arch.name}' does not say what single steps take", hint))
+    if any(isinstance(node, Branch) for node in mapping.nodes):
+        hint = "explain() says what binds in the steps of each child of a branch."
+        raise OptionError(Mistake("PM575", "the first steps of a tree with branches are not drawn", hint))
     levels: list[LevelSteps] = []
     for name in dict.fromkeys(each.level for each in cost.steps.classes):
         classes = [each for each in cost.steps.classes if each.level == name]

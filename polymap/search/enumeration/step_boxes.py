@@ -21,7 +21,7 @@ from operator import mul
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel import beats_by_rows, unsupported_in_steps
+from polymap.costmodel.steps import beats_by_rows, unsupported_in_steps
 from polymap.ir import Access, Affine, Architecture, MemoryLevel, PlaceRule, Tensor, Workload, accesses_of, rule_of
 from polymap.schedules import divisors_up_to
 from polymap.search.enumeration.arrays import Ints
@@ -60,7 +60,13 @@ def held_apart(workload: Workload, arch: Architecture) -> Held | None:
     """Return where tensors are held; None for machines and nests that boxes of nodes say nothing about."""
     read = [each for each in workload.tensors if rule_of(workload, each.name) is PlaceRule.READ_ONLY]
     written = [each for each in workload.tensors if each not in read]
-    if unsupported_in_steps(workload, arch) or len(read) != 2 or len(written) != 1 or written[0].temporary:
+    if (
+        len(workload.statements) > 1
+        or unsupported_in_steps(workload, arch)
+        or len(read) != 2
+        or len(written) != 1
+        or written[0].temporary
+    ):
         return None
     if rule_of(workload, written[0].name) is PlaceRule.PLAIN:
         return None

@@ -15,7 +15,7 @@ import pytest
 import polymap as pm
 from polymap.costmodel.machine_fit import downhill, rank_correlation
 from polymap.explore import search
-from polymap.ir import ArchError, OptionError
+from polymap.ir import ArchError, BudgetError, OptionError
 from polymap.report.explanation import explain
 from polymap.search.enumeration.score import scale_of
 from polymap.search.program_search import program_order
@@ -167,9 +167,12 @@ def test_loads_and_stores_take_turns_on_one_bus() -> None:
 
 
 def test_what_is_not_covered_is_refused_in_words() -> None:
-    program = pm.program(["T[i] = 2 * A[i]", "B[i] = T[i] + A[i]"], i=4)
-    with pytest.raises(OptionError, match="PM485.*several statements"):
+    program = pm.program(["T[i] = 2 * A[i]", "B[i] = T[i//2] + A[i]"], i=4)
+    with pytest.raises(OptionError, match="PM485.*T is indexed by a division"):
         pm.explore(program, ARCH, "energy", time_limit_s=1)
+    halves = pm.program(["C[i] += A[i//2]"], i=4, bits=8)
+    with pytest.raises(BudgetError, match="PM485.*A is indexed by a division"):
+        pm.evaluate(halves, ARCH, program_order(halves, ARCH))
     with pytest.raises(OptionError, match=r"PM485.*cut A's elements of 24 bits|PM485.*cut .*24 bits"):
         pm.explore(pm.einsum("C[i] += A[i]", i=4, bits=24), ARCH, "energy", time_limit_s=1)
     with pytest.raises(OptionError, match="PM550.*steps"):
@@ -178,6 +181,70 @@ def test_what_is_not_covered_is_refused_in_words() -> None:
         scale_of(GEMM, ARCH, "latency")
     with pytest.raises(OptionError, match="single steps"):
         pm.to_timeloop(GEMM, ARCH)
+
+
+NESTS = pm.program(["T[m,n] += A[m,k] * B[k,n]", "C[m] += T[m,n] * D[n]"], m=4, n=4, k=4, temporary=["T"], bits=8)
+
+
+def fused(*names: str, held: tuple[tuple[str, ...], ...], around: tuple[dict[str, object], ...] = ()) -> pm.Mapping:
+    """Return the tree of two statements below a loop over m, with these tensors held in the inner level by each."""
+    children = [
+        [
+            {"store": ARCH.levels[1].name, "tensors": list(own)},
+            *({"for": dim, "tile": 1} for dim in dims),
+            {"compute": name},
+        ]
+        for name, own, dims in zip(names, held, ("nk", "n"), strict=True)
+    ]
+    return pm.io.mapping_from_document({"nodes": [{"for": "m", "tile": 1}, *around, {"branch": children}]})
+
+
+def test_explanations_go_child_by_child() -> None:
+    mapping = fused(
+        "S0", "S1", held=(("A", "B"), ("D", "C")), around=({"store": ARCH.levels[1].name, "tensors": ["T"]},)
+    )
+    cost = pm.evaluate(NESTS, ARCH, mapping)
+    text = " ".join(cost.explain().split())
+    name = ARCH.levels[1].name
+    assert [f"Steps of {name} for {below}:" in text for below in ("S0, S1", "S0", "S1")] == [True] * 3
+    assert "what runs inside decides" in text
+    table = pm.evaluate_many(NESTS, ARCH, mapping, [[1, 1, 1, 1]])
+    assert int(table.latency_cycles[0]) == cost.latency_cycles
+    with pytest.raises(OptionError, match="PM575.*branches"):
+        pm.plot.steps(cost)
+
+
+def test_programs_are_searched_by_what_they_cost_without_steps() -> None:
+    work = pm.program(["T[m,n] += A[m,k] * B[k,n]", "C[m] += T[m,n] * D[n]"], m=2, n=2, k=2, temporary=["T"], bits=8)
+    plain = pm.explore(work, ARCH.without_steps(), "energy", tiles="divide", time_limit_s=10)
+    found = pm.explore(work, ARCH, "energy", tiles="divide", time_limit_s=10)
+    assert (found.status, found.value) == (plain.status, plain.value) == ("OPTIMAL", plain.value), "nothing leaks"
+    quick = pm.explore(work, ARCH, "latency", tiles="divide", time_limit_s=5)
+    assert quick.status == "FEASIBLE"
+    assert quick.best is not None
+    assert quick.value == pm.evaluate(quick.workload, ARCH, quick.best).latency_cycles
+    assert 100 < quick.bound < quick.value
+    limit = {"limits": {"latency": int(quick.bound) - 1}}
+    found = pm.explore(work, ARCH, "energy", tiles="divide", time_limit_s=2, constraints=limit)
+    assert found.best is None, "no tree takes less than the bound"
+
+
+@pytest.mark.parametrize(
+    ("held", "around", "reason"),
+    [
+        ((("A", "T"), ("D", "C")), (), "may be read by no later statement"),
+        ((("A", "B"), ("D", "C")), ({"for": "k", "tile": 1},), "S1, which has no such dim"),
+    ],
+)
+def test_trees_that_are_not_counted_are_refused_in_words(
+    held: tuple[tuple[str, ...], ...], around: tuple[dict[str, object], ...], reason: str
+) -> None:
+    work = NESTS
+    if "later" in reason:  # half of T is read
+        texts = ["T[m,n] += A[m,k] * B[k,n]", "C[m] += T[m,2*n] * D[n]"]
+        work = pm.program(texts, sizes={"m": 4, "k": 4, "n": 2}, temporary=["T"], bits=8)
+    with pytest.raises(BudgetError, match=f"PM485.*{reason}"):
+        pm.evaluate(work, ARCH, fused("S0", "S1", held=held, around=around))
 
 
 def test_explanations_name_what_binds() -> None:
