@@ -163,7 +163,8 @@ def united(parts: Offsets) -> Ints:
     found = np.zeros(1, np.int64)
     for part in parts:
         found = (found[:, None] + part[None, :]).reshape(-1)
-    return np.unique(found)
+    found.sort()  # np.unique takes ten times as long
+    return found[np.append(True, found[1:] != found[:-1])]
 
 
 def _gaps(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]:

@@ -102,7 +102,7 @@ class TreeClimber:
         looked = 0
         while self._scores.scored < last and looked < trees * TUNING.looked_per_scored and not is_over():
             looked += 1
-            self._step()
+            self._step(is_over)
         return self.best is not before
 
     @property
@@ -117,7 +117,7 @@ class TreeClimber:
         """Return a value that is so much worse than the best one."""
         return inf if self.best is None else float(self.best[1]) * (1 + rise)
 
-    def _step(self) -> None:
+    def _step(self, is_over: Callable[[], bool]) -> None:
         """Look at one change, or decide where to go on."""
         fits = self._now is not None and not self._now[0][0]
         self._scores.enough = self._now[0][1] * (1 + TUNING.counted) if self._now is not None and fits else None
@@ -127,7 +127,7 @@ class TreeClimber:
             trees = trees_of_chain(self._problem, new.counts, new.chain)
             self._starts[tuple(map(tuple, new.counts))] = self._best_of(trees)
         if self._now is None:
-            self._begin()
+            self._begin(is_over)
         elif self._scores.scored > self._last and self._now[0] > (0.0, self._limit(TUNING.far_begun), 0.0):
             self._now = None
         elif self._left:
@@ -140,7 +140,7 @@ class TreeClimber:
         else:
             self._end(self._now)
 
-    def _begin(self) -> None:
+    def _begin(self, is_over: Callable[[], bool]) -> None:
         """Go to where a descent begins: a tree of a chain, a change of where an earlier one ended, or another start."""
         self._turns += 1
         self._last = self._scores.scored + TUNING.trees_far
@@ -159,7 +159,7 @@ class TreeClimber:
         else:
             self._tried.clear()
             self._now = None
-            found = self._start()
+            found = self._start(is_over)
             if found is not None:
                 self._go_to(found)
 
@@ -208,11 +208,11 @@ class TreeClimber:
             near = sorted(self._seen, key=lambda found: found[0])[: TUNING.most_near]
             self._ends = sorted([*self._ends, _End(now, near)], key=lambda one: one.found[0])[: TUNING.ends]
 
-    def _start(self) -> Found | None:
+    def _start(self, is_over: Callable[[], bool]) -> Found | None:
         """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
         if self.best is None and self._turns == 1:
-            filled = self._best_of(FilledTrees(self._problem, self._edits, self._scores).best())
+            filled = self._best_of(FilledTrees(self._problem, self._edits, self._scores).best(is_over))
             if filled:
                 return filled[0]
         best = [] if self.best is None else [self._edits.nodes_of(self.best[0])]

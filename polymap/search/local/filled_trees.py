@@ -51,19 +51,26 @@ class FilledTrees:
             for level in self._levels
         }
 
-    def best(self) -> list[Nodes]:
-        """Return the best trees of these, one per way to grow tiles; fewer where they are not counted."""
-        return [tree for way in (True, False) if (tree := self._best_grown(for_all=way)) is not None]
+    def best(self, is_over: Callable[[], bool]) -> list[Nodes]:
+        """Return the best trees of these, one per way to grow tiles; fewer where they are not counted, or it is over
+        before."""
+        return [tree for way in (True, False) if (tree := self._best_grown(is_over, for_all=way)) is not None]
 
-    def _best_grown(self, *, for_all: bool) -> Nodes | None:
+    def _best_grown(self, is_over: Callable[[], bool], *, for_all: bool) -> Nodes | None:
         stay = dict.fromkeys((*self._held, ""), self._output)
         plans = [_Plan(one, self._tiles(one, for_all=for_all), stay, for_all) for one in self._shares()]
-        scored = [(worth, place) for place, one in enumerate(plans) if (worth := self._worth(one)) is not None]
+        scored = [
+            (worth, place)
+            for place, one in enumerate(plans)
+            if not is_over() and (worth := self._worth(one)) is not None
+        ]
         if not scored:
             return None
         worth, place = min(scored)
         plan = plans[place]
         for change in self._changes(plan):
+            if is_over():
+                break
             now = change(plan)
             own = None if now == plan else self._worth(now)
             if own is not None and own < worth:

@@ -132,8 +132,9 @@ def test_huge_sizes_end_with_their_limit_and_a_bound_and_take_little_memory(size
     start = time.process_time()
     found = search(pm.matmul(*sizes), "gemmini_like", "latency", tiles, time_limit_s=0.5, clock=time.process_time)
     assert time.process_time() - start < 2
-    assert (found.status, found.best) == ("TIMEOUT", None)  # no tree that was tried has steps that are few to list
+    assert found.status == ("TIMEOUT" if found.best is None else "FEASIBLE")  # None: trees' steps are too many to list
     assert found.bound is not None
+    assert found.value is None or found.value >= found.bound
     assert found.bound >= math.prod(sizes) // 256  # the machine's multiply-accumulates in a cycle
 
 
