@@ -164,7 +164,9 @@ def united(parts: Offsets) -> Ints:
     for part in parts:
         found = (found[:, None] + part[None, :]).reshape(-1)
     found.sort()  # np.unique takes ten times as long
-    return found[np.append(True, found[1:] != found[:-1])]
+    is_first = np.ones(len(found), bool)
+    is_first[1:] = found[1:] != found[:-1]
+    return found[is_first]
 
 
 def _gaps(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]:
