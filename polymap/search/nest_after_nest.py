@@ -28,7 +28,7 @@ from polymap.ir import (
 )
 from polymap.resources import Stop
 from polymap.search.around import without_nodes
-from polymap.search.driver import Engines, Kind, Search
+from polymap.search.driver import Kind, Search
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, Nodes, as_written, legs_of
 from polymap.search.options import TUNING
@@ -60,7 +60,7 @@ def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     """Bound a program by what it costs where single steps take no cycles of their own, and propose the trees that cost
     least there, and those that move least: in steps each takes as long at least."""
     plain = replace(search.asked, arch=search.arch.without_steps())
-    _, found = search.ask(plain, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    _, found = search.ask(plain, Kind.PROGRAM, TUNING.without_steps_share)
     for place, floor in enumerate(found.floors):
         evidence = evidence.with_floor(place, floor)
     if found.left == () and found.best is not None and len(search.objective.singles) == 1:  # it is the best there
@@ -68,7 +68,7 @@ def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     if found.clash is not None:
         return replace(evidence, clash=found.clash)
     moves = replace(plain, objective=parse_objective(f"traffic:{search.arch.levels[0].name}", search.arch))
-    _, others = search.ask(moves, Kind.PROGRAM, TUNING.without_steps_share, (), Engines())
+    _, others = search.ask(moves, Kind.PROGRAM, TUNING.without_steps_share)
     for one in (*found.incumbents, *others.incumbents):
         evidence = search.with_tree(evidence, one.workload, one.mapping)
     return evidence
