@@ -30,8 +30,8 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
     if starts is None:
         starts, evidence = starts_of_relatives(search, evidence)
         search.engines.keep(starts)
-    elif starts.is_ended:
-        starts, evidence = go_on_with_boxes(search, evidence)
+    elif starts.ended:
+        starts, evidence = go_on_with_boxes(search, evidence, starts)
         search.engines.keep(starts)
     if not starts.mappings or len(search.objective.singles) > 1:
         return evidence

@@ -71,10 +71,11 @@ _ROUNDED = Fraction(1 << 48, (1 << 48) + 1)  # a bound that was rounded to a flo
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Mappings to begin with, best first, by what is asked. is_ended: limits ended the count of boxes."""
+    """Mappings to begin with, best first, by what is asked. ended: the parts of an order or a front (of one value 0)
+    for which limits ended the count of boxes."""
 
     mappings: tuple[Mapping, ...]
-    is_ended: bool = False
+    ended: tuple[int, ...] = ()
 
 
 def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
@@ -84,7 +85,7 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
     several accesses, no output is temporary, and no fan-out that unites loads costs energy.
     """
     found: dict[Mapping, Fraction] = {}
-    is_ended = False
+    ended: list[int] = []
     for place, one in enumerate(search.objective.singles):
         if read_often(search.workload):
             found |= dict(_merged_best(search, one))
@@ -94,27 +95,32 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
             is_beside = is_dead or is_beside_sums(search, one)
             starts, floor = list[tuple[Mapping, Fraction]](), Fraction(0)
             if is_beside and _is_latency_in_steps(search, one):
-                starts, floor, ended = _by_boxes(search, evidence)
-                is_ended |= ended
+                starts, floor, is_ended = _by_boxes(search, evidence)
+                ended += [place] * is_ended
             if is_beside and not any(value <= floor for _, value in starts):
                 related = _with_output_kept if is_dead else _on_a_simpler_machine
                 more, other = related(search, one)
                 starts, floor = starts + more, max(floor, other)
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
-    return Starts(_best_first(found), is_ended), evidence
+    return Starts(_best_first(found), tuple(ended)), evidence
 
 
 def _best_first(found: dict[Mapping, Fraction]) -> tuple[Mapping, ...]:
     return tuple(sorted(found, key=lambda mapping: found[mapping]))
 
 
-def go_on_with_boxes(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
-    """Return the boxes' mappings and the best one that is known, and the evidence with the boxes' floor, where limits
+def go_on_with_boxes(search: Search, evidence: Evidence, starts: Starts) -> tuple[Starts, Evidence]:
+    """Return the boxes' mappings and the best one that is known, and the evidence with the boxes' floors, where limits
     ended their count before."""
-    found, floor, is_ended = _by_boxes(search, evidence)
-    known = [] if evidence.best is None else [(evidence.best[0], evidence.best[1])]
-    return Starts(_best_first(dict([*found, *known])), is_ended), evidence.with_floor(0, floor)
+    found = dict[Mapping, Fraction]() if evidence.best is None else dict([evidence.best])
+    ended: list[int] = []
+    for place in starts.ended:
+        more, floor, is_ended = _by_boxes(search, evidence)
+        found |= dict(more)
+        ended += [place] * is_ended
+        evidence = evidence.with_floor(place, floor)
+    return Starts(_best_first(found), tuple(ended)), evidence
 
 
 def is_beside_sums(search: Search, objective: Objective) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from polymap.arch import load_arch
 from polymap.costmodel import evaluate
-from polymap.explore import explore
+from polymap.explore import explore, provers
 from polymap.ir import (
     Affine,
     Architecture,
@@ -32,6 +32,9 @@ from polymap.ir import (
 )
 from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
 from polymap.search.enumeration.step_boxes import Floats, Held, Ints
+from polymap.search.options import Options
+from polymap.search.provers import read_question
+from polymap.search.relatives import Starts, go_on_with_boxes
 from polymap.workload import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.test_timed_search import small_layer
@@ -254,6 +257,15 @@ def test_pairs_of_boxes_are_steps_of_a_search() -> None:
     assert found.work >= 10
     found = found.resume(600, None, 10**6)
     assert (found.status, found.value) == ("OPTIMAL", 4563), "boxes that limits ended are counted again"
+
+
+def test_boxes_of_an_order_bound_its_latency_alone() -> None:
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", sizes={"m": 64, "n": 64, "k": 64}, bits=8)
+    options = Options("lex:energy,latency", "divide", 600)
+    asked, known = read_question(product, load_arch("gemmini_like"), options, provers)
+    starts, found = go_on_with_boxes(asked, known, Starts((), ended=(1,)))
+    assert not starts.ended
+    assert found.floors == (known.floors[0], 4563), "no floor of cycles at the place of energy"
 
 
 def test_no_bound_by_boxes_is_above_the_best_of_all_trees() -> None:
