@@ -154,6 +154,7 @@ def provers() -> Table:
         Line(begin_padded_nests, one_value, rules=False),  # to multiples of what these bounds spread
         Line(refine_structures, refined, further(TUNING.structures_share), rules=False),
         Line(bound_products, refined, of_rest(TUNING.products_share), rules=False),  # geometric programs
+        Line(search_dividing_tiles, Kind.ANY_SIZE, of_rest(TUNING.dividing_again_share), rules=False),  # with more time
         Line(refine_structures, refined, rules=False),
         Line(begin_as_written, one_value, rules=False, without_mapping=True),
     )

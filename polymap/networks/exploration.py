@@ -389,7 +389,7 @@ def _hints(document: Mapping[str, Any]) -> Hints:
     bound = None if least is None else Fraction(as_integer(least[0]) or 0, as_integer(least[1]) or 1)
     mapping = None if start is None else mapping_from_document(start)
     left = None if document.get("open") is None else open_from_document(document["open"])
-    return Hints(mapping, bound, left, counts_space=bool(document.get("counts_space", True)))
+    return Hints(mapping, bound, left=left, counts_space=bool(document.get("counts_space", True)))
 
 
 def _asked(

@@ -21,12 +21,14 @@ class Hints:
     """What is known about a question before it is asked (dividing tiles, one value).
 
     start: a legal mapping, from which the search begins. least: a proven lower bound of the value: a mapping that
-    attains it ends the search. left: what an earlier search of the question, in another process perhaps, did not
-    search, from which this one goes on. counts_space: whether the answer tells how large the space is.
+    attains it ends the search. enough: a value; once no mapping is below it the search ends. left: what an earlier
+    search of the question, in another process perhaps, did not search, from which this one goes on. counts_space:
+    whether the answer tells how large the space is.
     """
 
     start: Mapping | None = None
     least: Fraction | None = None
+    enough: Fraction | None = None
     left: OpenStructures | None = None
     counts_space: bool = True
 
@@ -96,8 +98,9 @@ class Tuning:
     Where neither is named a number was not swept.
     """
 
-    counting_share: float = 0.1
-    """Of the time limit, for the count of the space before a search over tiles of any size (limits.py)."""
+    counting_share: float = 0.03
+    """Of the time limit, for the count of the space before a search over tiles of any size, and for telling whether
+    its trees are few: that takes 0.04 s at most, a count 0.4 to 8 s."""
     joint_share: float = 0.2
     """Of what is left of the limit, for all parts of an order or a front at once, before they are asked for one by
     one."""
@@ -127,6 +130,8 @@ class Tuning:
     """Of the time limit, for what structures of siblings prove at once (limits.py)."""
     structures_share: float = 0.3
     """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
+    dividing_again_share: float = 0.7
+    """Of what is left when these bounds hardly rise any more, for tiles that divide."""
     structures_share_under_rules: float = 0.8
     """The same where nothing but local search comes after."""
     share_to_meet_rules: float = 0.4

@@ -38,7 +38,7 @@ from polymap.search.dividing import (
     solve,
 )
 from polymap.search.driver import Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
-from polymap.search.enumeration import ExhaustiveResult, Walking
+from polymap.search.enumeration import ExhaustiveResult, Walking, scored_trees
 from polymap.search.evidence import Evidence, Known
 from polymap.search.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.local import (
@@ -55,10 +55,12 @@ from polymap.search.problem import (
     Objective,
     Utilization,
     analyse,
+    beyond_sums,
     check_laid,
     clashes,
     dependence,
     exact_score,
+    in_sums,
     is_confirmed,
     measure_of,
     measure_under,
@@ -73,10 +75,6 @@ from polymap.search.rule_clashes import clashing
 
 if TYPE_CHECKING:
     from polymap.search.any_size import SiblingSearch
-
-
-from polymap.search.enumeration import scored_trees
-from polymap.search.problem import beyond_sums, in_sums
 
 
 def read_question(
@@ -127,14 +125,19 @@ def refute_rules(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     return evidence
 
 
-def search_dividing_tiles(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+def search_dividing_tiles(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Search the tiles that divide: structures, their bounds, branch and bound. Where tiles of any size are asked for,
-    or several parts, of which one after the other is cheaper than all at once, others go on from what is found here."""
+    or several parts, of which one after the other is cheaper than all at once, others go on from what is found here;
+    with a share of its own this goes on, as long as these tiles may beat the best mapping known."""
     if evidence.dividing_is_final:
         return evidence
     if search.engines.get(Outcome) is None:
         _report_program_order(search, evidence)
-    outcome, evidence = _solved(search, evidence, *_limits_of_dividing(search))
+    limits = _limits_of_dividing(search)
+    if stop is not search.limits:
+        hints = replace(search.asked.hints, enough=evidence.best[1] if evidence.best else None)
+        search, limits = replace(search, asked=replace(search.asked, hints=hints)), (stop, never)
+    outcome, evidence = _solved(search, evidence, *limits)
     measure = measure_of(search.objective, search.workload, search.arch)
     counted = [search.counted(leaf.mapping) for _, leaf in outcome.found]
     costs = [each[0].cost if each else None for each in counted]
@@ -170,9 +173,9 @@ def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     is_program = search.kind is Kind.PROGRAM
     if is_program and (not _has_one_union(search.workload) or search.limits()):
         return evidence
-    counting = search.limits.until(search.limits.share() + TUNING.counting_share)
-    size = search.space_size(counting)
-    done, evidence = _walked(search, counting), replace(evidence, size=size)
+    counting = further(TUNING.counting_share)
+    evidence = replace(evidence, size=(size := search.space_size(counting(search.limits))))
+    done = _walked(search, counting(search.limits))
     if done is None or (is_program and search.rules and done.best is None):
         return evidence
     best = done.front_trees or (() if done.best is None else (done.best,))
@@ -256,7 +259,11 @@ def _with_longer(search: Search, evidence: Evidence, longer: tuple[int, ...], sh
     workload = with_extents(search.workload, dict(zip(search.problem.dims, longer, strict=True)))
     if workload is None:
         return evidence
-    asked = replace(search.asked, workload=workload, tiles="divide", hints=Hints(counts_space=False))
+    degree = measure_of(search.objective, search.workload, search.arch).degree
+    growth = Fraction(math.prod(longer), math.prod(search.problem.extents)) ** degree  # about so much cutting saves
+    enough = evidence.best[1] * growth if evidence.best else None
+    hints = Hints(counts_space=False, enough=enough)
+    asked = replace(search.asked, workload=workload, tiles="divide", hints=hints)
     found = search.ask(asked, Kind.DIVIDING, share)[0].best
     if found is None:
         return evidence
@@ -273,8 +280,10 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
 
     if search.divides:
         return evidence
-    structures, best = _siblings(search)[0], evidence.best
-    best = climb_structures(structures, climber_of(search, divide=False), best, stop, search.limits.work, search.report)
+    structures, best, climber = _siblings(search)[0], evidence.best, climber_of(search, divide=False)
+    waits = stop is not search.limits and not search.rules and not evidence.dividing_is_final  # dividing tiles go on
+    asked = structures, climber, best, stop, search.limits.work, search.report
+    best = climb_structures(*asked, until_stalled=waits)
     evidence = _offered(search, evidence.with_floor(0, structures.value), best)
     if best is None and structures.value is None:
         return replace(evidence, clash=evidence.dividing_clash)
@@ -428,7 +437,7 @@ def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
 def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) -> tuple[Outcome, Evidence]:
     """Return what the search over dividing tiles ends with, and what else was found on the way."""
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
-    outcome, met = search.engines.get(Outcome), False
+    outcome, met, enough = search.engines.get(Outcome), False, search.asked.hints.enough
     told = None if outcome is not None else _told_before(search, measure)
     if outcome is None:
         outcome, evidence = _best_product(search, evidence, measure, limit if search.divides else others_wait)
@@ -444,7 +453,8 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         least = measure.unscaled_values(bound) if search.divides else evidence.floors
         value = None if not found else measure.unscaled(found[0][0])
         # No mapping at all is better.
-        met = value is not None and len(search.objective.singles) == 1 and value <= evidence.floors[0]
+        is_enough = enough is not None and measure.unscaled(bound) >= enough
+        met = value is not None and len(search.objective.singles) == 1 and (value <= evidence.floors[0] or is_enough)
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
         search.report(found[0][1].mapping if found else None, value, max(least[0], evidence.floors[0]), front)
 
@@ -651,8 +661,7 @@ def few_timed_trees(search: Search) -> int | None:
     """Return how many trees a nest has, where they are so few that all are walked; else None."""
     if search.workload.statements[0].operator is Operator.ASSIGN or not may_be_walked(search.workload):
         return None  # what overwrites is not enumerated
-    counting = search.limits.until(search.limits.share() + TUNING.counting_share)
-    return search.few_trees(TUNING.few_timed_trees, counting)
+    return search.few_trees(TUNING.few_timed_trees, further(TUNING.counting_share)(search.limits))
 
 
 def _by_sums(search: Search, evidence: Evidence, stop: Stop) -> list[tuple[Fraction, Mapping]] | None:

@@ -111,6 +111,12 @@ class SiblingSearch:
         """Return the least bound in the objective's unit (None: nothing fits)."""
         return None if self.bound is None else self.measure.unscaled(self.bound)
 
+    @property
+    def refined(self) -> int:
+        """Return how often the structure of the least bound was refined; 0 where that is no structure alone."""
+        first = self._queue.first if len(self._queue) else None
+        return first.refined if isinstance(first, SingleStructure) else 0
+
     def leading(self, count: int) -> tuple[SingleStructure, ...]:
         """Return at most so many structures: those with the least bounds that stand alone."""
         found: list[SingleStructure] = []

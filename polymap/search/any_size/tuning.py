@@ -58,7 +58,11 @@ class Tuning:
     steps_at_once: int = 3
     """Of the queue of structures between two looks for mappings."""
     rounds_at_once: int = 6
-    """Of climbing between two looks at the queue."""
+    """Of climbing between two looks at the queue,"""
+    most_rounds: int = 48
+    """and up to so many, twice as many each time, while a look closes less"""
+    least_closed: float = 0.02
+    """than this share of the gap."""
     structures_climbed: int = 8
     """Whose sibling counts mappings are given."""
 
