@@ -453,7 +453,7 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         least = measure.unscaled_values(bound) if search.divides else evidence.floors
         value = None if not found else measure.unscaled(found[0][0])
         # No mapping at all is better.
-        is_enough = enough is not None and measure.unscaled(bound) >= enough
+        is_enough = enough is not None and max(measure.unscaled(bound), evidence.floors[0]) >= enough
         met = value is not None and len(search.objective.singles) == 1 and (value <= evidence.floors[0] or is_enough)
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
         search.report(found[0][1].mapping if found else None, value, max(least[0], evidence.floors[0]), front)

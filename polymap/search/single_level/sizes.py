@@ -62,8 +62,9 @@ def _searched(question: Question, rooms: list[int], scored: _Scored, tables: Win
     for room in rooms:
         best = scored.best(room)
         search = SizeSearch(bounds, room, question.most_bits if best is None else best[1])
-        search.go_on(TUNING.cells_per_size)
-        _try_cells(search, scored)
+        for _ in range(TUNING.looks_per_size):  # a better mapping refutes cells
+            search.go_on(TUNING.cells_per_size // TUNING.looks_per_size)
+            _try_cells(search, scored)
         found.append(search.least_bits())
     return found
 

@@ -31,9 +31,11 @@ class Tuning:
     cells_per_part: int = 256
     """and that stay together in the queue."""
     cells_per_size: int = 4_000_000
-    """Cells bounded per size of the buffer."""
+    """Cells bounded per size of the buffer,"""
+    looks_per_size: int = 4
+    """with so many looks for mappings between them:"""
     chains_per_size: int = 150
-    """Cells whose least tiles become mappings, per size of the buffer."""
+    """cells whose least tiles become mappings, per look."""
     most_nested: int = 1024
     """Extents whose numbers of pieces are worked out for all nests of two loops."""
     kept_windows: int = 64

@@ -9,20 +9,24 @@ from fractions import Fraction
 
 import pytest
 
+import polymap.search
 from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.report.summary import no_answer_text, result_text
+from polymap.resources.limits import Stop
 from polymap.resources.memory import Memory, resident_mb
 from polymap.search import any_size, provers as run
 from polymap.search.any_size.sibling_search import SiblingSearch
 from polymap.search.documents import result_document
+from polymap.search.driver import Kind, Search
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.options import TUNING
+from polymap.search.evidence import Evidence
+from polymap.search.options import TUNING, Hints
 from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
-from polymap.search.result import Progress
+from polymap.search.result import Progress, SearchResult
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.times import few
@@ -140,7 +144,7 @@ def test_what_is_not_exhausted_is_called_a_time_out_only_at_a_limit(monkeypatch:
     floor = floor_of(OUTER, PAIR, parse_objective("energy", PAIR))
     wanted = {"limits": {"energy": floor}}  # no tree has so little: structures show it, else a walk over all of them
     assert explore(OUTER, PAIR, constraints=wanted, work_limit=500).status == "INFEASIBLE"
-    monkeypatch.setattr(any_size, "climb_structures", lambda *asked: asked[2])
+    monkeypatch.setattr(any_size, "climb_structures", lambda *asked, **_: asked[2])
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", floor)
     found = explore(OUTER, PAIR, constraints=wanted, work_limit=500)
@@ -154,6 +158,36 @@ def test_the_different_costs_of_a_walked_space_are_counted() -> None:
     assert walked is not None
     found = explore(OUTER, PAIR)
     assert (found.space.distinct, found.space.legal) == (walked.distinct, walked.legal)
+
+
+def test_dividing_tiles_go_on_where_bounds_hardly_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[SearchResult] = []
+    true = run.search_dividing_tiles
+
+    def told(asked: Search, evidence: Evidence, stop: Stop) -> Evidence:
+        found = true(asked, evidence, stop)
+        answers.extend([found.dividing] if found.dividing is not None and asked.kind is Kind.ANY_SIZE else [])
+        return found
+
+    monkeypatch.setattr(polymap.search, "search_dividing_tiles", told)
+    found = search(STRIDED, "cluster4", time_limit_s=10**9, work_limit=400)
+    first, second = answers
+    assert first.value is not None
+    assert second.value is not None
+    assert second.value < first.value
+    assert found.dividing is not None
+    assert found.dividing.value == found.value == second.value
+
+
+def test_a_search_ends_where_no_mapping_is_below_what_is_enough() -> None:
+    whole = search(STRIDED, "cluster4", tiles="divide", work_limit=100)
+    assert whole.bound is not None
+    enough = Fraction(whole.bound)
+    for known, is_over in ((enough + 1, False), (enough, True)):
+        found = search(STRIDED, "cluster4", tiles="divide", work_limit=100, hints=Hints(enough=known))
+        assert found.status == "FEASIBLE"
+        assert found.bound == whole.bound
+        assert (found.work < whole.work) is is_over
 
 
 def test_a_resumed_search_ends_the_dividing_phase() -> None:
