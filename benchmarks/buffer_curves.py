@@ -1,10 +1,10 @@
 """Buffer curves of whole networks: how far the best mapping found is from what no loop tree can beat, size by size.
 
 The machine is one buffer below DRAM, 8-bit words. Layers of one shape are asked once. A line per layer: gap at every
-size (best mapping against the bound over all loop trees), and how often the best is proven best of all. At the end the
-largest gap, the median of convolutions wider than 1x1, and CPU seconds. A LAYER "64-64" is a convolution of 64 to 64
-channels, 3x3 on 16x16.
-Run: python benchmarks/buffer_curves.py [--sizes WORDS ...] [--limit SECONDS per point] [LAYER ...]
+size (best mapping against the bound over all loop trees), and how often the best is proven best of all. At the end a
+table: how many points there are, are within 5 % and proven, the largest gap and where, the median of convolutions wider
+than 1x1, and CPU seconds. A LAYER "64-64" is a convolution of 64 to 64 channels, 3x3 on 16x16.
+Run: python benchmarks/buffer_curves.py [--sizes WORDS ...] [--limit CPU_SECONDS per point] [LAYER ...]
 (a LAYER is the beginning of a name)
 """
 
@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=10.0)
     parser.add_argument("layers", nargs="*")
     options = parser.parse_args()
+    options.sizes = sorted(set(options.sizes))
     buffer = {"level": "Buffer", "word_bits": 8, "capacity_bits": 8, "read_pj": 1, "write_pj": 1}
     dram = {"level": "DRAM", "word_bits": 8, "read_pj": 100, "write_pj": 100}
     arch = pm.io.arch_from_document(
@@ -55,26 +56,31 @@ def main() -> None:
     sizes = [8 * words for words in options.sizes]
     print(f"{'layer':30} gap in % at {', '.join(map(str, options.sizes))} words; theorem's largest gap; proven; CPU s")
     began = time.process_time()
-    every: list[float] = []
+    every: list[tuple[float, str]] = []
+    optimal = 0
     wide: list[float] = []
     names = [name for name in options.layers if name == PUBLISHED]
     if len(names) < len(options.layers) or not names:
         names += distinct_layers([name for name in options.layers if name != PUBLISHED])
     for name in names:
         first = time.process_time()
-        limit = options.limit * len(sizes)
-        curve = pm.study.buffer_curve(workload_of(name), arch, "Buffer", sizes, tiles="any", time_limit_s=limit)
+        asked = {"tiles": "any", "time_limit_s": options.limit * len(sizes), "clock": time.process_time}
+        curve = pm.study.buffer_curve(workload_of(name), arch, "Buffer", sizes, **asked)
         gaps = [100 * point.gap if point.gap is not None else 100.0 for point in curve.points]
-        every += gaps
+        every += [(gap, f"{name} at {words} words") for gap, words in zip(gaps, options.sizes, strict=True)]
         wide += gaps if name.endswith(("_x", "conv1", "conv3_first", "conv4_first", "conv5_first", PUBLISHED)) else []
         theorem = [100 * (1 - point.schedule_bits / point.best_bits) for point in curve.points if point.best_bits]
         proven = sum(point.best_bits == point.bound_bits for point in curve.points)
+        optimal += proven
         shown = " ".join(f"{gap:5.1f}" for gap in gaps)
         seconds = time.process_time() - first
         print(f"{name:30} {shown}; {max(theorem):.1f}; {proven} of {len(gaps)}; {seconds:.1f}", flush=True)
-    middle = f"; median of wide convolutions {statistics.median(wide):.2f}" if wide else ""
-    print(f"largest gap {max(every):.1f}{middle}; at most 5 %: {sum(gap <= 5 for gap in every)} of {len(every)}")
-    print(f"all: {time.process_time() - began:.0f} CPU s")
+    gap, where = max(every)
+    within, middle = sum(each <= 5 for each, _ in every), f"{statistics.median(wide):.2f}" if wide else "-"
+    print("\n| points | within 5 % | proven | largest gap % | where | median of wide convolutions % | CPU s |")
+    print("|---:|---:|---:|---:|---|---:|---:|")
+    spent = f"{time.process_time() - began:.0f}"
+    print(f"| {len(every)} | {within} | {optimal} | {gap:.1f} | {where} | {middle} | {spent} |")
 
 
 if __name__ == "__main__":

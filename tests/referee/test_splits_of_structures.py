@@ -6,16 +6,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
 
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.resources.limits import never
 from polymap.schedules import TileRule, few_legal
 from polymap.search.any_size.crossings import sibling_ranges
 from polymap.search.any_size.joint import JointSearch, Part
+from polymap.search.any_size.joint_costs import NodeView
 from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure
 from polymap.search.any_size.single_tensor import Counts, Working, one_box
 from polymap.search.any_size.tensor_costs import least_components
@@ -24,10 +26,10 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.workload.einsums import einsum
+from tests.property.test_seeded_search_bugs import Bug, assert_seen
 from tests.times import few
 from tests.tree_siblings import refine, sibling_counts, working_siblings
 
-TEXTS = ("C[m,n] += A[m,k] * B[k,n]", "C[m] += A[m,k] * B[k]", "C[m,n] += A[m] * B[n]", "C[m] += A[m+n] * B[n]")
 MOST_TREES = 12_000
 ROUNDS = 60
 
@@ -45,35 +47,39 @@ class Tally:
 
 
 def _level(
-    rng: random.Random, name: str, price: int, words: int | None, must_hold: tuple[str, ...] = ()
+    rng: random.Random,
+    name: str,
+    price: int,
+    words: int | None,
+    holds: tuple[str, ...] | None = None,
+    must_hold: tuple[str, ...] = (),
 ) -> MemoryLevel:
-    prices = (Fraction(rng.randint(max(1, price // 2), 2 * price)) for _ in range(2))
-    return MemoryLevel(name, None if words is None else 8 * words, 8, *prices, must_hold=must_hold)
+    read, write = (Fraction(rng.randint(max(1, price // 2), 2 * price)) for _ in range(2))
+    bits = None if words is None else 8 * words
+    return MemoryLevel(name, bits, 8, read, write, holds=holds, must_hold=must_hold)
 
 
 def _spread(rng: random.Random) -> tuple[Workload, Architecture]:
-    """Return a small nest, and a machine with two unlike fan-outs and a level between them."""
-    text = rng.choice(TEXTS)
-    largest = {"m": 7, "n": 4, "k": 3}
-    sizes = {dim: rng.randint(3 if dim == "m" else 1, most) for dim, most in largest.items() if dim in text}
-    kinds = (Multicast.IDENTICAL, Multicast.IDENTICAL, Multicast.NONE)
-    dims = tuple(dim for dim in sizes if dim == "m" or rng.random() < 0.2)
+    """Return a small convolution, and a machine that spreads its rows over two unlike fan-outs with a level between
+    them, where few siblings hold few elements twice, and many take few steps."""
+    workload = einsum("C[m] += A[m+n] * B[n]", m=rng.randint(4, 6), n=rng.randint(2, 3), bits=8)
+    inner = (("A",), ("A",)) if rng.random() < 0.7 else (("A", "C"), ())
     nodes: tuple[Node, ...] = (
         _level(rng, "DRAM", 30, None),
-        Fanout("X", rng.randint(2, 3), rng.choice(kinds), dims=dims),
-        _level(rng, "L2", 8, rng.randint(2, 20), rng.choice(((), ("A",)))),
-        Fanout("Y", rng.randint(2, 4), rng.choice(kinds), dims=("m",)),
-        _level(rng, "L1", 3, rng.randint(2, 14), rng.choice(((), ("A",)))),
+        Fanout("X", rng.randint(2, 3), dims=("m",)),
+        _level(rng, "L2", 8, rng.randint(2, 20), ("A",), ("A",)),
+        Fanout("Y", rng.randint(2, 4), dims=("m",)),
+        _level(rng, "L1", 3, rng.randint(2, 14), *inner),
         ComputeUnit("MAC", Fraction(1)),
     )
-    return einsum(text, sizes=sizes, bits=8), Architecture("drawn", nodes)
+    return workload, Architecture("drawn", nodes)
 
 
 def _unspread(rng: random.Random) -> tuple[Workload, Architecture]:
     """Return an outer product, and a machine with one small buffer: where it holds a part of B, A passes often."""
     workload = einsum("C[m,n] += A[m] * B[n]", m=rng.randint(3, 7), n=rng.randint(2, 5), bits=8)
     held = rng.choice(((), ("A",), ("A", "B"), ("A", "B", "C")))
-    levels = _level(rng, "DRAM", 30, None), _level(rng, "L1", 2, rng.randint(2, 7), held)
+    levels = _level(rng, "DRAM", 30, None), _level(rng, "L1", 2, rng.randint(2, 7), must_hold=held)
     return workload, Architecture("drawn", (*levels, ComputeUnit("MAC", Fraction(1))))
 
 
@@ -169,3 +175,21 @@ def test_parts_by_passes_raise_bounds_and_exceed_no_tree(batch: int) -> None:
     tally = _tally(batch, 20, spread=False)
     assert tally.wrong == []
     assert tally.raised > 0
+
+
+def _assert_no_fault(seed: int, *, spread: bool) -> None:
+    tally = _tally(seed, 10, spread=spread)
+    assert tally.wrong == []
+
+
+BUGS = (
+    Bug("siblings with work have no number in the middle", SiblingSearch.by_working, "(middle + 1,", "(middle + 2,"),
+    Bug("each tile is another pass", getattr(NodeView, "_passes"), "1 + both", "1 + 2 * both"),  # noqa: B009 - private
+    Bug("no tensor passes twice", getattr(JointSearch, "_by_pass"), "half in halves]", "half in halves[:1]]"),  # noqa: B009
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_trees_see_a_seeded_bug_of_splits(bug: Bug) -> None:
+    laws = [partial(_assert_no_fault, seed, spread=spread) for seed in range(6) for spread in (False, True)]
+    assert_seen(bug, laws, 1 if bug.function is SiblingSearch.by_working else 0)
