@@ -86,7 +86,7 @@ def test_an_order_goes_on_in_the_part_where_it_ended() -> None:
 
 def test_programs_go_on_with_the_boxes_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "TUNING", replace(TUNING, few_trees=0))
-    monkeypatch.setattr(any_size, "climb_structures", lambda *asked: asked[2])  # structures say nothing here
+    monkeypatch.setattr(any_size, "climb_structures", lambda *asked, **_: asked[2])  # structures say nothing here
     monkeypatch.setattr(SiblingSearch, "go_on", lambda *_, **__: None)
     monkeypatch.setattr(SiblingSearch, "value", None)
     begun: list[object] = []
