@@ -165,7 +165,7 @@ def _tally(seed: int, problems: int, *, spread: bool) -> Tally:
 
 @pytest.mark.parametrize("batch", few(range(40), 1))
 def test_parts_by_siblings_with_work_raise_bounds_and_exceed_no_tree(batch: int) -> None:
-    tally = _tally(batch, 10, spread=True)
+    tally = _tally(batch, 5, spread=True)
     assert tally.wrong == []
     assert tally.raised > 0
 
@@ -178,7 +178,7 @@ def test_parts_by_passes_raise_bounds_and_exceed_no_tree(batch: int) -> None:
 
 
 def _assert_no_fault(seed: int, *, spread: bool) -> None:
-    tally = _tally(seed, 10, spread=spread)
+    tally = _tally(seed, 5, spread=spread)
     assert tally.wrong == []
 
 
