@@ -64,8 +64,8 @@ def main() -> None:
         names += distinct_layers([name for name in options.layers if name != PUBLISHED])
     for name in names:
         first = time.process_time()
-        asked = {"tiles": "any", "time_limit_s": options.limit * len(sizes), "clock": time.process_time}
-        curve = pm.study.buffer_curve(workload_of(name), arch, "Buffer", sizes, **asked)
+        asked, limit, clock = workload_of(name), options.limit * len(sizes), time.process_time
+        curve = pm.study.buffer_curve(asked, arch, "Buffer", sizes, tiles="any", time_limit_s=limit, clock=clock)
         gaps = [100 * point.gap if point.gap is not None else 100.0 for point in curve.points]
         every += [(gap, f"{name} at {words} words") for gap, words in zip(gaps, options.sizes, strict=True)]
         wide += gaps if name.endswith(("_x", "conv1", "conv3_first", "conv4_first", "conv5_first", PUBLISHED)) else []
