@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any
 
 from polymap.codegen.native import (
+    CLANG_FLAGS,
     FUSED,
     LAYOUTS,
+    STRAIGHT,
     NativeCall,
     NativeFunction,
     PackedWeights,
@@ -333,8 +335,8 @@ def _program_remark(
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
     lines.append(_to_build(flags, threads))
-    straight = "" if "-ftree-slp-vectorize" in flags else "-fno-slp-vectorize "
-    lines.append(f"With clang, these make it faster: {straight}-mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
+    clang = [each for each in CLANG_FLAGS if each != STRAIGHT or "-ftree-slp-vectorize" not in flags]
+    lines.append(f"With clang, these make it faster: {' '.join(clang)}")
     return _plain("\n".join(lines))
 
 
