@@ -155,9 +155,7 @@ def test_tiles_of_sums_with_a_loop_besides_those_of_the_tile() -> None:
         for (int k = 0; k < j; k++) a[i][j] -= a[i][k] * a[j][k]; a[i][j] /= a[j][j]; }
         for (int k = 0; k < i; k++) a[i][i] -= a[i][k] * a[i][k]; a[i][i] = sqrt(a[i][i]); } }"""
     fn = pm.compile(pm.from_c(text, {"n": 64}), "host_cpu")
-    assert "in tiles of 8 j x 8 k, its sums in vector registers" in fn.source, (
-        "48 k would leave half to points"
-    )
+    assert "in tiles of 8 j x 8 k, its sums in vector registers" in fn.source, "48 k would leave half to points"
     a = np.random.default_rng(0).random((64, 64)) + 640 * np.eye(64)
     found = np.asarray(fn(a.copy())[0])
     for i in range(64):
