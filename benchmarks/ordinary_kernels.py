@@ -2,7 +2,9 @@
 
 `python -m benchmarks.ordinary_kernels [KERNEL ...] [--cc clang] [--samples N] [--transform] [--fma]`: per kernel and
 size the time of the text under -O3 -march=native, that of what polymap prints, and their ratio (above 1: polymap is
-faster); of text under -ffast-math too, which may add sums in another order, as polymap does not. All run in turns on
+faster). Under these flags compilers contract: they round a product and the sum it is added to once, as polymap does
+with --fma alone; the ratio "rounded alike" is that to the text under -ffp-contract=off (with --fma: the same as the
+first). Of text under -ffast-math too, which may add sums in another order, as polymap does not. All run in turns on
 the same arrays, one thread; a time is the least of the samples, and the mean over three places of the arrays in their
 lines of the cache, which change times by up to a half. The cost of a call from Python is measured apart, on
 the smallest kernel. The last lines give the geometric mean, the least ratio and the five worst.
@@ -116,14 +118,15 @@ def placed(values: dict[str, Any], places: tuple[int, int]) -> dict[str, Any]:
 
 
 def measured(name: str, number: int, cc: str, samples: int, where: Path, *, transform: bool, fma: bool) -> list[float]:
-    """Return the times of a kernel's text, of what polymap prints, of the text under -ffast-math, and, if `transform`,
-    of the transformed text, at one of its sizes."""
+    """Return the times of a kernel's text, of what polymap prints, of the text under -ffast-math, of the text with as
+    many roundings as polymap's, and, if `transform`, of the transformed text, at one of its sizes."""
     text, listed = KERNELS[name]
     sizes = listed[number]
     given = arguments(parameters_of(text, "f"), sizes, 0, whole=True)
     fn = pm.compile(pm.from_c(text, sizes), "host_cpu", fma=fma)
     own = built(text, where / f"{name}{number}.so", cc)
     others = [built(text, where / f"{name}{number}_fast.so", cc, "-ffast-math")]
+    others.append(own if fma else built(text, where / f"{name}{number}_alike.so", cc, "-ffp-contract=off"))
     if transform:
         others.append(built(pm.transform_c(text, sizes), where / f"{name}{number}_transformed.so", cc))
     times: list[list[float]] = []
@@ -132,7 +135,7 @@ def measured(name: str, number: int, cc: str, samples: int, where: Path, *, tran
         start = {key: value.copy() for key, value in values.items() if isinstance(value, np.ndarray)}
         calls = [call_of(own, text, values), compiled_call(fn, values)]
         calls += [call_of(each, text, values) for each in others]
-        for call in calls[1:2] + calls[3:]:
+        for call in calls[1:2] + calls[4:]:
             if not agree(start, values, calls[0], call):
                 raise SystemExit(f"{name} {sizes}: another result than the text's")
         times.append(seconds_of(calls, samples))
@@ -160,6 +163,7 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["CC"] = given.cc
     ratios: dict[str, float] = {}
+    alike: dict[str, float] = {}
     transformed: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as where:
         for name in given.kernels:
@@ -171,15 +175,15 @@ def main() -> None:
                 except pm.PolymapError as error:
                     print(f"{shown:34} REFUSED {str(error).splitlines()[0][:120]}", flush=True)
                     continue
-                own, ours, fast = (each * 1e6 for each in found[:3])
-                ratios[shown] = own / ours
+                own, ours, fast, same = (each * 1e6 for each in found[:4])
+                ratios[shown], alike[shown] = own / ours, same / ours
                 line = f"{shown:34} text {own:9.1f} us  compile {ours:9.1f} us  ratio {own / ours:6.2f}"
-                line += f"  of -ffast-math {fast / ours:6.2f}"
+                line += f"  rounded alike {same / ours:6.2f}  of -ffast-math {fast / ours:6.2f}"
                 if given.transform:
-                    transformed[shown] = found[0] / found[3]
+                    transformed[shown] = found[0] / found[4]
                     line += f"  transform {transformed[shown]:6.2f}"
                 print(line, flush=True)
-    for title, each in (("compile", ratios), ("transform", transformed)):
+    for title, each in (("compile", ratios), ("compile, rounded alike", alike), ("transform", transformed)):
         if each:
             print(summary(title, each))
     checked, plain = call_overhead()

@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any
 
 from polymap.codegen.native import (
+    CLANG_FLAGS,
     FUSED,
     LAYOUTS,
+    STRAIGHT,
     NativeCall,
     NativeFunction,
     PackedWeights,
@@ -29,7 +31,7 @@ from polymap.codegen.native import (
 from polymap.codegen.programs import program_flags, program_function, row_function
 from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
-from polymap.inputs import LIMITS, answers_in_words, shown
+from polymap.inputs import LIMITS, answers_in_words, expected_seconds, shown
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -185,7 +187,7 @@ def native_code(
     time_limit_s: float | None,
 ) -> tuple[CpuChoice | None, NativeFunction]:
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
-    _check_options(layout, threads)
+    _check_options(layout, threads, time_limit_s)
     facts = facts_of(arch)
     if mapping is not None and not isinstance(mapping, Mapping | Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
         hint = "Expected a Mapping, a Schedule of pm.transform, or None."
@@ -333,8 +335,8 @@ def _program_remark(
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
     lines.append(_to_build(flags, threads))
-    straight = "" if "-ftree-slp-vectorize" in flags else "-fno-slp-vectorize "
-    lines.append(f"With clang, these make it faster: {straight}-mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
+    clang = [each for each in CLANG_FLAGS if each != STRAIGHT or "-ftree-slp-vectorize" not in flags]
+    lines.append(f"With clang, these make it faster: {' '.join(clang)}")
     return _plain("\n".join(lines))
 
 
@@ -356,7 +358,7 @@ def _plain(text: str) -> str:
     return text.encode("ascii", "replace").decode("ascii").replace("/*", "/ *")
 
 
-def _check_options(layout: str, threads: int) -> None:
+def _check_options(layout: str, threads: int, time_limit_s: float | None) -> None:
     mistakes: list[Mistake] = []
     if layout not in LAYOUTS:
         mistakes.append(Mistake("PM638", f"layout is {shown(layout)}", f"Expected {' or '.join(LAYOUTS)}."))
@@ -364,6 +366,8 @@ def _check_options(layout: str, threads: int) -> None:
         mistakes.append(Mistake("PM638", f"threads is {shown(threads)}", f"Expected 1 to {LIMITS.threads}."))
     if mistakes:
         raise OptionError(mistakes)
+    if time_limit_s is not None:
+        expected_seconds(time_limit_s)
 
 
 def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: int, given: str) -> str:

@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 
 def answers_in_words(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
     """Let a function raise OptionError for arguments that are unknown, missing, given twice or too many (PM123), or of
-    a kind that it fails on (PM120), each named with what would be right, in place of Python's own errors."""
+    a kind that it fails on (PM120), each named with what would be right, in place of Python's own errors.
+
+    A `bool` that is given by name is True or False: Python would take any text, "no" too, as True.
+    """
+    switches = [name for name, kind in function.__annotations__.items() if kind == "bool"]
 
     @wraps(function)
     def call(*args: Given.args, **words: Given.kwargs) -> Returned:
         try:
+            if not all(isinstance(words.get(name, True), bool) for name in switches):
+                raise TypeError("no truth value")
             return function(*args, **words)
         except PolymapError:
             raise

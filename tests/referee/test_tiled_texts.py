@@ -141,6 +141,18 @@ def test_a_factorization_column_by_column_has_register_tiles(tmp_path: Path) -> 
     assert not differences_of_texts(own, made.replace("double *A", "double A[n * n]"), sizes, tmp_path, sanitized=False)
 
 
+TRIANGLE = """void f(int n, int m, double A[n][n], double B[n][m]) { for (int i = 0; i < n; i++)
+    for (int j = 0; j < m; j++) for (int k = i + 1; k < n; k++) B[i][j] += A[k][i] * B[k][j]; }"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+def test_tiles_of_a_triangle_are_printed_once_not_by_cases_of_its_size(tmp_path: Path) -> None:
+    made = pm.transform_c(TRIANGLE)
+    assert made.count("pm_sums0(") <= 3, "the function, and two calls; not one for each case of n mod 96, 128 and 384"
+    sizes = tuple({"n": n, "m": 50} for n in (0, 1, 16, 96, 97, 98, 128, 130, 193, 290))
+    assert not differences_of_texts(TRIANGLE, made, sizes, tmp_path, sanitized=False)
+
+
 def test_sums_without_register_tiles_are_not_said_to_have_them() -> None:
     made = pm.transform_c(CHOLESKY.replace("0.01 * A[i * n + k]", "sqrt(A[i * n + k])"))
     assert "S4 in tiles" not in made

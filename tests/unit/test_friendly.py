@@ -381,6 +381,12 @@ def test_wrong_calls_get_an_error_of_polymap(what: str) -> None:
             lambda: API.layouts.bank_layouts([3], FLAT, "A"),
             r"are a list\n +Expected a list of \(workload, ",
         ),
+        (lambda: API.compile(LAYER, fma="no"), r"PM120 fma is 'no'\n +Expected True or False\.$"),
+        (lambda: API.compile(LAYER, fma=1, time_limit_s="2"), r"PM120 fma is 1\n +Expected True or False\."),
+        (lambda: API.compile(LAYER, time_limit_s="2"), r"PM120 time_limit_s is '2'\n +Expected a number"),
+        (lambda: API.transform_c("int x;", parallel="no"), r"PM120 parallel is 'no'"),
+        (lambda: API.transform_c("int x;", reorder_sums=0), r"PM120 reorder_sums is 0\n"),
+        (lambda: API.from_c("int x;", associative=None), r"PM120 associative is null\n"),
         (lambda: API.study.capacity(LAYER, FLAT, "GLB", sizes=[8]), r"'sizes'\n +Did you mean 'sizes_bits'\?$"),
     ],
 )

@@ -16,6 +16,7 @@ with lazy(__name__):
         load_function as load_function,
         load_region as load_region,
     )
+    from polymap.codegen.native.compiler import CLANG_FLAGS as CLANG_FLAGS, STRAIGHT as STRAIGHT
     from polymap.codegen.native.flat_dims import flatten as flatten
     from polymap.codegen.native.function import (
         BFLOAT16 as BFLOAT16,

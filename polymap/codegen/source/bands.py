@@ -49,7 +49,7 @@ def in_one_band(
         return None
     if any(each is None for each in entries):
         return None
-    tiled = tuple(replace(each, tile=_sizes(each)) for each in inside.values())
+    tiled = tuple(replace(each, tile=_sizes(each, extents)) for each in inside.values())
     changed: dict[str, list[TimeDim]] = {}
     for statement in statements:
         own = [each[statement.name] for each in entries if each is not None]
@@ -88,9 +88,9 @@ def in_strips(
     return schedule.with_places(changed), tuple(inside.values())
 
 
-def _sizes(found: Contraction) -> tuple[int, ...]:
-    if not found.lane:
-        return found.rows, TUNING.band_size
+def _sizes(found: Contraction, extents: Mapping[str, int]) -> tuple[int, ...]:
+    if not found.lane:  # short sums in short tiles: what these leave, on diagonals, is loops of points
+        return found.rows, found.rows if extents[found.term] < 4 * TUNING.band_size else TUNING.band_size
     unit = lcm(found.rows, found.panel)
     size = max(unit, TUNING.band_size - TUNING.band_size % unit)
     return size, size, size

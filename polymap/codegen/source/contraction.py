@@ -82,7 +82,10 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
     lanes = max(1, facts.vector_bits // target.bits)
     rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)
     panel = lanes * TUNING.lane_vectors
-    tile = (_near(TUNING.tile_rows, rows), _near(TUNING.tile_lanes, panel), TUNING.tile_terms)
+    height = _near(TUNING.tile_rows, rows)
+    in_triangle = any(found[2] in each.dims for each in statement.constraints)
+    terms = height if in_triangle else TUNING.tile_terms  # of one size: diagonals go through corners of tiles
+    tile = (height, _near(TUNING.tile_lanes, panel), terms)
     made = Contraction(statement.name, *found, rows, lanes, tile)
     return made if rows > 0 and _is_separable(statement, made) else None
 

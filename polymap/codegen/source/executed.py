@@ -9,7 +9,7 @@ with the order of the times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +25,25 @@ from polymap.poly import CONTEXT, budget
 
 _SET, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.out, isl.dim_type.param
 Points = TypeVar("Points", isl.Set, isl.Map)
+_COMPARISONS: Mapping[str, Callable[[isl.PwAff, isl.PwAff], isl.Set]] = {
+    "eq": isl.PwAff.eq_set,
+    "le": isl.PwAff.le_set,
+    "lt": isl.PwAff.lt_set,
+    "ge": isl.PwAff.ge_set,
+    "gt": isl.PwAff.gt_set,
+}
+_RESULTS: Mapping[str, Callable[[isl.PwAff, isl.PwAff], isl.PwAff]] = {
+    "add": isl.PwAff.add,
+    "sub": isl.PwAff.sub,
+    "mul": isl.PwAff.mul,
+    "max": isl.PwAff.max,
+    "min": isl.PwAff.min,
+    "fdiv_q": lambda one, other: one.div(other).floor(),
+    "div": isl.PwAff.tdiv_q,
+    "pdiv_q": isl.PwAff.tdiv_q,
+    "pdiv_r": isl.PwAff.tdiv_r,
+    "zdiv_r": isl.PwAff.tdiv_r,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,20 +271,10 @@ class _Reader:
         if operation in ("and_", "and_then", "or_", "or_else"):
             one, two = (self.condition(expression.get_op_arg(place)) for place in (0, 1))
             return one.intersect(two) if operation.startswith("and") else one.union(two)
-        if operation not in ("eq", "le", "lt", "ge", "gt"):
+        if operation not in _COMPARISONS:
             return self.value(expression).non_zero_set()
         left, right = (self.value(expression.get_op_arg(place)) for place in (0, 1))
-        match operation:
-            case "eq":
-                return left.eq_set(right)
-            case "le":
-                return left.le_set(right)
-            case "lt":
-                return left.lt_set(right)
-            case "ge":
-                return left.ge_set(right)
-            case _:
-                return left.gt_set(right)
+        return _COMPARISONS[operation](left, right)
 
     def value(self, expression: isl.AstExpr) -> isl.PwAff:
         """Return an expression as a function of the counters."""
@@ -287,36 +296,16 @@ class _Reader:
             holds = self.condition(expression.get_op_arg(0))
             then, other = (self.value(expression.get_op_arg(place)) for place in (1, 2))
             return then.intersect_domain(holds).union_add(other.intersect_domain(holds.complement()))
-        if operation in ("eq", "le", "lt", "ge", "gt", "and_", "and_then", "or_", "or_else"):
+        if operation in (*_COMPARISONS, "and_", "and_then", "or_", "or_else"):
             return self.condition(expression).indicator_function()
         first, *rest = (self.value(expression.get_op_arg(place)) for place in range(expression.get_op_n_arg()))
         if operation == "minus":
             return first.neg()
-        for each in rest:
-            first = _result_of(operation, first, each)
-        return first
-
-
-def _result_of(operation: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
-    match operation:
-        case "add":
-            return left.add(right)
-        case "sub":
-            return left.sub(right)
-        case "mul":
-            return left.mul(right)
-        case "max":
-            return left.max(right)
-        case "min":
-            return left.min(right)
-        case "fdiv_q":
-            return left.div(right).floor()
-        case "div" | "pdiv_q":
-            return left.tdiv_q(right)
-        case "pdiv_r" | "zdiv_r":
-            return left.tdiv_r(right)
-        case _:
+        if rest and operation not in _RESULTS:
             raise SolverError(Mistake("PM511", f"isl gave an operation {operation}", "Please report this as a bug."))
+        for each in rest:
+            first = _RESULTS[operation](first, each)
+        return first
 
 
 def _operation(expression: isl.AstExpr) -> str:

@@ -15,7 +15,18 @@ from polymap.workload.c.original import Known, original_of
 from polymap.workload.c.parse import declaration_texts, parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
-from polymap.workload.c.tree import Complaints, Program, with_result
+from polymap.workload.c.tree import (
+    Assign,
+    Complaints,
+    Declare,
+    For,
+    Item,
+    Program,
+    all_statements,
+    array_of,
+    inside,
+    with_result,
+)
 from polymap.workload.c.words import KEYWORDS
 
 
@@ -58,7 +69,7 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
     known = checked_sizes(sizes)
     prepared = prepare(source, known, file)
     program, syntax = parse(prepared, complaints)
-    _check_use(known, prepared, complaints)
+    _check_use(known, program, prepared, complaints)
     _check_conditions(program, prepared, complaints)
     workload, nest = workload_of_program(
         with_result(program), known, prepared.words, complaints, name or program.name or "c", associative=associative
@@ -151,7 +162,7 @@ def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
     known = checked_sizes(sizes)
     prepared = prepare(source, known, complaints.file, is_kept=True)
     program, syntax = parse(prepared, complaints)
-    _check_use(known, prepared, complaints)
+    _check_use(known, program, prepared, complaints)
     _check_conditions(program, prepared, complaints)
     _stop_if_wrong(complaints)
     return CProgram(program, prepared, declaration_texts(syntax), "\n".join(prepared.lines))
@@ -194,13 +205,30 @@ def _check_conditions(program: Program, prepared: Source, complaints: Complaints
             complaints.add("PM152", line, what, "For the preprocessor it is 0: leave the condition out.")
 
 
-def _check_use(sizes: Mapping[str, int], prepared: Source, complaints: Complaints) -> None:
+def _check_use(sizes: Mapping[str, int], program: Program, prepared: Source, complaints: Complaints) -> None:
     """Report sizes that the program does not mention."""
     words = {*prepared.words, *(word.removeprefix("_PB_") for word in prepared.words)}
     words |= {word.lower() for word in words if f"_PB_{word}" in prepared.words}
     for name in sizes:
         if name not in words:
-            hint = did_you_mean(name, sorted(set(prepared.words) - KEYWORDS))
+            hint = did_you_mean(name, sorted(set(prepared.words) - KEYWORDS - _no_sizes(program)))
             complaints.mistakes.append(
                 Mistake("PM264", f"the size {shown(name)} is used nowhere in {complaints.file}", hint)
             )
+
+
+def _no_sizes(program: Program) -> set[str]:
+    """Return names that no size has: of the function, of arrays, of loop variables, and of what is assigned."""
+    found = {program.name, *(each.name for each in program.outside if each.shape)}
+    for each in all_statements(program.body):
+        match each:
+            case For():
+                found.add(each.variable)
+            case Assign():
+                found.add(array_of(each.target))
+                found |= {one.array for one in inside(each.value) if isinstance(one, Item)}
+            case Declare():
+                found |= {each.name} if each.shape else set()
+            case _:
+                pass
+    return found

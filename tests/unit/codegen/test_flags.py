@@ -109,6 +109,22 @@ def test_gcc_finds_vectors_whatever_the_length_of_rows(text: str, n: int, scalar
     assert (found == expected).all(), text
 
 
+def test_clang_finds_vectors_in_rows_that_it_could_write_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "clang")
+    text = """void f(const double x[27], const double y[27], double c[27][27]) {
+        for (int i = 0; i < 27; i++) for (int j = 0; j < 27; j++) c[i][j] += x[i] * y[j]; }"""
+    fn = pm.compile(pm.from_c(text), "host_cpu")
+    flags = [each for each in host_compiler(fn.function.flags).flags if each != "-march=native"]
+    assert "-mllvm -unroll-full-max-count=16 " in fn.source, "its head says how it is built"
+    (tmp_path / "f.c").write_text(fn.source)
+    command = ["clang", *flags, "-march=x86-64-v3", "-S", "-o", str(tmp_path / "f.s"), str(tmp_path / "f.c")]
+    subprocess.run(command, check=True)
+    assert "vmulpd" in (tmp_path / "f.s").read_text(), "rows are computed in vectors"
+    rng = np.random.default_rng(0)
+    x, y, c = rng.random(27), rng.random(27), rng.random((27, 27))
+    assert (fn(x, y, c.copy()) == c + x[:, None] * y).all()
+
+
 FACTORS = """void f(int n, double a[n][n]) { for (int k = 0; k < n; k++) {
     for (int i = k + 1; i < n; i++) a[i][k] /= a[k][k];
     for (int i = k + 1; i < n; i++) for (int j = k + 1; j < n; j++) a[i][j] -= a[i][k] * a[k][j]; } }"""
@@ -139,7 +155,7 @@ def test_tiles_of_sums_with_a_loop_besides_those_of_the_tile() -> None:
         for (int k = 0; k < j; k++) a[i][j] -= a[i][k] * a[j][k]; a[i][j] /= a[j][j]; }
         for (int k = 0; k < i; k++) a[i][i] -= a[i][k] * a[i][k]; a[i][i] = sqrt(a[i][i]); } }"""
     fn = pm.compile(pm.from_c(text, {"n": 64}), "host_cpu")
-    assert "its sums in vector registers" in fn.source, "rows of 64 are tiled"
+    assert "in tiles of 8 j x 8 k, its sums in vector registers" in fn.source, "48 k would leave half to points"
     a = np.random.default_rng(0).random((64, 64)) + 640 * np.eye(64)
     found = np.asarray(fn(a.copy())[0])
     for i in range(64):
