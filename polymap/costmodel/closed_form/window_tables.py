@@ -45,13 +45,16 @@ class Ask(NamedTuple):
 
     stops, starts: siblings may drop, or take, the element at the step. place: the last change before came with a loop
     outside this position (None: anywhere). started: instead, it came with the loop at this position, and a sibling took
-    the element at it.
+    the element at it. visit: instead, there was no change inside the carry since a step at this carry at which the
+    element was held, too, and no sibling took it (`WindowTable.held_since`); dropped: siblings may have dropped it.
     """
 
     stops: bool
     starts: bool
     place: int | None = None
     started: bool = False
+    visit: Carry | None = None
+    dropped: bool = False
 
     def approves(self, kind: WindowKind) -> bool:
         if (kind.stops and not self.stops) or (kind.starts and not self.starts):
@@ -92,10 +95,11 @@ class WindowTable:
     sibling of those that one step compares, element] -> held.
     """
 
-    __slots__ = ("_digits", "_held", "_kinds", "_positions", "points")
+    __slots__ = ("_digits", "_held", "_kinds", "_positions", "_since", "points")
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
+        self._since: dict[tuple[Carry, Carry | None], Integers] = {}
         points = [axis.extent for axis in axes]
         if prod(points) > TUNING.most_table_cells:
             raise too_large()
@@ -163,6 +167,40 @@ class WindowTable:
         for code, often in enumerate(np.bincount(codes[held]).tolist()):
             if often:
                 yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
+
+    def held_since(self, carry: Carry, ask: Ask) -> int:
+        """Return the elements held, unchanged, from the step at the carry `ask.visit` to the one before `carry`, the
+        next step outside.
+
+        No sibling drops them at that one, and none takes them at the first; they are held before the first, too.
+        """
+        key = carry, ask.visit
+        if key not in self._since:
+            self._since[key] = self._held_since(carry, *(ask.visit or carry))
+        return int(self._since[key][: 1 + ask.starts, : 1 + ask.dropped].sum())
+
+    def _held_since(self, carry: Carry, place: int, own: bool) -> Integers:  # noqa: FBT001  # parts of a carry
+        """Return counts by whether a sibling takes the element at the end, and whether one dropped it at the start."""
+        before, now, since = self.steps(carry[0], moved=carry[1])
+        outer = sum(position < place for position in self._positions)
+        is_first = (self._digits[since, outer + own :] == 0).all(axis=1)
+        if own:
+            is_first &= self._digits[since, outer] > 0
+            earlier = since - 1
+        else:
+            earlier = (
+                np.append(_run_starts(self._digits[:, :outer])[1:], len(self._digits))[
+                    _run_numbers(self._digits[:, :outer])[since]
+                ]
+                - 1
+            )
+        before, now, since, earlier = (each[is_first] for each in (before, now, since, earlier))
+        was, first, last, end = (self._held[each] for each in (earlier, since, before, now))
+        stays = was.any(axis=2) & first.any(axis=2) & (self.origin(before, since)[0] == NOTHING)
+        stays &= ~(first & ~was).any(axis=2) & ~(last & ~end).any(axis=2)
+        takes: Booleans = (end & ~last).any(axis=2)
+        drops: Booleans = (was & ~first).any(axis=2)
+        return np.bincount(takes[stays] * 2 + drops[stays], minlength=4).reshape(2, 2)
 
     def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
         """Return step numbers: those before a carry, those at it, and the first steps of the inner loops that end
