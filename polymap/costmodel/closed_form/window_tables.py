@@ -169,38 +169,38 @@ class WindowTable:
                 yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
 
     def held_since(self, carry: Carry, ask: Ask) -> int:
-        """Return the elements held, unchanged, from the step at the carry `ask.visit` to the one before `carry`, the
-        next step outside.
-
-        No sibling drops them at that one, and none takes them at the first; they are held before the first, too.
-        """
+        """Return the elements that stay at the steps of a carry, `ask.visit` given."""
         key = carry, ask.visit
         if key not in self._since:
-            self._since[key] = self._held_since(carry, *(ask.visit or carry))
+            before, now, _ = self.steps(carry[0], moved=carry[1])
+            quiet, dropped = self.quiet(carry, ask.visit or carry)
+            was, is_now = self._held[before], self._held[now]
+            quiet &= is_now.any(axis=2) & ~(was & ~is_now).any(axis=2)
+            codes = (is_now & ~was).any(axis=2) * 2 + dropped
+            self._since[key] = np.bincount(codes[quiet], minlength=4).reshape(2, 2)
         return int(self._since[key][: 1 + ask.starts, : 1 + ask.dropped].sum())
 
-    def _held_since(self, carry: Carry, place: int, own: bool) -> Integers:  # noqa: FBT001  # parts of a carry
-        """Return counts by whether a sibling takes the element at the end, and whether one dropped it at the start."""
-        before, now, since = self.steps(carry[0], moved=carry[1])
+    def quiet(self, carry: Carry, visit: Carry) -> tuple[Booleans, Booleans]:
+        """Return the elements that did not change inside a carry since a step of another at which they were held, too,
+        and no sibling took them, and whether siblings dropped them at that one.
+
+        Both are arrays [step of the carry, sibling that counts by itself, element].
+        """
+        before, _, since = self.steps(carry[0], moved=carry[1])
+        place, own = visit
         outer = sum(position < place for position in self._positions)
         is_first = (self._digits[since, outer + own :] == 0).all(axis=1)
         if own:
             is_first &= self._digits[since, outer] > 0
             earlier = since - 1
         else:
-            earlier = (
-                np.append(_run_starts(self._digits[:, :outer])[1:], len(self._digits))[
-                    _run_numbers(self._digits[:, :outer])[since]
-                ]
-                - 1
-            )
-        before, now, since, earlier = (each[is_first] for each in (before, now, since, earlier))
-        was, first, last, end = (self._held[each] for each in (earlier, since, before, now))
-        stays = was.any(axis=2) & first.any(axis=2) & (self.origin(before, since)[0] == NOTHING)
-        stays &= ~(first & ~was).any(axis=2) & ~(last & ~end).any(axis=2)
-        takes: Booleans = (end & ~last).any(axis=2)
-        drops: Booleans = (was & ~first).any(axis=2)
-        return np.bincount(takes[stays] * 2 + drops[stays], minlength=4).reshape(2, 2)
+            runs = self._digits[:, :outer]
+            ends = np.append(_run_starts(runs)[1:], len(runs)) - 1
+            earlier = ends[_run_numbers(runs)[since]]
+        was, first = self._held[earlier], self._held[since]
+        quiet = was.any(axis=2) & first.any(axis=2) & ~(first & ~was).any(axis=2) & is_first[:, None, None]
+        dropped: Booleans = (was & ~first).any(axis=2)
+        return quiet & (self.origin(before, since)[0] == NOTHING), dropped
 
     def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
         """Return step numbers: those before a carry, those at it, and the first steps of the inner loops that end
