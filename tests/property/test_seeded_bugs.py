@@ -291,6 +291,20 @@ BUGS = (
         "if tensor.written and number and counter.is_lopsided(tensor, nodes[number]):",
         "if number < 0:",
     ),
+    Bug(
+        "what came before a visit is forgotten",
+        "partial_tiles",
+        "return found + unchanged - held",
+        "return found + unchanged",
+    ),
+    Bug("a visit is its own first one", "carries", "if visit.position <= carry", "if visit.position < carry"),
+    Bug(
+        "a visit may begin at digit 0",
+        "window_tables",
+        "is_first &= self._digits[since, outer] > 0",
+        "is_first &= True",
+    ),
+    Bug("what a visit began with brings nothing", "busiest", "columns[2] = dropped", "columns[2] = False"),
     Bug("windows step without their outer loops", "window_tables", "inner = outside + moved", "inner = outside"),
     Bug("siblings of a window are one", "window_tables", "among * trips + digit", "among * 0"),
     Bug(

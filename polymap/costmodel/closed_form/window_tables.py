@@ -199,7 +199,7 @@ class WindowTable:
             earlier = ends[_run_numbers(runs)[since]]
         was, first = self._held[earlier], self._held[since]
         quiet = was.any(axis=2) & first.any(axis=2) & ~(first & ~was).any(axis=2) & is_first[:, None, None]
-        dropped: Booleans = (was & ~first).any(axis=2)
+        dropped = np.logical_or.reduce(was & ~first, axis=2)
         return quiet & (self.origin(before, since)[0] == NOTHING), dropped
 
     def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
