@@ -31,14 +31,23 @@ LINE = {"k": 16, "c": 16, "p": 28, "q": 14, "r": 5}
 
 
 def machine(
-    bandwidth: int | None = 64, levels: int = 3, hop: float = 0.0, *, overlap: bool = True, multicast: str = "identical"
+    bandwidth: int | None = 64,
+    levels: int = 3,
+    hop: float = 0.0,
+    *,
+    overlap: bool = True,
+    multicast: str = "identical",
+    more: float = 0,
 ) -> pm.Architecture:
-    """Return a machine with two fan-outs of 16 above its innermost level; four levels: one between the fan-outs."""
+    """Return a machine with two fan-outs of 16 above its innermost level; four levels: one between the fan-outs.
+
+    more: energy of each access.
+    """
     wide = {} if bandwidth is None else {f"{way}_bandwidth_bits_per_cycle": bandwidth for way in ("read", "write")}
     wires = {"pj_per_word_hop": hop, "reduce_pj": hop / 4} if hop else {}
 
     def level(name: str, pj: int) -> dict[str, Any]:
-        return {"level": name, "read_pj": pj, "write_pj": pj, **wide}
+        return {"level": name, "read_pj": pj + more, "write_pj": pj + more, **wide}
 
     nodes = [level("DRAM", 200), level("GLB", 6), {"fanout": "X", "size": 16, "multicast": multicast, **wires}]
     nodes += [level("L1", 3)] if levels > 3 else []
@@ -80,6 +89,7 @@ def nests() -> list[Case]:
     rows: list[tuple[str, str, dict[str, int], str, pm.Architecture]] = [
         ("conv 3x3, p q", CONV, LAYER, BOTH, metered),
         ("conv 3x3, p q, no bandwidth", CONV, LAYER, BOTH, plain),
+        ("conv 3x3, energies of 4 decimals", CONV, LAYER, BOTH, machine(more=0.3457)),
         ("conv 3x3, p q, cycles add up", CONV, LAYER, BOTH, machine(overlap=False)),
         ("conv 3x3, p q, wires", CONV, LAYER, BOTH, machine(hop=0.2)),
         ("conv 3x3, p q, no multicast", CONV, LAYER, BOTH, machine(multicast="none")),
@@ -98,6 +108,7 @@ def nests() -> list[Case]:
         *((f"transposed stride {n}, {d}", transposed.format(n).replace("1*", ""), SMALL, tree, metered)
           for n in (1, 2, 3) for d, tree in (("p q", BOTH), ("k c", kc))),
         ("O[k,2p+r], p r", "O[k,2*p+r] += I[c,p] * W[k,c,r]", {**LINE, "p": 56, "q": 0}, line, metered),
+        ("O[2p+q], r, flat3", "O[2*p+q] += W[q,r]", {"p": 28, "q": 2, "r": 56}, "p r |GLB q r/X p |RF:O r p", flat),
         ("2p+q+r, p q", "O[k,p,q] += I[c,2*p+q+r] * W[k,c,r]", LINE, "k c p q |GLB p/X q/Y r |RF k c p q r", metered),
         ("4p+2q+r, p q", "O[k,p,q] += I[c,4*p+2*q+r] * W[k,c,r]", LINE, "k c p q |GLB p/X q/Y r |RF k c p q r",
          metered),
