@@ -11,7 +11,7 @@ from polymap.costmodel.closed_form.carries import Axes
 from polymap.costmodel.closed_form.digits import Part
 from polymap.costmodel.closed_form.window_tables import Axis, WindowTable
 from polymap.costmodel.tables.digits import Digit
-from polymap.costmodel.tables.window_histories import Carry, is_tabled, window_tables
+from polymap.costmodel.tables.shared_windows import Carry, is_tabled, window_tables
 
 PARTS = (Part.TIME, Part.TIME, Part.TIME, Part.MERGED, Part.EACH, Part.FREE, Part.PINNED, Part.UNITED)
 

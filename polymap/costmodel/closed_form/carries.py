@@ -147,8 +147,10 @@ class Factors(Protocol[Value, Amount]):
         tree."""
         ...
 
-    def staying(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, ask: Ask) -> Value:
-        """Return the elements that stay at those steps of a carry that `ask` accepts."""
+    def staying(
+        self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
+    ) -> Value:
+        """Return the elements that stay at those steps of a carry that `ask` accepts. cuts: of the window's dims."""
         ...
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Amount:
@@ -360,7 +362,7 @@ class NodeCarries(Generic[Value]):
         if not is_spread(axes):
             ask = ask._replace(stops=True, starts=True)  # there is one sibling, and the element stays
         own = (carry.position, any(cut.moved for cut in cuts[number]))
-        return self._factors.staying(axes, self._loops(number), self._all_carries(number), own, ask)
+        return self._factors.staying(axes, self._loops(number), self._all_carries(number), own, cuts[number], ask)
 
     def _loops(self, number: int) -> Loops:
         """Return the positions of the loops in the chains of a window."""

@@ -359,7 +359,7 @@ class IntegerFactors:
     def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> int:
         return elements_held_by_any(axes, loops)
 
-    def staying(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, ask: Ask) -> int:
+    def staying(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask) -> int:
         return elements_staying(axes, loops, carry, ask)
 
     def unread(self, kept: Iterable[int], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:

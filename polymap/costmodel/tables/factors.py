@@ -16,14 +16,11 @@ from typing import Self, cast
 import numpy as np
 
 from polymap.costmodel.closed_form import (
-    Ask,
     Axes,
-    Carry,
     Chain,
     CountedSteps,
     Cut,
     Cuts,
-    Loops,
     Part,
     PreviousCarry,
     StepFilter,
@@ -32,8 +29,6 @@ from polymap.costmodel.closed_form import (
     accepted_steps,
     all_elements,
     distinct_elements,
-    elements_held_by_any,
-    elements_staying,
     first_tile,
     kept_elements,
     kept_indices as kept_of_one,
@@ -54,7 +49,7 @@ from polymap.costmodel.tables.digits import (
 from polymap.costmodel.tables.listed_windows import is_listed, listed_sums
 from polymap.costmodel.tables.loops import Extent, ExtentColumn, Integers, Many
 from polymap.costmodel.tables.planned_sums import NO_ANSWER, Source
-from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of, window_tables
+from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
 from polymap.costmodel.tables.window_sums import Summed, first_size, is_in_reach, sums
 from polymap.ir import BudgetError
 
@@ -347,38 +342,6 @@ class WindowSum(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         return _WindowSums(self.axes, self.cuts).counts(tiles)[self.name]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowWhole(OfWindow):
-    """Elements of a written window that at least one of the compared siblings holds, summed over steps."""
-
-    loops: Loops
-    carries: tuple[Carry, ...]
-
-    def count(self, tiles: Sequence[Integers]) -> Many:
-        if not tiles or not is_tabled(self.axes):
-            return count_row_by_row(partial(elements_held_by_any, loops=self.loops), self.axes, tiles)
-        digits = digits_of_axes(self.axes, tiles)
-        return window_tables(self.axes, digits, self.loops, self.carries).elements_held_by_any
-
-
-@dataclass(frozen=True, slots=True)
-class WindowStays(OfWindow):
-    """Pairs (element, step of a carry) of a written window that `ask` accepts. carries: all of the tree."""
-
-    loops: Loops
-    carries: tuple[Carry, ...]
-    carry: Carry
-    ask: Ask
-
-    def count(self, tiles: Sequence[Integers]) -> Many:
-        if not tiles or self.ask.visit or not is_tabled(self.axes):
-            count = partial(elements_staying, loops=self.loops, carry=self.carry, ask=self.ask)
-            return count_row_by_row(count, self.axes, tiles)
-        table = window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries)
-        approved = (often for kind, often in table.kinds[self.carry].items() if self.ask.approves(kind))
-        return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
 
 
 def _sums_over_steps(

@@ -46,12 +46,11 @@ from polymap.costmodel.tables.factors import (
     WindowDistinct,
     WindowFirst,
     WindowKept,
-    WindowStays,
     WindowSum,
-    WindowWhole,
 )
 from polymap.costmodel.tables.loops import Extent, Shape
 from polymap.costmodel.tables.planned_sums import Factor, Numbering, Terms
+from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
 
 Value = Factor | int
 
@@ -111,8 +110,10 @@ class PlannedFactors:
     def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> Value:
         return WindowWhole(axes, loops, carries)
 
-    def staying(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, ask: Ask) -> Value:
-        return WindowStays(axes, loops, carries, carry, ask)
+    def staying(
+        self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
+    ) -> Value:
+        return WindowStays(axes, loops, carries, carry, cuts, ask)
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Terms:
         kept = list(kept)

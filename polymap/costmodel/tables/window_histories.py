@@ -23,7 +23,7 @@ from polymap.costmodel.tables.loops import Booleans, Integers
 from polymap.costmodel.tables.tuning import TUNING
 
 Codes = NDArray[np.signedinteger[Any]]
-Masks = NDArray[np.unsignedinteger[Any]]
+Masks = NDArray[np.uint8]
 Kind = TypeVar("Kind", bound=np.generic)
 
 _remembered: OrderedDict[tuple[object, ...], WindowTables] = OrderedDict()
@@ -130,7 +130,7 @@ def _elements(factors: tuple[int, ...], extents: tuple[int, ...]) -> Element | N
     firsts = np.searchsorted(element[order], np.arange(len(found)))
     number = np.arange(len(order)) - firsts[element[order]]
     most = int(number.max()) + 1
-    if most > np.iinfo(np.uint64).bits:  # of a mask
+    if most > np.iinfo(np.uint8).bits:  # of a mask
         return None
     there: Booleans = np.zeros((most, len(found)), dtype=np.bool_)
     there[number, element[order]] = True
@@ -162,7 +162,6 @@ class _Walk:
     def __init__(self, extents: Sequence[int], digits: Sequence[Sequence[Digit]], loops: Loops, box: Element) -> None:
         self._extents, self._digits, self._box = extents, digits, box
         self._columns = loops
-        self._mask = np.uint8 if len(box.there) <= np.iinfo(np.uint8).bits else np.uint64
         self._times: list[_Column] = []
         self._chains = next(len(digit.tile) for of in digits for digit in of)
         apart, among = self._zeros(), self._zeros()
@@ -212,9 +211,9 @@ class _Walk:
         """Return, per point, the bit of its sibling: that of the first point with this sibling."""
         found: list[Masks] = []
         for number, sibling in enumerate(siblings):
-            bit = np.full(sibling.shape, 1 << number, dtype=self._mask)
+            bit = np.full(sibling.shape, 1 << number, dtype=np.uint8)
             for earlier in reversed(range(number)):
-                bit = np.where((siblings[earlier] == sibling) & self._there[earlier], self._mask(1 << earlier), bit)
+                bit = np.where((siblings[earlier] == sibling) & self._there[earlier], np.uint8(1 << earlier), bit)
             found.append(bit)
         return found
 
@@ -279,8 +278,8 @@ class _Walk:
         now = [each & (step > 0) for each, step in zip(now, steps, strict=True)] if steps else now
         was = [there & end for there, end in zip(self._there, ends, strict=True)]
         for number, group in enumerate(groups):
-            yet: Masks = np.zeros(group.shape, dtype=self._mask)
-            before: Masks = np.zeros(group.shape, dtype=self._mask)
+            yet: Masks = np.zeros(group.shape, dtype=np.uint8)
+            before: Masks = np.zeros(group.shape, dtype=np.uint8)
             first = now[number]
             last = group - int(own is not None)
             for other, (each, bit) in enumerate(zip(groups, self._bits, strict=True)):
@@ -439,7 +438,7 @@ class _History:
         return ~left
 
     def _holders_at(self, step: Sequence[Codes]) -> Masks:
-        held = np.zeros_like(self._held)
+        held: Masks = np.zeros(len(self._held), dtype=np.uint8)
         for there, bit, digits in self._points:
             same = there
             for own, other in zip(digits, step, strict=True):
