@@ -4,6 +4,7 @@ case = chain_case(random.Random(seed))  # partial sums below three to six ragged
 case = tower_case(random.Random(seed))  # a sum below ragged loops over two dims, siblings innermost
 case = output_window_case(random.Random(seed))  # outputs that are windows: transposed convolutions
 case = input_window_case(random.Random(seed))  # convolutions of one and two dims
+case = returning_case(tiles)  # a window whose siblings take elements where no inner loop starts again
 case = transposed_case(random.Random(seed))  # transposed convolutions on machines that their bandwidths slow down
 """
 
@@ -111,6 +112,21 @@ def transposed_case(rng: random.Random) -> Case:
     arch = _metered(load_arch(rng.choice(("cluster4", "simba_like"))))
     mapping = sample_mapping(workload, arch, "any", rng)
     return cases.as_it_is(workload, arch, mapping)
+
+
+def returning_case(tiles: tuple[int, int, int, int]) -> Case:
+    """Return a transposed convolution without stride under two loops over p and q each, p and q spread.
+
+    tiles: of these loops. A sibling can take an element that another holds where no loop further in starts again.
+    """
+    workload = einsum("O[p+r,q+s] += I[p,q] * W[r,s]", bits=8, sizes={"p": 4, "q": 4, "r": 3, "s": 3})
+    levels = [MemoryLevel(name, bandwidth_bits_per_cycle=Fraction(8)) for name in ("DRAM", "GLB", "RF")]
+    fanouts = (Fanout("X", 16), Fanout("Y", 16))
+    arch = Architecture("metered", (*levels[:2], *fanouts, levels[2], ComputeUnit("MAC")))
+    above = (Temporal(dim, tile) for dim, tile in zip("pqpq", tiles, strict=True))
+    held, inner = ("O", "I", "W"), (Temporal(dim, 1) for dim in "prqs")
+    nodes = (*above, Storage("GLB", held), Spatial("p", 1, "X"), Spatial("q", 1, "Y"), Storage("RF", held), *inner)
+    return cases.as_it_is(workload, arch, Mapping((*nodes, Compute("S"))))
 
 
 def tower_case(rng: random.Random) -> Case:

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Ints, Messages, Sent, united
+from polymap.costmodel.contiguous import Ints, Messages, Sent, distinct, united
 from polymap.costmodel.layout import Layout, row_major
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -506,8 +506,8 @@ class Sending:
 
     def _union(self, parts: list[tuple[Ints, Ints, int]]) -> tuple[Ints, Ints, int]:
         """Return what siblings that share messages hold together, and what of it is new."""
-        now = np.unique(np.concatenate([each + start for each, _, start in parts]))
-        new = np.unique(np.concatenate([each + start for _, each, start in parts]))
+        now = distinct(np.concatenate([each + start for each, _, start in parts]))
+        new = distinct(np.concatenate([each + start for _, each, start in parts]))
         return self.shelf.shared(now - now[0]), self.shelf.shared(new - now[0]), int(now[0])
 
     def _tile(self, group: _Group, moments: Sequence[_Moment], *, leaving: bool, whole: bool) -> tuple[Ints, Ints, int]:
@@ -550,7 +550,7 @@ class Sending:
                     shape = [-1 if place == other else 1 for other in range(len(group.dims))]
                     along = along + index.coefficients()[dim] * indices[dim].reshape(shape)
             total = total + self.address(axis, along.reshape(-1)).reshape(along.shape)
-        return np.unique(total)
+        return distinct(total)
 
 
 _Forms = tuple[list[_Form], list[_Tiles]]
@@ -629,7 +629,7 @@ def _indices(own: Sequence[Loop], extent: int, digits: dict[int, int]) -> Ints:
             runs = [run for run in runs if run[1] > 0]
     if len(runs) == 1:
         return np.arange(runs[0][0], runs[0][0] + runs[0][1])
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *(np.arange(a, a + n) for a, n in runs)]))
+    return distinct(np.concatenate([np.zeros(0, np.int64), *(np.arange(a, a + n) for a, n in runs)]))
 
 
 def sending_of(

@@ -163,7 +163,12 @@ def united(parts: Offsets) -> Ints:
     found = np.zeros(1, np.int64)
     for part in parts:
         found = (found[:, None] + part[None, :]).reshape(-1)
-    found.sort()  # np.unique takes ten times as long
+    return distinct(found)
+
+
+def distinct(values: Ints) -> Ints:
+    """Return the numbers, rising and once each: np.unique takes three to fourteen times as long."""
+    found = np.sort(values, axis=None)
     is_first = np.ones(len(found), bool)
     is_first[1:] = found[1:] != found[:-1]
     return found[is_first]
@@ -217,7 +222,7 @@ def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]
         residues = _histogram(part, blocks.size)
         near = {gap: _added(ends, residues) for gap, ends in near.items()}
         new = new * len(part) + int((gaps > most).sum())
-        for gap in np.unique(gaps[gaps <= most]).tolist():
+        for gap in distinct(gaps[gaps <= most]).tolist():
             ends = _histogram(part[:-1][gaps == gap] + last, blocks.size)
             near[gap] = near[gap] + ends if gap in near else ends
         first, last = first + int(part[0]), last + int(part[-1])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polymap.costmodel.arrivals import Loop, Role, Sending
-from polymap.costmodel.contiguous import Ints
+from polymap.costmodel.contiguous import Ints, distinct
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import BudgetError, Fanout, Mistake, Multicast, Operator, PlaceRule, Tensor, rule_of
 
@@ -68,7 +68,7 @@ def _added(fanouts: list[Fanout], partial: np.ndarray, left: dict[Digits, Ints])
             apart = tuple(c for f, c in zip(fanouts, where, strict=True) if not f.reduction)
             sent.setdefault(apart, []).append(leaving)
     for parts in sent.values():
-        arriving = np.unique(np.concatenate(parts))
+        arriving = distinct(np.concatenate(parts))
         found = arriving[partial[arriving]]
         if len(found):
             yield Transfer(is_write=False, elements=found)
@@ -90,7 +90,7 @@ def _loaded(sending: Sending, fanouts: list[Fanout], entered: dict[Digits, Ints]
             alike = tuple(digit for kind, digit in kinds if kind is Multicast.IDENTICAL)
             groups.setdefault(apart, {}).setdefault(alike, []).append(load)
     for united in groups.values():
-        messages = {each.tobytes(): each for each in (np.unique(np.concatenate(parts)) for parts in united.values())}
+        messages = {each.tobytes(): each for each in (distinct(np.concatenate(parts)) for parts in united.values())}
         yield from (Transfer(is_write=False, elements=each) for each in messages.values())
 
 

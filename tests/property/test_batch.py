@@ -102,7 +102,9 @@ def check(case: Case, seed: int, rows: int, dividing: float = 0.5) -> int:
 
 def by_arrays(batch: NestBatch, table: NDArray[np.int64]) -> tuple[list[int], list[int]]:
     """Return which rows the arrays for tiles of any size count, and which they leave to others."""
-    right = np.concatenate([each for _, _, each in batch.count_partial(table)])
+    right: NDArray[np.bool_] = np.zeros(len(table), dtype=np.bool_)
+    for rows, _, known in batch.count_partial(table):
+        right[rows] = known
     return np.flatnonzero(right).tolist(), np.flatnonzero(~right).tolist()
 
 

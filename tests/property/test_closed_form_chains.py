@@ -20,7 +20,14 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsums import einsum
-from tests.case_chains import chain_case, input_window_case, output_window_case, tower_case, transposed_case
+from tests.case_chains import (
+    chain_case,
+    input_window_case,
+    output_window_case,
+    returning_case,
+    tower_case,
+    transposed_case,
+)
 from tests.cases import Case, as_it_is
 from tests.property.test_batch import figures, figures_at, random_tiles, with_tiles
 
@@ -52,6 +59,19 @@ def rows_that_differ(draw: Draw, seeds: range, rows: int) -> list[str]:
             if figures_at(costs, number) != figures(cost):
                 found.append(f"{draw.__name__} seed {seed}, tiles {row}")
     return found
+
+
+def test_windows_whose_siblings_take_elements_where_no_inner_loop_starts_again() -> None:
+    """What happened before the inner loops of a carry began says whether these elements have partial sums."""
+    table = [(3, 4, 2, 2), (3, 2, 2, 2), (3, 2, 3, 2), (4, 4, 2, 4), (2, 3, 1, 2), (4, 3, 3, 2), (2, 2, 2, 2)]
+    case = returning_case(table[0])
+    costs = evaluate_many(case.workload, case.arch, case.mapping, [(*tiles, *(1,) * 6) for tiles in table])
+    for number, tiles in enumerate(table):
+        case = returning_case(tiles)
+        cost = simulate(case.workload, case.arch, case.mapping)
+        counts = count_closed_form(case.workload, case.arch, case.mapping)
+        assert counts == count_by_simulation(case.workload, case.arch, case.mapping), tiles
+        assert figures_at(costs, number) == figures(cost), tiles
 
 
 def test_partial_sums_of_a_sibling_that_comes_back_twice_before_any_arrives() -> None:

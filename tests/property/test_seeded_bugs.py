@@ -23,7 +23,7 @@ from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from tests.case_chains import chain_case, output_window_case, tower_case, transposed_case
+from tests.case_chains import chain_case, output_window_case, returning_case, tower_case, transposed_case
 from tests.cases import Case, random_case
 
 Count = Callable[[Workload, Architecture, Mapping], Counts | None]
@@ -291,6 +291,20 @@ BUGS = (
         "if tensor.written and number and counter.is_lopsided(tensor, nodes[number]):",
         "if number < 0:",
     ),
+    Bug(
+        "what came before a visit is forgotten",
+        "partial_tiles",
+        "return found + unchanged - held",
+        "return found + unchanged",
+    ),
+    Bug("a visit begins further in", "carries", "if visit.position <= carry", "if visit.position > carry"),
+    Bug(
+        "a visit may begin at digit 0",
+        "window_tables",
+        "is_first &= self._digits[since, outer] > 0",
+        "is_first &= True",
+    ),
+    Bug("what a visit began with brings nothing", "busiest", "columns[2] = dropped", "columns[2] = False"),
     Bug("windows step without their outer loops", "window_tables", "inner = outside + moved", "inner = outside"),
     Bug("siblings of a window are one", "window_tables", "among * trips + digit", "among * 0"),
     Bug(
@@ -344,6 +358,7 @@ def cases() -> tuple[tuple[Case, Counts, bool], ...]:
     drawn += [tower_case(random.Random(seed)) for seed in TOWER_SEEDS]
     drawn += [output_window_case(random.Random(seed)) for seed in WINDOW_SEEDS]
     drawn += [transposed_case(random.Random(seed)) for seed in TRANSPOSED_SEEDS]
+    drawn.append(returning_case((3, 4, 2, 2)))
     for case in drawn:
         answer = closed_form.count_closed_form(case.workload, case.arch, case.mapping)
         found.append((case, count_by_simulation(case.workload, case.arch, case.mapping), answer is not None))

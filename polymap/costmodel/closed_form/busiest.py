@@ -295,17 +295,23 @@ class _Count:
         node = self._nodes[number]
         views = self._views(number, Siblings.MERGED)
         total = self._zero.copy()
-        for carry, kept in self._carries(node):
+        carries = list(self._carries(node))
+        for number, (carry, kept) in enumerate(carries):
             kinds = [view.kinds(carry, with_past=False) for view in views]
             if not any((each.back >= 0).any() for each in kinds):
                 continue
             if all((~each.stops).any() for each in kinds):
                 kinds = [view.kinds(carry, with_past=True) for view in views]
-            self._add_entries(total, kept, kinds)
+            if self._add_entries(total, kept, kinds):
+                for visit, kept_there in carries[number:]:
+                    earlier = [view.kinds(carry, with_past=True, visit=visit) for view in views]
+                    if self._add_entries(total, kept_there, earlier):
+                        raise too_large()
         return total
 
-    def _add_entries(self, total: Amounts, kept: int, kinds: Sequence[_Kinds]) -> None:
+    def _add_entries(self, total: Amounts, kept: int, kinds: Sequence[_Kinds]) -> bool:
         """Add the entries of one carry that bring a partial sum, at the instance of the first sibling that enters.
+        Return whether there are others: nothing changed inside the carry, so that what was before decides.
 
         The first holder is first along each factor. The first sibling that enters differs from it along one factor: the
         one whose difference comes last in instance order.
@@ -321,9 +327,8 @@ class _Count:
         taker, latest = ranks.argmax(axis=0), places_.argmax(axis=0)
         every = np.arange(len(taker))
         enters = ranks[taker, every] >= 0
-        if (enters & ~stops & (places_[latest, every] == NOTHING)).any():
-            raise too_large()
-        counts = enters & (stops | ~started[latest, every])
+        unknown = enters & ~stops & (places_[latest, every] == NOTHING)
+        counts = enters & (stops | ~started[latest, every]) & ~unknown
         often = np.full(len(taker), kept, dtype=total.dtype)
         for each, grid in zip(kinds, grids, strict=True):
             often = often * each.often[grid]
@@ -332,6 +337,7 @@ class _Count:
             for at, (each, grid) in enumerate(zip(kinds, grids, strict=True))
         )
         np.add.at(total, where, often[counts])
+        return bool(unknown.any())
 
     def _views(self, number: int, siblings: Siblings) -> list[_View]:
         above = self._nodes[number if siblings is Siblings.APART else number - 1]
@@ -498,7 +504,9 @@ class _View:
             rows.append(_Rows(points, groups, size))
         return rows[0], rows[1], lambda: self._table.origin(before, since)
 
-    def kinds(self, carry: Loop[int], *, with_past: bool) -> _Kinds:
+    def kinds(self, carry: Loop[int], *, with_past: bool, visit: Loop[int] | None = None) -> _Kinds:
+        """Return the kinds of a carry; visit: of those that no sibling drops, those that are quiet since a step of that
+        carry (`WindowTable.quiet`), and whether siblings dropped them there."""
         now, before, origin = self._at(carry)
         groups, at = np.unique(now.groups, return_index=True)
         kept = before.has(groups)
@@ -515,6 +523,11 @@ class _View:
         left[before.groups[~siblings_now.has(siblings_before.groups)]] = True
         place, started = (each.reshape(-1)[groups] for each in origin()) if with_past else (groups * 0, groups * 0)
         columns = np.stack([first, back_of[groups], left[groups], place, started])
+        if visit is not None:
+            pair = ((loop.position, loop.dim in self._dims) for loop in (carry, visit))
+            quiet, dropped = (each.reshape(-1)[groups] for each in self._table.quiet(*pair))
+            columns[2] = dropped
+            columns = columns[:, quiet & ~left[groups]]
         kinds, often = np.unique(columns, axis=1, return_counts=True)
         rank = self._rank(kinds[0], kinds[1])
         return _Kinds(often, kinds[0], kinds[1], rank, kinds[2] > 0, kinds[3], kinds[4] > 0)

@@ -299,6 +299,22 @@ class NodeCarries(Generic[Value]):
                 carry, outside, values, self._conditions_of_dims(carry, outside, 0), 0, None
             )
 
+    def visit_factors(self, *, dropped: bool) -> Iterator[list[Value]]:
+        """Yield the factors of those of these steps to which the element was held since before the inner loops began,
+        and at whose beginning no sibling took it; dropped: siblings may have dropped it. One list per carry of that
+        beginning.
+
+        At the carries of other loops than those of windows no sibling starts where nothing changed.
+        """
+        own = {dim for window in self.tensor.windows for dim, _ in window.terms}
+        for carry, outside in [(loop, list(each)) for loop, each, _ in self.carries() if loop.dim in own]:
+            cuts = self.cuts_of_windows(carry, outside)
+            for visit, _, values in self.carries():
+                if visit.position <= carry.position:
+                    ask = self._allowed_changes()._replace(dropped=dropped)
+                    stays = (self._stays(number, carry, cuts, ask, visit) for number in range(len(self.axes)))
+                    yield [*values.values(), *stays]
+
     def may_start(self) -> bool:
         """Return whether an element may enter a sibling while others hold it."""
         return bool(self.filtered_dims()) or any(is_spread(axes) for axes in self.axes)
@@ -336,8 +352,13 @@ class NodeCarries(Generic[Value]):
         step_filter = self._step_filters[0]
         return Ask(stops=step_filter in (always, none_starts), starts=step_filter in (always, none_stops))
 
-    def _stays(self, number: int, carry: Loop[Any], cuts: tuple[Cuts, ...], ask: Ask) -> Value:
+    def _stays(
+        self, number: int, carry: Loop[Any], cuts: tuple[Cuts, ...], ask: Ask, visit: Loop[Any] | None = None
+    ) -> Value:
         axes = self.axes[number]
+        if visit is not None:
+            dims = {dim for dim, _ in self.tensor.windows[number].terms}
+            ask = ask._replace(visit=(visit.position, visit.dim in dims))
         if not is_spread(axes):
             ask = ask._replace(stops=True, starts=True)  # there is one sibling, and the element stays
         own = (carry.position, any(cut.moved for cut in cuts[number]))

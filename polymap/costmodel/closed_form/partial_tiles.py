@@ -79,11 +79,19 @@ Amount = TypeVar("Amount", bound=Numeric)
 class PartialCounts(ABC, Generic[Value, Amount]):
     """Counts of the nodes of one mapping, or plans of these counts for tables.
 
-    pins: digits of spatial loops; only the instances with these digits count.
+    pins: digits of spatial loops; only the instances with these digits count. looks_back: changes before the inner
+    loops of a carry began are counted, too, where they matter (which is rare and takes long).
     """
 
-    def __init__(self, factors: Factors[Value, Amount], machine: MachineModel, nest: LoopNestView) -> None:
-        self.factors, self.machine, self.nest = factors, machine, nest
+    def __init__(
+        self,
+        factors: Factors[Value, Amount],
+        machine: MachineModel,
+        nest: LoopNestView,
+        *,
+        looks_back: bool = True,
+    ) -> None:
+        self.factors, self.machine, self.nest, self._looks_back = factors, machine, nest, looks_back
         self._chains = Chains(machine, nest)
         self._known: dict[tuple[int, Node, int, Siblings, CountedSteps, StepFilter], NodeCarries[Value]] = {}
 
@@ -184,9 +192,20 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         )
         if not stops.may_start():
             return self.factors.total(())
-        if any(map(is_spread, stops.axes)):  # siblings may start without their inner loops starting again
-            self.factors.doubt(self._total(stops.unchanged_factors()) - self._total(moves.unchanged_factors()))
-        return self._total(stops.silent_factors()) - self._total(moves.silent_factors())
+        found = self._total(stops.silent_factors()) - self._total(moves.silent_factors())
+        if not any(map(is_spread, stops.axes)):
+            return found
+        # Siblings may start without their inner loops starting again.
+        unchanged = self._total(stops.unchanged_factors()) - self._total(moves.unchanged_factors())
+        if not (self._looks_back and unchanged) or stops.filtered_dims():
+            self.factors.doubt(unchanged)
+            return found
+        same, held = (
+            self._total(stops.visit_factors(dropped=dropped)) - self._total(moves.visit_factors(dropped=dropped))
+            for dropped in (False, True)
+        )
+        self.factors.doubt(same)
+        return found + unchanged - held
 
     def late_events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return the events at which the first sibling keeps the element and only later ones, idle before, take it
@@ -381,7 +400,10 @@ def elements_held_by_any(axes: Axes, loops: Loops) -> int:
 
 def elements_staying(axes: Axes, loops: Loops, carry: Carry, ask: Ask) -> int:
     """Return the elements of a window that stay at those steps of a carry that `ask` accepts."""
-    kinds = _listed_window(axes, loops).kinds(carry[0], moved=carry[1])
+    table = _listed_window(axes, loops)
+    if ask.visit is not None:
+        return table.held_since(carry, ask)
+    kinds = table.kinds(carry[0], moved=carry[1])
     return sum(kind.often for kind in kinds if ask.approves(kind))
 
 

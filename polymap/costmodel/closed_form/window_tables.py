@@ -45,13 +45,16 @@ class Ask(NamedTuple):
 
     stops, starts: siblings may drop, or take, the element at the step. place: the last change before came with a loop
     outside this position (None: anywhere). started: instead, it came with the loop at this position, and a sibling took
-    the element at it.
+    the element at it. visit: instead, there was no change inside the carry since a step at this carry at which the
+    element was held, too, and no sibling took it (`WindowTable.held_since`); dropped: siblings may have dropped it.
     """
 
     stops: bool
     starts: bool
     place: int | None = None
     started: bool = False
+    visit: Carry | None = None
+    dropped: bool = False
 
     def approves(self, kind: WindowKind) -> bool:
         if (kind.stops and not self.stops) or (kind.starts and not self.starts):
@@ -92,10 +95,11 @@ class WindowTable:
     sibling of those that one step compares, element] -> held.
     """
 
-    __slots__ = ("_digits", "_held", "_kinds", "_positions", "points")
+    __slots__ = ("_digits", "_held", "_kinds", "_positions", "_since", "points")
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
+        self._since: dict[tuple[Carry, Carry | None], Integers] = {}
         points = [axis.extent for axis in axes]
         if prod(points) > TUNING.most_table_cells:
             raise too_large()
@@ -163,6 +167,40 @@ class WindowTable:
         for code, often in enumerate(np.bincount(codes[held]).tolist()):
             if often:
                 yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
+
+    def held_since(self, carry: Carry, ask: Ask) -> int:
+        """Return the elements that stay at the steps of a carry, `ask.visit` given."""
+        key = carry, ask.visit
+        if key not in self._since:
+            before, now, _ = self.steps(carry[0], moved=carry[1])
+            quiet, dropped = self.quiet(carry, ask.visit or carry)
+            was, is_now = self._held[before], self._held[now]
+            quiet &= is_now.any(axis=2) & ~(was & ~is_now).any(axis=2)
+            codes = (is_now & ~was).any(axis=2) * 2 + dropped
+            self._since[key] = np.bincount(codes[quiet], minlength=4).reshape(2, 2)
+        return int(self._since[key][: 1 + ask.starts, : 1 + ask.dropped].sum())
+
+    def quiet(self, carry: Carry, visit: Carry) -> tuple[Booleans, Booleans]:
+        """Return the elements that did not change inside a carry since a step of another at which they were held, too,
+        and no sibling took them, and whether siblings dropped them at that one.
+
+        Both are arrays [step of the carry, sibling that counts by itself, element].
+        """
+        before, _, since = self.steps(carry[0], moved=carry[1])
+        place, own = visit
+        outer = sum(position < place for position in self._positions)
+        is_first = (self._digits[since, outer + own :] == 0).all(axis=1)
+        if own:
+            is_first &= self._digits[since, outer] > 0
+            earlier = since - 1
+        else:
+            runs = self._digits[:, :outer]
+            ends = np.append(_run_starts(runs)[1:], len(runs)) - 1
+            earlier = ends[_run_numbers(runs)[since]]
+        was, first = self._held[earlier], self._held[since]
+        quiet = was.any(axis=2) & first.any(axis=2) & ~(first & ~was).any(axis=2) & is_first[:, None, None]
+        dropped = np.logical_or.reduce(was & ~first, axis=2)
+        return quiet & (self.origin(before, since)[0] == NOTHING), dropped
 
     def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
         """Return step numbers: those before a carry, those at it, and the first steps of the inner loops that end

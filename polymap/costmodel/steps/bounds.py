@@ -19,7 +19,7 @@ from math import floor, lcm, prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Commands, Ints, least_commanded, united
+from polymap.costmodel.contiguous import Commands, Ints, distinct, least_commanded, united
 from polymap.costmodel.steps.counts import commands_of
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -230,7 +230,7 @@ def _cut_by_commands(workload: Workload, arch: Architecture, tensor: Tensor, *, 
     others, whole = list[list[Ints]](), list[list[Ints]]()
     for axis, told in enumerate(tiles[:-1]):
         rows = [np.add.outer(own, starts).reshape(-1) * prod(tensor.shape[axis + 1 :]) for own, starts in told]
-        whole.append([np.unique(rows[0])])
+        whole.append([distinct(rows[0])])
         others.append([*whole[-1][0][:, None]] if in_pieces[axis] else rows)
     return _Cut(tiles[-1], others, whole, commands, level.base_offset_bits * commands.units // tensor.bits)
 

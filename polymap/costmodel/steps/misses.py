@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from polymap.costmodel.arrivals import END, FIRST, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks, Ints, united
+from polymap.costmodel.contiguous import Blocks, Ints, distinct, united
 from polymap.costmodel.steps.counts import (
     BusUse,
     SentOften,
@@ -117,7 +117,7 @@ def _lines_of_sets(stream: Stream, cache: MemoryLevel, sets: int) -> Ints:
         for each in sent.messages:
             first = sum((start[:1] for start in each.starts), np.array([base]))
             parts = [_ends_of_lines(part, size) if place == each.row else part for place, part in enumerate(each.parts)]
-            numbers = np.unique((united(parts) + first) // size)
+            numbers = distinct((united(parts) + first) // size)
             found += np.bincount(numbers % sets, minlength=sets)
     return found
 
@@ -125,7 +125,7 @@ def _lines_of_sets(stream: Stream, cache: MemoryLevel, sets: int) -> Ints:
 def _ends_of_lines(row: Ints, size: int) -> Ints:
     """Return some of the offsets of a row that touch the same lines, wherever it begins."""
     is_whole = int(row[-1] - row[0]) == len(row) - 1
-    return np.unique(np.concatenate([row[::size], row[-1:]])) if is_whole else row
+    return distinct(np.concatenate([row[::size], row[-1:]])) if is_whole else row
 
 
 def _passing_at(

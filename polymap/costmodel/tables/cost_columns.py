@@ -187,8 +187,9 @@ class Batch(Protocol):
         """
         ...
 
-    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
-        """Yield slices of the rows, their figures for tiles of any size, and a mask of the rows for which they hold."""
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice | Integers, BatchFigures, Booleans]]:
+        """Yield slices or numbers of rows, their figures for tiles of any size, and a mask of those for which they
+        hold."""
         ...
 
 
@@ -210,7 +211,7 @@ class NestBatch:
         self._model, self._machine, self._arch, self._shape = model, machine, arch, shape
         self._placed, self._pricing = placed, pricing
         self._divides = is_in_reach(model, machine, shape)
-        self._partial: PartialPlan | None = None
+        self._partial: dict[bool, PartialPlan] = {}  # by whether it looks back
 
     def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
         if not self._divides:
@@ -223,21 +224,39 @@ class NestBatch:
         rows, busy, wires = count_arrays(self._model, self._machine, self._shape, columns)
         return self._figures(columns, NestCounts(rows, busy, columns.steps, wires)), right
 
-    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
-        if self._partial is None:
-            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
-            self._partial = PartialPlan(self._model, self._model.extents, self._machine, self._shape, metered)
-        plan = self._partial
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice | Integers, BatchFigures, Booleans]]:
         everything, readable = self._columns(table)
+        left: list[Integers] = []
+        for stretch, figures, right, doubtful in self._counted(everything, looks_back=False):
+            yield stretch, figures, readable[stretch] & right
+            left.append(np.flatnonzero(readable[stretch] & doubtful) + stretch.start)
+        numbers = np.concatenate(left)
+        for start in range(0, len(numbers), TUNING.rows_looking_back):
+            some = numbers[start : start + TUNING.rows_looking_back]
+            for stretch, figures, right, _ in self._counted(everything.part(some), looks_back=True):
+                yield some[stretch], figures, right
+
+    def _counted(
+        self, everything: Columns, *, looks_back: bool
+    ) -> Iterator[tuple[slice, BatchFigures, Booleans, Booleans]]:
+        """Yield slices of the rows, their figures, and masks of the rows for which they hold and of those that need a
+        plan that looks back."""
+        if looks_back not in self._partial:
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
+            self._partial[looks_back] = PartialPlan(
+                self._model, self._model.extents, self._machine, self._shape, metered, looks_back=looks_back
+            )
+        plan = self._partial[looks_back]
         rows = plan.rows_of(everything.tiles)
-        for start in range(0, len(table), TUNING.column_rows):
-            stretch = slice(start, min(start + TUNING.column_rows, len(table)))
+        for start in range(0, everything.rows, TUNING.column_rows):
+            stretch = slice(start, min(start + TUNING.column_rows, everything.rows))
             columns = everything.part(stretch)
             rows.move(stretch)
             counts, least = plan.count(rows, columns.even)
             figures = self._figures(columns, counts)
             known = self._pricing.is_latency(counts, least, figures)
-            yield stretch, figures, readable[stretch] & ~rows.failed & known
+            doubtful = plan.doubtful(rows)
+            yield stretch, figures, known & ~rows.failed & ~doubtful, doubtful & ~rows.failed
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and a mask of the rows that are loop trees."""

@@ -99,6 +99,7 @@ class NestColumns:
         rows = self.plan.rows_of([*columns.tiles, *given])
         rows.move(slice(0, columns.rows))
         counts, least = self.plan.count(rows, columns.even)
+        rows.failed |= self.plan.doubtful(rows)
         for bounds in zip(counts.busy, least, strict=True):
             for high, low in zip(*bounds, strict=True):
                 rows.failed |= np.not_equal(high, low)
@@ -201,7 +202,7 @@ class FusedBatch:
     def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
         return self._counted(table, divides=True)
 
-    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice | Integers, BatchFigures, Booleans]]:
         for start in range(0, len(table), TUNING.fused_rows):
             stretch = slice(start, min(start + TUNING.fused_rows, len(table)))
             found = self._counted(table[stretch], divides=False)

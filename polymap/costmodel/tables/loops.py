@@ -126,7 +126,7 @@ class Columns:
             if loop.fanout == TEMPORAL:
                 self.steps = self.steps * trips
 
-    def part(self, rows: slice) -> Columns:
+    def part(self, rows: slice | Integers) -> Columns:
         """Return some of the mappings."""
         found = object.__new__(Columns)
         found.tiles, found.trips = ([column[rows] for column in each] for each in (self.tiles, self.trips))

@@ -97,8 +97,10 @@ class PartialPlan:
         machine: MachineModel,
         shape: Shape,
         metered: Collection[int],
+        *,
+        looks_back: bool = False,
     ) -> None:
-        self._plans, self._extents = Plans(extents, machine, shape), extents
+        self._plans, self._extents = Plans(extents, machine, shape, looks_back=looks_back), extents
         self._loops = len(shape.loops)  # columns: tiles, extents that differ, digits of the loops
         self._first_pin = self._loops + sum(isinstance(extent, ExtentColumn) for extent in extents)
         self._levels = len(machine.levels)
@@ -272,7 +274,7 @@ class PartialPlan:
 
     def count(self, rows: Rows, even: dict[int, Booleans]) -> tuple[NestCounts[Many], tuple[Busiest[Many], ...]]:
         """Return the counts of the current rows, and lower bounds of the busiest instances; record in `rows` those for
-        which they fail.
+        which they fail (of others see `doubtful`).
 
         even: per dim, where all its tiles divide. The busiest instances of the counts are upper bounds, which differ
         from the lower ones where siblings take unequal shares of partial sums or instances are of too many kinds.
@@ -290,13 +292,18 @@ class PartialPlan:
                 least[level], most[level] = _sum(least[level], low), _sum(most[level], high)
         for dim in sorted(self._uneven):
             rows.failed |= ~even[dim]
-        for doubt in self._doubts:
-            rows.failed |= self._value(doubt, rows) != 0
         wires = [
             Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires
         ]
         steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
         return NestCounts(found, most, steps, wires), tuple(least)
+
+    def doubtful(self, rows: Rows) -> Booleans:
+        """Return a mask of the current rows whose counts do not hold, as something that must be 0 is not."""
+        found = np.zeros_like(rows.failed)
+        for doubt in self._doubts:
+            found |= self._value(doubt, rows) != 0
+        return found
 
     def _bits_of_instances(
         self, candidate: Candidate, rows: Rows, even: dict[int, Booleans]

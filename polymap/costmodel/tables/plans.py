@@ -136,9 +136,9 @@ class PlannedFactors:
 class Plans(PartialCounts[Value, Terms]):
     """The counts of `Counter` as sums of products of factors."""
 
-    def __init__(self, extents: Sequence[Extent], machine: MachineModel, shape: Shape) -> None:
+    def __init__(self, extents: Sequence[Extent], machine: MachineModel, shape: Shape, *, looks_back: bool) -> None:
         self.planned = PlannedFactors()
-        super().__init__(self.planned, machine, nest_of_columns(extents, shape))
+        super().__init__(self.planned, machine, nest_of_columns(extents, shape), looks_back=looks_back)
 
     def entries_of_later_sibling(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Terms:
         """Return the events at which the sibling given by the pins is the first of those that enter.

@@ -59,7 +59,7 @@ class WindowStays(OfWindow):
     ask: Ask
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        if not tiles or is_spread(self.axes) or not self._is_in_reach():
+        if not tiles or self.ask.visit or is_spread(self.axes) or not self._is_in_reach():
             return self._count_points(tiles)
         digits = digits_of_axes(self.axes, tiles)
         values, unknown = np.broadcast_arrays(*self._staying_elements(digits), tiles[0])[:2]
@@ -70,7 +70,7 @@ class WindowStays(OfWindow):
 
     def _count_points(self, tiles: Sequence[Integers]) -> Many:
         """Return the values from the points of the window's box: for all rows at once, or one by one."""
-        if not tiles or not is_tabled(self.axes):
+        if not tiles or self.ask.visit or not is_tabled(self.axes):
             count = partial(elements_staying, loops=self.loops, carry=self.carry, ask=self.ask)
             return count_row_by_row(count, self.axes, tiles)
         table = window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries)

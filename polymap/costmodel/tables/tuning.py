@@ -22,6 +22,8 @@ class Tuning(NamedTuple):
     """Windows whose histories are kept for the next table."""
     kept_plans: int = 16
     """Plans of trees that are kept for the next table."""
+    rows_looking_back: int = 32
+    """Rows whose windows' changes before a carry's loops matter: their tables of windows are kept at once (64)."""
     siblings_of_a_mapping: int = 1 << 12
     """Siblings of all kinds of steps of one mapping that are listed; more are counted one by one."""
     siblings_at_once: int = 1 << 16
