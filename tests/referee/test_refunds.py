@@ -133,7 +133,7 @@ def test_no_dividing_tree_is_below_the_floor_where_a_reader_sums_up_what_another
         {"compute": "PE"},
     ]
     arch = arch_from_document({"name": "random", "nodes": nodes})
-    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=500)  # holds its own floor
+    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=100)  # holds its own floor
     assert found.value is not None, "the program as it is runs"
     asked, known = read_question(work, arch, Options("traffic:DRAM", "divide", time_limit_s=60), provers)
     floor = float(bound_by_refunds(asked, known, never).floors[0])
