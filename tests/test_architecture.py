@@ -45,7 +45,7 @@ ROWS = {
         ("enumeration",),
     ),
     "codegen": (("programs",), ("native",), ("source",), ("lower",)),
-    "costmodel": (("tables",), ("steps",), ("closed_form", "referees")),
+    "costmodel": (("tables",), ("closed_form", "referees")),
     "workload": (("c",),),
     "importers": (("timeloop",),),
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from polymap.arch import no_energies
-from polymap.costmodel.steps import not_in_steps, unsupported_in_steps
+from polymap.costmodel import not_in_steps, unsupported_in_steps
 from polymap.ir import (
     Architecture,
     Mapping,

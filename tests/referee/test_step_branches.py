@@ -350,7 +350,7 @@ def test_a_mistake_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         "children that keep their tiles": ("_Leg.begins", lambda *_: 0),
         "results that leave though nobody needs them": ("_Tree._passes", lambda *_: True),
     }[name]
-    monkeypatch.setattr(f"polymap.costmodel.steps.trees.{place}", wrong)
+    monkeypatch.setattr(f"polymap.costmodel.step_trees.{place}", wrong)
     with pytest.raises(AssertionError):
         compared(range(60))
 
