@@ -30,7 +30,7 @@ ROWS = {
         ("costmodel", "transform"),
         ("schedules",),
         ("resolve",),
-        ("arch", "workload"),
+        ("workload",),
         ("inputs", "poly"),
         ("resources",),
         ("checker", "formatting", "ir", "lazy", "version"),

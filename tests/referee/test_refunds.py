@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from polymap.arch import arch_from_document, load_arch
 from polymap.costmodel.evaluation import simulate
 from polymap.explore import provers, search
+from polymap.inputs import arch_from_document, load_arch
 from polymap.ir.errors import BudgetError, MappingError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

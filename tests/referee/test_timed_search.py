@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from polymap.arch import load_arch
 from polymap.costmodel import bounding_machine, evaluate, step_bounds
 from polymap.costmodel.contiguous import Commands, Ints
 from polymap.explore import explore, search
+from polymap.inputs import load_arch
 from polymap.ir import (
     Architecture,
     Compute,
