@@ -22,7 +22,6 @@ with lazy(__name__):
         located as located,
         mistakes_in as mistakes_in,
         parse_json as parse_json,
-        parse_toml as parse_toml,
     )
     from polymap.inputs.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.inputs.reading import (
@@ -42,9 +41,7 @@ with lazy(__name__):
         is_list as is_list,
         is_long_integer as is_long_integer,
         is_name as is_name,
-        is_ratio as is_ratio,
         is_table as is_table,
-        kinds_found as kinds_found,
         parse_integer as parse_integer,
         read_text as read_text,
         refuse_yaml as refuse_yaml,
