@@ -27,7 +27,6 @@ with lazy(__name__):
         study as study,
         transform as transform,
     )
-    from polymap.arch.presets import load_arch as load_arch
     from polymap.codegen.native.tails import Requantize as Requantize
     from polymap.codegen.run import generate_c as generate_c, run_c as run_c
     from polymap.codegen.source.transform import transform_c as transform_c
@@ -41,6 +40,7 @@ with lazy(__name__):
     from polymap.importers.timeloop.export import to_timeloop as to_timeloop
     from polymap.importers.timeloop.reading import from_timeloop as from_timeloop
     from polymap.importers.torch_models import from_torch as from_torch
+    from polymap.inputs.presets import load_arch as load_arch
     from polymap.ir.errors import PolymapError as PolymapError
     from polymap.ir.loopnest import Workload as Workload
     from polymap.ir.machine import (

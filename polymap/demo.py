@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from polymap.arch import load_arch
 from polymap.cli import Document, guarded, write_documents
 from polymap.codegen import CRun, generate_c, run_c
 from polymap.costmodel import Cost, mapping_text
 from polymap.explore import explore
 from polymap.formatting import exact, table
+from polymap.inputs import load_arch
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.poly import function
 from polymap.report import ProgressLine, explain, figures_text, orders_text, status_text

@@ -3,8 +3,6 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
-    from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.codegen.preprocess import preprocessed as preprocessed
     from polymap.codegen.source.symbolic import (
         SymbolicCheckup as SymbolicCheckup,
@@ -29,10 +27,12 @@ with lazy(__name__):
         ZigzagLayer as ZigzagLayer,
         from_zigzag as from_zigzag,
     )
+    from polymap.inputs.machines import arch_from_document as arch_from_document, arch_to_document as arch_to_document
     from polymap.inputs.mappings import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
     )
+    from polymap.inputs.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.ir.loopnest import Role as Role
     from polymap.ir.machine import FanoutKind as FanoutKind, Hops as Hops, Multicast as Multicast
     from polymap.networks.answer_files import load_result as load_result

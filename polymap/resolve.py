@@ -48,18 +48,18 @@ def arch_of(value: object) -> Architecture:
     """Return a machine: the one given, what `load_arch` reads by the name given, or what a document describes. Raises
     ArchError for a value of another type, and for one whose nodes are no machine."""
     if isinstance(value, Architecture):
-        from polymap.arch import node_problems
+        from polymap.inputs import node_problems
 
         mistakes = node_problems(value.nodes, f"machine {shown(value.name)}")
         if mistakes:
             raise ArchError(mistakes)
         return value
     if isinstance(value, str):
-        from polymap.arch import load_arch
+        from polymap.inputs import load_arch
 
         return load_arch(value)
     if is_table(value):
-        from polymap.arch import arch_from_document
+        from polymap.inputs import arch_from_document
 
         return arch_from_document(value)
     hint = "Expected an Architecture, the name of a preset, or a table as in a machine file."

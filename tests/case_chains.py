@@ -14,7 +14,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap.arch.presets import load_arch
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

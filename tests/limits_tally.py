@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from polymap.arch.presets import preset_names
 from polymap.explore import search
+from polymap.inputs.presets import preset_names
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.workload.c.reader import from_c

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import polymap as pm
-from polymap.arch import load_arch
 from polymap.codegen.native.arrays import ArrayForm
 from polymap.codegen.native.function import NativeFunction, native_function
-from polymap.inputs import mapping_from_document
+from polymap.inputs import load_arch, mapping_from_document
 from polymap.ir import Architecture, Mapping, Workload
 
 DTYPES = {

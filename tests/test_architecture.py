@@ -30,7 +30,7 @@ ROWS = {
         ("costmodel", "transform"),
         ("schedules",),
         ("resolve",),
-        ("arch", "workload"),
+        ("workload",),
         ("inputs", "poly"),
         ("resources",),
         ("checker", "formatting", "ir", "lazy", "version"),
@@ -45,7 +45,7 @@ ROWS = {
         ("enumeration",),
     ),
     "codegen": (("programs",), ("native",), ("source",), ("lower",)),
-    "costmodel": (("tables",), ("steps",), ("closed_form", "referees")),
+    "costmodel": (("tables",), ("closed_form", "referees")),
     "workload": (("c",),),
     "importers": (("timeloop",),),
 }
@@ -94,20 +94,30 @@ def parsed(path: Path) -> ast.Module:
 
 
 @cache
+def statements(path: Path) -> tuple[ast.AST, ...]:
+    """Return all statements of a file, those inside of others too; expressions are not looked into."""
+    found: list[ast.AST] = [parsed(path)]
+    for node in found:
+        for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+            found += getattr(node, part, ())
+    return tuple(found)
+
+
+@cache
 def names_taken() -> frozenset[tuple[str, str]]:
     """Return (package or module, name) of everything that some module takes from another by name, or of a face that it
     imports as a whole (`figures.machine_svg`)."""
     found: set[tuple[str, str]] = set()
     for path in INSIDE:
-        nodes = list(ast.walk(parsed(path)))
+        lines = statements(path)
         taken = {
-            (str(node.module), alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+            (str(node.module), alias.name) for node in lines if isinstance(node, ast.ImportFrom) for alias in node.names
         }
         faces = {name: f"{module}.{name}" for module, name in taken if f"{module}.{name}" in PACKAGES}
         found |= taken
         found |= {
             (faces[node.value.id], node.attr)
-            for node in nodes
+            for node in (ast.walk(parsed(path)) if faces else ())
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in faces
         }
     return frozenset(found)
@@ -123,7 +133,7 @@ def imports_of(path: Path) -> tuple[str, ...]:
 def written_imports(path: Path) -> tuple[tuple[str, str], ...]:
     """Return what the file imports as it is written (a package, a module), and the module that is behind it."""
     found: dict[tuple[str, str], None] = {}
-    for node in ast.walk(parsed(path)):
+    for node in statements(path):
         if isinstance(node, ast.Import):
             found.update(dict.fromkeys((alias.name, alias.name) for alias in node.names))
         elif isinstance(node, ast.ImportFrom):
@@ -167,6 +177,7 @@ def names_bound(line: ast.ImportFrom) -> Iterator[str]:
         yield alias.name
 
 
+@cache
 def is_module(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
@@ -297,7 +308,7 @@ def long_parts(path: Path) -> Iterator[str]:
     count = path.read_text(encoding="utf-8").count("\n")
     if count > 700:
         yield f"{path} has {count} lines"
-    for node in ast.walk(parsed(path)):
+    for node in statements(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > 50:
@@ -413,7 +424,7 @@ for tiles in ("divide", "any"):
 
 
 def _asserts(path: Path) -> list[tuple[int, ast.Assert]]:
-    return [(node.lineno, node) for node in ast.walk(parsed(path)) if isinstance(node, ast.Assert)]
+    return [(node.lineno, node) for node in statements(path) if isinstance(node, ast.Assert)]
 
 
 def _narrows(test: ast.expr) -> bool:
@@ -432,7 +443,7 @@ def without_reason(path: Path) -> Iterator[str]:
     for line, node in _asserts(path):
         if node.msg is None and not _narrows(node.test) and "  # " not in lines[line - 1]:
             yield f"{path.relative_to(PACKAGE)}:{line}: {ast.unparse(node)}"
-    for node in ast.walk(parsed(path)):
+    for node in statements(path):
         has_reason = isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
         if isinstance(node, ast.Raise) and not has_reason and ast.unparse(node).startswith("raise AssertionError"):
             yield f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"

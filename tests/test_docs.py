@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
-from polymap.arch import document as machines
 from polymap.cli.arguments import command_names
 from polymap.importers.timeloop import attributes
-from polymap.inputs import mappings
+from polymap.inputs import machines, mappings
 from polymap.search.problem import goals, read_rules
 from polymap.workload import LAYERS, document as workloads, windows
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from polymap.arch import preset_names
 from polymap.codegen.source import ORDERS
 from polymap.formatting import listing
-from polymap.inputs import LIMITS, as_fraction, is_long_integer, is_name, parse_integer, shown
+from polymap.inputs import LIMITS, as_fraction, is_long_integer, is_name, parse_integer, preset_names, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
 from polymap.report import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.completion import completion_text
 from polymap.cli.exit_codes import ExitCode
@@ -19,7 +18,7 @@ from polymap.cli.named_inputs import Inputs, check_outputs, names_network, prepr
 from polymap.cli.output import Document, say, warnings_said, write_answer, write_documents
 from polymap.cli.progress import best_so_far
 from polymap.explore import explore
-from polymap.inputs import read_text, shown
+from polymap.inputs import load_arch, preset_names, read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
 from polymap.poly import raised
 from polymap.report import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from polymap.arch import preset_names
 from polymap.cli.arguments import LAYOUTS, SHELLS, commands
 from polymap.codegen.source import ORDERS
+from polymap.inputs import preset_names
 from polymap.report import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS, builtin_names, builtin_networks

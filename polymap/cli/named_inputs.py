@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import TypeVar
 
-from polymap.arch import arch_to_document, arch_warnings, load_arch
 from polymap.cli.arguments import MODEL_FILES, Options
 from polymap.cli.output import check_writable, say
 from polymap.inputs import (
+    arch_to_document,
+    arch_warnings,
     as_whole,
     is_table,
+    load_arch,
     located,
     mapping_from_document,
     mistakes_in,

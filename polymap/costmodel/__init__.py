@@ -1,4 +1,5 @@
-"""The cost of a mapping, and what a count says beside its numbers: bounds, dataflows, footprints, rooflines."""
+"""The cost of a mapping, and what a count says beside its numbers: bounds, dataflows, footprints, rooflines,
+and the latency of machines that say what single steps take (`step_*`)."""
 
 from polymap.lazy import lazy
 
@@ -10,9 +11,13 @@ with lazy(__name__):
         wire_prices as wire_prices,
     )
     from polymap.costmodel.bounds import (
+        OPERATIONS_PER_INSTANCE as OPERATIONS_PER_INSTANCE,
         Compulsory as Compulsory,
+        LevelRoof as LevelRoof,
+        Roofline as Roofline,
         compulsory_bits as compulsory_bits,
         compulsory_traffic as compulsory_traffic,
+        roofline as roofline,
     )
     from polymap.costmodel.buffer_bound import (
         BufferCurve as BufferCurve,
@@ -69,10 +74,12 @@ with lazy(__name__):
         pieces_of as pieces_of,
         unknown_tensor as unknown_tensor,
     )
-    from polymap.costmodel.rooflines import (
-        OPERATIONS_PER_INSTANCE as OPERATIONS_PER_INSTANCE,
-        LevelRoof as LevelRoof,
-        Roofline as Roofline,
-        roofline as roofline,
+    from polymap.costmodel.step_bounds import (
+        beats_by_rows as beats_by_rows,
+        bounding_machine as bounding_machine,
+    )
+    from polymap.costmodel.step_counts import (
+        not_in_steps as not_in_steps,
+        unsupported_in_steps as unsupported_in_steps,
     )
     from polymap.costmodel.tuning import TUNING as TUNING

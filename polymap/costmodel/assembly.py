@@ -146,7 +146,8 @@ def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: M
     if not arch.is_timed_by_step:
         return None
     assert mapping is not None, "steps are those of a mapping"
-    from polymap.costmodel.steps import counted_in_steps, latency_of_steps  # numpy is loaded where it is needed
+    from polymap.costmodel.step_latency import latency_of_steps
+    from polymap.costmodel.step_trees import counted_in_steps  # numpy is loaded where it is needed
 
     with with_at_least(TUNING.least_steps_s):
         return latency_of_steps(arch, counted_in_steps(workload, arch, mapping, counts))

@@ -1,4 +1,9 @@
-"""Lower bounds on traffic that hold for every mapping, and textbook formulas to compare a mapping with."""
+"""Lower bounds on traffic that hold for every mapping, textbook formulas to compare a mapping with, and its roofline:
+the rate that each level's bandwidth allows, from the bits that the mapping moves.
+
+Source of the roofline: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4),
+2009.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,11 @@ from fractions import Fraction
 from functools import lru_cache
 from math import prod
 
+from polymap.costmodel.cost import Cost
 from polymap.costmodel.footprint import elements_read_first, touched_elements, written_elements
-from polymap.ir import Tensor, Workload, is_plain, written_tensors
+from polymap.ir import Architecture, MemoryLevel, Tensor, Workload, is_plain, written_tensors
+
+OPERATIONS_PER_INSTANCE = 2  # a multiply-accumulate is two operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +137,115 @@ def array_tiling(extent: int, lanes: int) -> ArrayTiling:
     """Return how `extent` indices fill `lanes` lanes, piece after piece."""
     pieces = -(-extent // lanes)
     return ArrayTiling(pieces, extent - (pieces - 1) * lanes, Fraction(extent, pieces * lanes))
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRoof:
+    """One level's roof and the mapping's place below it.
+
+    moved_bits: read and written by all instances. bandwidth_bits_per_cycle: of all instances together, None if
+    unlimited; separate read and write bandwidths combined for this mapping's mix. intensity: statement instances per
+    byte moved at the level, None where nothing moves. ridge: the intensity above which the compute units are the limit.
+    attainable: instances per cycle that the level allows, at most the peak. memory_bound: attainable < peak.
+    """
+
+    level: str
+    moved_bits: int
+    bandwidth_bits_per_cycle: Fraction | None
+    intensity: Fraction | None
+    ridge: Fraction | None
+    attainable: Fraction
+    memory_bound: bool
+
+    @property
+    def operations_per_byte(self) -> Fraction | None:
+        """Return the intensity in operations (two per statement instance) per byte."""
+        return None if self.intensity is None else OPERATIONS_PER_INSTANCE * self.intensity
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The mapping's place: rates in statement instances per cycle, intensities in instances per byte.
+
+    peak: rate of all compute units. usable: their rate at this mapping's utilization. achieved: the rate by the cost
+    model's latency. bound_by: the compute unit, or the level whose attainable rate is least. compulsory_intensity: the
+    outermost level's intensity at compulsory traffic (None where that cannot be counted).
+    """
+
+    peak: int
+    usable: Fraction
+    achieved: Fraction
+    bound_by: str
+    compulsory_intensity: Fraction | None
+    levels: tuple[LevelRoof, ...]
+
+
+def arithmetic_intensity(operations: Fraction | int, moved_bytes: Fraction | int) -> Fraction:
+    """Return operations per byte moved."""
+    return Fraction(operations) / Fraction(moved_bytes)
+
+
+def ridge_point(peak: Fraction | int, bandwidth: Fraction | int) -> Fraction:
+    """Return the intensity at which the bandwidth just sustains the peak: peak / bandwidth."""
+    return Fraction(peak) / Fraction(bandwidth)
+
+
+def attainable(peak: Fraction | int, bandwidth: Fraction | int, intensity: Fraction | int) -> Fraction:
+    """Return the rate that the roofline allows: min(peak, bandwidth x intensity)."""
+    return min(Fraction(peak), Fraction(bandwidth) * Fraction(intensity))
+
+
+def roofline(workload: Workload, arch: Architecture, cost: Cost) -> Roofline:
+    """Return the mapping's place on the machine's roofline, level by level, from the traffic in `cost`.
+
+    Assumes that the instances of a level share its traffic evenly; the latency in `cost` does not.
+    """
+    size = prod(fanout.size for fanout in arch.fanouts)
+    peak = size * arch.compute.per_cycle
+    usable = Fraction(cost.instances, max(1, cost.compute_cycles))
+    levels = tuple(_roof(workload, arch, cost, level, peak) for level in arch.levels)
+    tightest = min(levels, key=lambda roof: roof.attainable)
+    compulsory = compulsory_bits(workload)
+    return Roofline(
+        peak=peak,
+        usable=usable,
+        achieved=Fraction(cost.instances, max(1, cost.latency_cycles)),
+        bound_by=tightest.level if tightest.attainable < usable else arch.compute.name,
+        compulsory_intensity=Fraction(8 * cost.instances, compulsory) if compulsory else None,
+        levels=levels,
+    )
+
+
+def _roof(workload: Workload, arch: Architecture, cost: Cost, level: MemoryLevel, peak: int) -> LevelRoof:
+    rows = [row for row in cost.traffic if row.level == level.name]
+    reads = sum(row.reads * workload.tensor(row.tensor).bits for row in rows)
+    writes = sum(row.writes * workload.tensor(row.tensor).bits for row in rows)
+    count = prod(fanout.size for fanout in arch.fanouts_above(level.name))
+    bandwidth = _bandwidth(level, reads, writes)
+    total = None if bandwidth is None else count * bandwidth
+    moved = reads + writes
+    intensity = Fraction(8 * cost.instances, moved) if moved else None
+    allowed = Fraction(peak)
+    if total is not None and intensity is not None:
+        allowed = attainable(peak, total / 8, intensity)
+    return LevelRoof(
+        level=level.name,
+        moved_bits=moved,
+        bandwidth_bits_per_cycle=total,
+        intensity=intensity,
+        ridge=None if total is None else ridge_point(peak, total / 8),
+        attainable=allowed,
+        memory_bound=allowed < peak,
+    )
+
+
+def _bandwidth(level: MemoryLevel, reads: int, writes: int) -> Fraction | None:
+    """Return the bits per cycle of one instance, None if unlimited.
+
+    Separate read and write bandwidths work in parallel: the slower direction decides the time.
+    """
+    if level.bandwidth_bits_per_cycle is not None:
+        return level.bandwidth_bits_per_cycle
+    pairs = ((reads, level.read_bandwidth_bits_per_cycle), (writes, level.write_bandwidth_bits_per_cycle))
+    times = [Fraction(bits) / bandwidth for bits, bandwidth in pairs if bandwidth is not None]
+    return None if not any(times) else Fraction(reads + writes) / max(times)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 
 from polymap.costmodel.evaluation import evaluate
 from polymap.inputs import answers_in_words, expected_kind, expected_text
@@ -26,9 +25,7 @@ from polymap.ir import (
     MemoryLevel,
     Mistake,
     OptionError,
-    Spatial,
     Storage,
-    Temporal,
     Workload,
     did_you_mean,
 )
@@ -129,40 +126,9 @@ def placements(workload: Workload, arch: Architecture, mapping: Mapping, level: 
         yield candidate
 
 
-def tilings(workload: Workload, mapping: Mapping) -> Iterator[Mapping]:
-    """Yield the mapping with every choice of tiles that divide the enclosing ones, in place of its own tiles.
-
-    The innermost loop over a dim has tile 1.
-    """
-    loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
-    places = {dim: [place for place, loop in enumerate(loops) if loop.dim == dim] for dim in workload.extents()}
-    chains = [list(_chains(workload.extents()[dim], len(at))) for dim, at in places.items()]
-    for chosen in product(*chains):
-        tiles = [1] * len(loops)
-        for at, chain in zip(places.values(), chosen, strict=True):
-            for place, tile in zip(at, chain, strict=True):
-                tiles[place] = tile
-        left = iter(tiles)
-        nodes = (replace(n, tile=next(left)) if isinstance(n, Temporal | Spatial) else n for n in mapping.nodes)
-        yield Mapping(tuple(nodes))
-
-
 def family(name: str, members: Iterable[Mapping]) -> Family:
     """Return a family of distinct mappings."""
     return Family(name, tuple(dict.fromkeys(members)))
-
-
-def _chains(extent: int, loops: int) -> Iterator[tuple[int, ...]]:
-    """Yield the tiles of a dim's loops, outermost first: each divides the one before it (the first the extent), the
-    last is 1."""
-    if loops == 0:
-        yield ()
-    elif loops == 1:
-        yield (1,)
-    else:
-        for tile in range(1, extent + 1):
-            if extent % tile == 0:
-                yield from ((tile, *rest) for rest in _chains(tile, loops - 1))
 
 
 def _steps(workload: Workload, arch: Architecture, family: Family, level: str, counted: str) -> list[tuple[int, int]]:

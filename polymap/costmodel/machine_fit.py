@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from polymap.costmodel.assembly import exact_latency
 from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.steps import StepCounts, counted_in_steps, latency_of_steps
+from polymap.costmodel.step_counts import StepCounts
+from polymap.costmodel.step_latency import latency_of_steps
+from polymap.costmodel.step_trees import counted_in_steps
 from polymap.costmodel.tuning import TUNING
 from polymap.inputs import answers_in_words, as_fraction, expected_list, is_list, shown
 from polymap.ir import Architecture, Brief, Fanout, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean

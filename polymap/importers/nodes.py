@@ -33,6 +33,20 @@ def extra(package: str, caller: str) -> ModuleType:
         ) from None
 
 
+def refusals() -> tuple[type[Exception], ...]:
+    """Return what onnx, protobuf and the numpy code of onnx's operators raise where they cannot read or run a node.
+
+    The classes of onnx's C++ are bare exceptions; what its bindings have no class for arrives as a RuntimeError.
+    """
+    checker, defs, shapes, protobuf = (
+        extra(name, "from_onnx")
+        for name in ("onnx.checker", "onnx.defs", "onnx.shape_inference", "google.protobuf.message")
+    )
+    foreign = (checker.ValidationError, defs.SchemaError, shapes.InferenceError, protobuf.Error)
+    plain = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError)
+    return (*foreign, *plain, RuntimeError, TypeError, ValueError)
+
+
 def line_of(error: Exception) -> str:
     """Return what an error of another package says, on one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__

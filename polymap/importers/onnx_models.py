@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polymap.importers.calls import Call, NotMapped
-from polymap.importers.nodes import OUTER, Inner, Nodes, checked_size, extra, given_table, line_of
+from polymap.importers.nodes import OUTER, Inner, Nodes, checked_size, extra, given_table, line_of, refusals
 from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
 from polymap.importers.onnx_loops import adopt, entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
@@ -62,7 +62,7 @@ def _read(onnx: Any, path: Path) -> Any:
         raise InputError(Mistake("PM101", f"cannot read {shown(str(path))}: {error.strerror}")) from None
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001  # protobuf's classes differ between its implementations
+    except refusals() as error:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: {line_of(error)}")) from None
     if not all(isinstance(text, str) for text in _texts(model.graph)):
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: a name is not UTF-8"))
@@ -102,7 +102,7 @@ def _inlined(onnx: Any, model: Any, path: Path) -> Any:
         return model
     try:
         return extra("onnx.inliner", "from_onnx").inline_local_functions(model)
-    except Exception as error:  # noqa: BLE001  # onnx raises many classes, also plain RuntimeErrors
+    except refusals() as error:
         raise InputError(
             Mistake("PM640", f"{shown(path.name)}: onnx cannot inline its functions: {line_of(error)}")
         ) from None
@@ -116,7 +116,7 @@ def _dissolved(onnx: Any, model: Any, path: Path) -> Any:
     inline = extra("onnx.inliner", "from_onnx").inline_selected_functions
     try:
         model = inline(model, [("", name) for name in sorted(found)], exclude=False, inline_schema_functions=True)
-    except Exception:  # noqa: BLE001  # such as a definition for another version: the operators are told as they are
+    except refusals():  # such as a definition for another version: the operators are told as they are
         return model
     return _inferred(onnx, model, path)
 
@@ -136,7 +136,7 @@ def _inferred(onnx: Any, model: Any, path: Path) -> Any:
             place.type.tensor_type.ClearField("shape")
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:  # noqa: BLE001  # onnx raises many classes, also plain RuntimeErrors
+    except refusals() as error:
         raise InputError(Mistake("PM640", f"{shown(path.name)}: onnx infers no shapes: {line_of(error)}")) from None
 
 
@@ -369,7 +369,7 @@ class _Graph:
     def _attributes(self, node: Any) -> dict[str, Any]:
         try:
             return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
-        except Exception as error:  # noqa: BLE001  # an attribute of no type
+        except ValueError as error:  # an attribute of no type
             raise NotMapped(f"its attributes cannot be read: {line_of(error)}") from None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.importers.calls import Shape
-from polymap.importers.nodes import extra
+from polymap.importers.nodes import extra, refusals
 from polymap.importers.onnx_foreign import UNTOLD, results_of
 from polymap.importers.tuning import TUNING
 
@@ -100,7 +100,7 @@ class Scope:
         if hasattr(found, "data_type"):
             try:
                 found = self._values[name] = np.asarray(self._onnx.numpy_helper.to_array(found))
-            except Exception:  # noqa: BLE001  # a tensor whose bytes do not fit its shape
+            except refusals():  # a tensor whose bytes do not fit its shape
                 found = self._values[name] = None
         return found
 
@@ -208,7 +208,7 @@ class Scope:
             return
         try:
             given = {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
-        except Exception:  # noqa: BLE001  # an attribute of no type: told where the node is
+        except ValueError:  # an attribute of no type: told where the node is
             return
         shapes = [self.shape(name) if name else None for name in node.input]
         elements = [self.element(name) if name else 0 for name in node.input]
@@ -229,7 +229,7 @@ class Scope:
         try:
             schema = onnx.defs.get_schema(node.op_type, self._opset.version, "")
             found = infer(schema, node, kinds, data, opset_imports=imports, ir_version=self._opset.ir_version)
-        except Exception:  # noqa: BLE001  # what onnx cannot infer stays unknown
+        except refusals():  # what onnx cannot infer stays unknown
             return
         for name, kind in found.items():
             if name and self.shape(name) is None:
@@ -247,7 +247,7 @@ class Scope:
             with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise"):
                 warnings.simplefilter("ignore")
                 results: Sequence[Any] = evaluator(node, opsets={"": self._opset.version}).run(None, given)
-        except Exception:  # noqa: BLE001  # whatever an operator raises
+        except refusals():  # whatever an operator raises
             return
         for name, value in zip(node.output, results, strict=False):
             if name and hasattr(value, "dtype"):

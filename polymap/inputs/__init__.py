@@ -1,10 +1,18 @@
-"""Strict readers of user input: files, JSON and TOML texts, names and numbers; every mistake with its position."""
+"""Strict readers of what users hand in, every mistake with its position: files, JSON and TOML texts, names, numbers,
+machines and mappings; the machines that come along, with a source for each number."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.inputs.arguments import answers_in_words as answers_in_words
     from polymap.inputs.limits import LIMITS as LIMITS
+    from polymap.inputs.machines import (
+        arch_from_document as arch_from_document,
+        arch_to_document as arch_to_document,
+        arch_warnings as arch_warnings,
+        no_energies as no_energies,
+        node_problems as node_problems,
+    )
     from polymap.inputs.mappings import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,
@@ -14,8 +22,8 @@ with lazy(__name__):
         located as located,
         mistakes_in as mistakes_in,
         parse_json as parse_json,
-        parse_toml as parse_toml,
     )
+    from polymap.inputs.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.inputs.reading import (
         LABEL_RULE as LABEL_RULE,
         NAME_RULE as NAME_RULE,
@@ -33,9 +41,7 @@ with lazy(__name__):
         is_list as is_list,
         is_long_integer as is_long_integer,
         is_name as is_name,
-        is_ratio as is_ratio,
         is_table as is_table,
-        kinds_found as kinds_found,
         parse_integer as parse_integer,
         read_text as read_text,
         refuse_yaml as refuse_yaml,

@@ -112,7 +112,7 @@ class MemoryLevel(Brief):
     area_um2, area_um2_per_bit: of one instance, beside what its capacity takes, and of each bit of the capacity; no
     count or cost depends on them, but the front of a sweep does.
 
-    Of machines that bound others (costmodel.steps.bounds), never in documents: grains, of the outermost level; in_turn:
+    Of machines that bound others (costmodel.step_bounds), never in documents: grains, of the outermost level; in_turn:
     its transfers and compute wait for each other, and so does held_cycles_per_bit, for each bit that it holds.
     """
 

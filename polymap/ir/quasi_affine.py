@@ -74,6 +74,9 @@ class Affine:
     def reach(self, extents: Mapping[str, int]) -> int:
         """Return how many values from 0 on it is known to take, each: where each dim steps no further than those before
         it reach; else 0."""
+        if len(self.terms) == 1 and not self.constant:
+            ((step, atom),) = self.terms
+            return extents[atom] if step == 1 and isinstance(atom, str) else 0
         found = 1 if self.is_linear and not self.constant else 0
         for name, step in sorted(self.coefficients().items(), key=lambda step: step[1]) if self.is_linear else ():
             found = found + step * (extents[name] - 1) if 0 < step <= found else 0

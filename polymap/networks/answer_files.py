@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping as Table
 from pathlib import Path
 from typing import Any
 
-from polymap.arch import arch_from_document
 from polymap.costmodel import Cost
-from polymap.inputs import LIMITS, answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
+from polymap.inputs import (
+    LIMITS,
+    answers_in_words,
+    arch_from_document,
+    expected_kind,
+    is_table,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+)
 from polymap.ir import InputError, Mistake, PolymapError
 from polymap.networks.comparison import Comparison, Member
 from polymap.networks.read_back import (

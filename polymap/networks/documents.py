@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from polymap.arch import arch_to_document
-from polymap.inputs import is_table
+from polymap.inputs import arch_to_document, is_table
 from polymap.networks.columns import Provenance
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network, NetworkLayer

@@ -362,7 +362,7 @@ def run_question(document: Mapping[str, Any]) -> Document:
 
     Raises OptionError for an unknown field, and a start that is not legal.
     """
-    from polymap.arch import arch_from_document
+    from polymap.inputs import arch_from_document
     from polymap.workload import workload_from_document
 
     known = ("workload", "arch", "objective", *_ASKED, *_KNOWN_BEFORE)
@@ -427,7 +427,7 @@ def _told(answer: Document) -> SearchResult:
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:
     """Return workload and machine as documents; None where the workload has none."""
-    from polymap.arch import arch_to_document
+    from polymap.inputs import arch_to_document
     from polymap.workload import workload_to_document
 
     try:

@@ -9,9 +9,8 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap.arch import arch_to_document
 from polymap.explore import explore
-from polymap.inputs import answers_in_words, as_integer, expected_method, parse_json, shown
+from polymap.inputs import answers_in_words, arch_to_document, as_integer, expected_method, parse_json, shown
 from polymap.ir import BudgetError, Mistake, OptionError
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.tuning import TUNING

@@ -6,9 +6,8 @@ from collections.abc import Mapping as Table, Sequence
 from fractions import Fraction
 from typing import Any
 
-from polymap.arch import arch_from_document
 from polymap.costmodel import BufferCurve, CurvePoint
-from polymap.inputs import is_list, mapping_from_document
+from polymap.inputs import arch_from_document, is_list, mapping_from_document
 from polymap.ir import Architecture, Workload
 from polymap.networks.buffer_sweep import with_capacity
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer, chosen_groups, group_answer, layer_answer

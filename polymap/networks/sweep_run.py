@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from polymap.arch import arch_to_document
+from polymap.inputs import arch_to_document
 from polymap.ir import Brief, BudgetError, Mistake
 from polymap.networks.columns import Column, Provenance
 from polymap.networks.exploration import Document, Executor, run_question

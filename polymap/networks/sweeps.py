@@ -11,9 +11,16 @@ from itertools import product as combinations
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from polymap.arch import arch_from_document, arch_to_document
 from polymap.formatting import distinct_names
-from polymap.inputs import answers_in_words, expected_method, is_list, is_table, shown
+from polymap.inputs import (
+    answers_in_words,
+    arch_from_document,
+    arch_to_document,
+    expected_method,
+    is_list,
+    is_table,
+    shown,
+)
 from polymap.ir import (
     Architecture,
     Brief,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polymap.arch import arch_to_document
 from polymap.costmodel import BufferCurve, CurvePoint
+from polymap.inputs import arch_to_document
 from polymap.ir import Architecture, Workload
 from polymap.report.summary import directions
 from polymap.search import head_document, mapping_document, number, traffic_rows, violation_document

@@ -36,6 +36,7 @@ from polymap.ir import (
 from polymap.report.figures import traffic_figure
 from polymap.report.reuse import Loop, Stay, stays
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
+from polymap.schedules import outside_the_space
 
 
 def explain(
@@ -57,6 +58,7 @@ def explain(
         _energy(workload, arch, cost),
         _latency(workload, arch, cost),
         *_steps(arch, cost),
+        _space(workload, arch, mapping),
     ]
     if runner_up is not None:
         if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -64,6 +66,11 @@ def explain(
             raise OptionError(Mistake("PM120", f"the other mapping is {shown(runner_up)}", hint))
         paragraphs.append(compare(workload, arch, (mapping, cost), runner_up))
     return "\n".join(_wrapped(paragraph) for paragraph in paragraphs if paragraph)
+
+
+def _space(workload: Workload, arch: Architecture, mapping: Mapping) -> str:
+    outside = outside_the_space(workload, arch, mapping)
+    return outside and f"The mapping is {outside}."
 
 
 def _wrapped(paragraph: str) -> str:

@@ -35,6 +35,7 @@ with lazy(__name__):
         ScatteringMatrix as ScatteringMatrix,
         scattering_matrices as scattering_matrices,
     )
+    from polymap.schedules.membership import outside_the_space as outside_the_space
     from polymap.schedules.nests import (
         Band as Band,
         Nests as Nests,

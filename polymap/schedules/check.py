@@ -30,6 +30,7 @@ from polymap.ir import (
 )
 from polymap.resolve import mapping_of
 from polymap.schedules.loop_view import ComputeInTree, view_of
+from polymap.schedules.membership import outside_the_space
 
 
 def check_machine(workload: Workload, arch: Architecture) -> None:
@@ -272,7 +273,8 @@ def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
 
 
 def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
-    """Return warnings about a readable tree: nodes of the outermost level inside a loop have no effect."""
+    """Return warnings about a readable tree: nodes of the outermost level inside a loop have no effect, and the tree is
+    none of those that OPTIMAL speaks of."""
     found: dict[str, None] = {}
     outermost = arch.levels[0].name
 
@@ -292,7 +294,8 @@ def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -
                     pass
 
     walk(mapping.nodes, "nodes", (), workload.extents())
-    return tuple(found)
+    outside = outside_the_space(workload, arch, mapping)
+    return (*found, *([f"the mapping is {outside}"] if outside else []))
 
 
 def _fanout_violations(arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:

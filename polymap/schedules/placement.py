@@ -104,12 +104,11 @@ def orders_that_count(numbers: Sequence[int], kinds: Mapping[int, object]) -> It
             yield order
 
 
-def kinds_of(workload: Workload, arch: Architecture, dim: str) -> Vector:
-    """Return a number per fan-out, equal where two count alike whatever siblings along a dim share: all of them where
-    siblings share all or nothing of each tensor, as they do but along windows. Where the machine counts what lies side
-    by side in memory, it is told, too, what siblings along any dim load or drain as one message."""
+def shared_in_part(workload: Workload, dim: str) -> tuple[set[bool], set[bool]]:
+    """Return whether a tensor is written: of those of which siblings along a dim share a part, and of those of which
+    they share all or nothing, among the tensors that the dim indexes."""
     extents, statement = workload.extents(), workload.statements[0]
-    windows, moved = set[bool](), set[bool]()  # whether written
+    windows, moved = set[bool](), set[bool]()
     for tensor in workload.tensors:
         accesses = accesses_of(statement, tensor.name)
         axes = [axis for access in accesses for axis in access.index if dim in axis.dims]
@@ -117,6 +116,14 @@ def kinds_of(workload: Workload, arch: Architecture, dim: str) -> Vector:
         if axes:
             own = moved if len(accesses) == 1 and plain else windows
             own.add(tensor.name == statement.target.tensor)
+    return windows, moved
+
+
+def kinds_of(workload: Workload, arch: Architecture, dim: str) -> Vector:
+    """Return a number per fan-out, equal where two count alike whatever siblings along a dim share: all of them where
+    siblings share all or nothing of each tensor, as they do but along windows. Where the machine counts what lies side
+    by side in memory, it is told, too, what siblings along any dim load or drain as one message."""
+    windows, moved = shared_in_part(workload, dim)
     if not any(level.counts_runs for level in arch.levels):
         moved = set[bool]()
     kinds = [

@@ -25,10 +25,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from polymap.arch import arch_to_document
 from polymap.costmodel import Cost, Traffic, WireUse
 from polymap.inputs import (
     Fields,
+    arch_to_document,
     as_fraction,
     as_integer,
     expected_list,

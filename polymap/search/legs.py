@@ -413,7 +413,7 @@ def simple_accesses(program: Workload) -> Mapping[str, Access]:
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     """Return how many elements an access of which no dim occurs on two axes touches, at most where an index leaves
     gaps."""
-    forms = ((each, each - each.constant) for each in access.index)
+    forms = ((each, each - each.constant if each.constant else each) for each in access.index)
     return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 from warnings import warn
 
-from polymap.arch import no_energies
-from polymap.costmodel.steps import not_in_steps, unsupported_in_steps
+from polymap.costmodel import not_in_steps, unsupported_in_steps
+from polymap.inputs import no_energies
 from polymap.ir import (
     Architecture,
     Mapping,

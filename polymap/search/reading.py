@@ -12,10 +12,10 @@ from dataclasses import replace
 from fractions import Fraction
 from math import isclose
 
-from polymap.arch import arch_from_document
 from polymap.costmodel import Cost, Traffic, WireUse, energies_of, evaluate_in_cpu_time
 from polymap.inputs import (
     Fields,
+    arch_from_document,
     as_integer,
     is_list,
     is_table,

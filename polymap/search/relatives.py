@@ -21,8 +21,7 @@ from fractions import Fraction
 from itertools import count, islice, pairwise, product
 from math import ceil, floor, inf, prod
 
-from polymap.costmodel import compulsory_traffic, evaluate
-from polymap.costmodel.steps import bounding_machine
+from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
 from polymap.ir import (
     Access,
     Architecture,

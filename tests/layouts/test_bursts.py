@@ -9,12 +9,11 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch import arch_from_document
 from polymap.costmodel import evaluate
 from polymap.costmodel.layout import Layout, layout_of
 from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.referees.state import Copy, PartialSums, Plain, Store
-from polymap.inputs import mapping_from_document
+from polymap.inputs import arch_from_document, mapping_from_document
 from polymap.ir import (
     ArchError,
     Architecture,

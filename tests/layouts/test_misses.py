@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
-from polymap.arch import arch_from_document
+from polymap.inputs import arch_from_document
 from polymap.ir import BudgetError, Compute, Mapping, MemoryLevel, OptionError, Spatial, Storage, Temporal
 from tests.times import few
 

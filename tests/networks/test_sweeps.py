@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
-from polymap.arch import arch_from_document
 from polymap.cli.command_line import main
-from polymap.inputs import mapping_from_document
+from polymap.inputs import arch_from_document, mapping_from_document
 from polymap.networks.sweeps import sweep_of_document
 from polymap.workload import workload_from_document
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping

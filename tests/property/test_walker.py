@@ -6,8 +6,8 @@ import random
 from math import prod
 from typing import Any
 
-from polymap.arch.document import arch_from_document
 from polymap.costmodel.evaluation import evaluate, simulate
+from polymap.inputs.machines import arch_from_document
 from polymap.inputs.mappings import mapping_from_document
 from polymap.workload.einsums import einsum
 from tests.walker import Form, Question, Walk

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polymap.arch import arch_from_document, arch_to_document
 from polymap.costmodel import evaluate, simulate
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.counts import Counts, WireUse
 from polymap.costmodel.referees import count_by_simulation, counts_of_sets
 from polymap.costmodel.tables import evaluate_many
 from polymap.costmodel.tables.cost_columns import batch_of_nest
-from polymap.inputs import parse_json
+from polymap.inputs import arch_from_document, arch_to_document, parse_json
 from polymap.ir import (
     ArchError,
     Architecture,

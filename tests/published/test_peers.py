@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.document import arch_from_document
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.inputs.machines import arch_from_document
 from polymap.inputs.parsing import parse_json
 from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload

@@ -10,10 +10,19 @@ from itertools import pairwise
 
 import pytest
 
-from polymap.costmodel.bounds import array_tiling, compulsory_bits, energy_per_operation, im2col, unfused_bits
+from polymap.costmodel.bounds import (
+    arithmetic_intensity,
+    array_tiling,
+    attainable,
+    compulsory_bits,
+    energy_per_operation,
+    im2col,
+    ridge_point,
+    roofline,
+    unfused_bits,
+)
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.footprint import touched_elements
-from polymap.costmodel.rooflines import arithmetic_intensity, attainable, ridge_point, roofline
 from polymap.ir.loopnest import Access, Dim, Operator, Read, Role, Statement, Tensor, Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal

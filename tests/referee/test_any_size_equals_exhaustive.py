@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.explore import explore
+from polymap.inputs.presets import load_arch
 from polymap.search.any_size.joint import JointBound
 from polymap.search.any_size.sibling_search import SiblingSearch
 from polymap.search.problem import problem

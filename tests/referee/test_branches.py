@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from polymap.arch import arch_from_document
 from polymap.costmodel.referees import count_by_simulation
+from polymap.inputs import arch_from_document
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.codegen.compile import Limits, compile_c
 from polymap.codegen.forms import Form, lower
 from polymap.codegen.lower.ast import Array, Block, Copy, Count, For, Function, If, Name, Program, Scope, Stmt, Text
 from polymap.codegen.lower.printer import emit
 from polymap.codegen.run import generate_c, run_c, run_program, run_source
 from polymap.costmodel.referees.walk import count_by_simulation
+from polymap.inputs.presets import load_arch
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.chains import TileRule

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from polymap.arch.presets import load_arch
+from polymap.inputs.presets import load_arch
 from polymap.ir.machine import MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.resources.caches import SearchCaches

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from polymap import program
-from polymap.arch import arch_from_document
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
+from polymap.inputs import arch_from_document
 from polymap.ir import Architecture, Branch, Mapping, Storage, Temporal, Workload, part_of
 from polymap.ir.errors import MappingError
 from polymap.schedules.check import check_mapping

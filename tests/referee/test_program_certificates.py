@@ -13,11 +13,10 @@ from functools import cache
 import pytest
 
 import polymap as pm
-from polymap.arch import arch_from_document
 from polymap.checker import Program, Refused, parsed
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
-from polymap.inputs import mapping_to_document
+from polymap.inputs import arch_from_document, mapping_to_document
 from polymap.ir import Architecture, Mapping, MappingError, OptionError, Workload
 from polymap.schedules.check import check_mapping
 from polymap.search.certificate import canonical, machine_table, program_table

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import polymap as pm
-from polymap.arch import arch_from_document
+from polymap.inputs import arch_from_document
 from polymap.ir.loopnest import Workload
 from polymap.workload.c.reader import from_c
 from tests.program_trees import least_of_rewritings, least_traffic, rewritings

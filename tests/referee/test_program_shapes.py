@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from polymap.arch import arch_from_document
 from polymap.costmodel.referees import count_by_simulation
+from polymap.inputs import arch_from_document
 from polymap.ir.errors import BudgetError
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import dependence_violations

@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from polymap.arch import arch_from_document, load_arch
 from polymap.costmodel.evaluation import simulate
 from polymap.explore import provers, search
+from polymap.inputs import arch_from_document, load_arch
 from polymap.ir.errors import BudgetError, MappingError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
@@ -133,7 +133,8 @@ def test_no_dividing_tree_is_below_the_floor_where_a_reader_sums_up_what_another
         {"compute": "PE"},
     ]
     arch = arch_from_document({"name": "random", "nodes": nodes})
-    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=500)  # holds its own floor
+    limits = {"time_limit_s": 60, "work_limit": 100, "clock": process_time}
+    found = search(work, arch, "traffic:DRAM", "divide", **limits)  # holds its own floor
     assert found.value is not None, "the program as it is runs"
     asked, known = read_question(work, arch, Options("traffic:DRAM", "divide", time_limit_s=60), provers)
     floor = float(bound_by_refunds(asked, known, never).floors[0])
@@ -248,7 +249,7 @@ def independent_sums_move_less(mutant: Bounding) -> bool:
     floor = mutant(asked, floors, never).floors[0]
     if floor <= bound_by_refunds(asked, floors, never).floors[0]:
         return False
-    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=300).value
+    found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=300, clock=process_time).value
     assert found is not None, "the program as it is runs"
     return floor > found
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import polymap as pm
-from polymap.arch.host import HostFacts, host_architecture
+from polymap.inputs.host import HostFacts, host_architecture
 from tests.times import few
 
 Values = NDArray[Any]

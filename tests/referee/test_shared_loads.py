@@ -11,8 +11,8 @@ from itertools import product
 import pytest
 
 from polymap import evaluate, program
-from polymap.arch import arch_from_document
 from polymap.explore import provers
+from polymap.inputs import arch_from_document
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Storage, Temporal

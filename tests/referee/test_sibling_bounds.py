@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import LevelUse
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

@@ -12,9 +12,9 @@ from math import inf, prod
 import numpy as np
 import pytest
 
-from polymap.arch import load_arch
 from polymap.costmodel import evaluate
 from polymap.explore import explore, provers
+from polymap.inputs import load_arch
 from polymap.ir import (
     Affine,
     Architecture,

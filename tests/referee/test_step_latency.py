@@ -11,9 +11,8 @@ from math import floor, prod
 
 import pytest
 
-from polymap.costmodel import evaluate
+from polymap.costmodel import bounding_machine, evaluate, step_bounds, unsupported_in_steps
 from polymap.costmodel.cost import StepClass
-from polymap.costmodel.steps import bounding_machine, bounds as step_bounds, unsupported_in_steps
 from polymap.ir import (
     Architecture,
     BudgetError,

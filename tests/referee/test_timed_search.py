@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from polymap.arch import load_arch
-from polymap.costmodel import evaluate
+from polymap.costmodel import bounding_machine, evaluate, step_bounds
 from polymap.costmodel.contiguous import Commands, Ints
-from polymap.costmodel.steps import bounding_machine, bounds as step_bounds
 from polymap.explore import explore, search
+from polymap.inputs import load_arch
 from polymap.ir import (
     Architecture,
     Compute,

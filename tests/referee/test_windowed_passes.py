@@ -13,8 +13,8 @@ from time import process_time
 import pytest
 
 from polymap import evaluate, program
-from polymap.arch import arch_from_document
 from polymap.explore import provers
+from polymap.inputs import arch_from_document
 from polymap.ir.loopnest import Statement, Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal

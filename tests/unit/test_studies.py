@@ -182,7 +182,7 @@ PAIR = pm.program(
     bits=8,
     name="pair",
 )
-ROOMS = [8 * words for words in (40, 300, 1100, 2200, 8000)]
+ROOMS = [8 * words for words in (40, 1100, 8000)]
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def _view_of(value: object, form: ArrayForm) -> Values:
         return _as_bits(np.asarray(memoryview(cast("Any", value))), form)
     except PolymapError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a foreign object raises in its protocol
+    except (AttributeError, BufferError, LookupError, RuntimeError, TypeError, ValueError) as error:
         told = str(error).splitlines()[0][:200] if str(error) else ""
         what = f"{form.tensor} is given as {kind}, which is no array here: {told}"
         more = " A bfloat16 tensor of torch is passed as x.view(torch.uint16)." if form.kind == "bfloat16" else ""

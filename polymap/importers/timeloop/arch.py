@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import prod
 from typing import Any, NamedTuple
 
-from polymap.arch import arch_from_document
 from polymap.importers.timeloop.accelergy import energies_of, fields_of_actions
 from polymap.importers.timeloop.attributes import memory_of
 from polymap.importers.timeloop.findings import Findings
@@ -25,7 +24,7 @@ from polymap.importers.timeloop.parts import (
     tell_unread,
 )
 from polymap.importers.timeloop.yaml_tables import Value
-from polymap.inputs import shown
+from polymap.inputs import arch_from_document, shown
 from polymap.ir import Architecture, InputError, Mistake, did_you_mean
 
 

@@ -21,7 +21,7 @@ from operator import mul
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.steps import beats_by_rows, unsupported_in_steps
+from polymap.costmodel import beats_by_rows, unsupported_in_steps
 from polymap.ir import Access, Affine, Architecture, MemoryLevel, PlaceRule, Tensor, Workload, accesses_of, rule_of
 from polymap.schedules import divisors_up_to
 from polymap.search.enumeration.arrays import Ints

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from polymap.costmodel import Cost, assemble
+from polymap.costmodel import Cost, assemble, bounding_machine
 from polymap.costmodel.closed_form import count_closed_form
-from polymap.costmodel.steps import bounding_machine
 from polymap.ir import Architecture, Mapping, PolymapError, Workload
 from polymap.schedules import check_mapping, placement_violations
 from polymap.search.problem.goals import Objective, in_sums

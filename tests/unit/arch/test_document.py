@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.document import arch_from_document, arch_to_document, arch_warnings
-from polymap.arch.presets import load_arch
+from polymap.inputs.machines import arch_from_document, arch_to_document, arch_warnings
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import ArchError, InputError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from polymap.arch.host import host_architecture, host_cpu, read_host
+from polymap.inputs.host import host_architecture, host_cpu, read_host
 from polymap.ir.machine import FanoutKind, Multicast
 
 

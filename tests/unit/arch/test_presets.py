@@ -6,9 +6,9 @@ from math import prod
 
 import pytest
 
-from polymap.arch.document import arch_from_document, arch_to_document, arch_warnings
-from polymap.arch.presets import load_arch, preset_names
 from polymap.explore import explore
+from polymap.inputs.machines import arch_from_document, arch_to_document, arch_warnings
+from polymap.inputs.presets import load_arch, preset_names
 from polymap.workload import einsum
 
 # name -> per level (capacity in bits, read pJ per word), fan-out sizes, compute pJ

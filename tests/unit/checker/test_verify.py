@@ -12,10 +12,10 @@ from math import prod
 import pytest
 
 from polymap import conv2d, explore, load_arch, matmul, verify
-from polymap.arch.document import arch_from_document
 from polymap.checker.grids import divisors, primes
 from polymap.checker.model import spread, sums
 from polymap.cli.command_line import main
+from polymap.inputs.machines import arch_from_document
 from polymap.ir.errors import OptionError
 from polymap.mapping_space.listing import structures
 from polymap.search.certificate import check_certifiable

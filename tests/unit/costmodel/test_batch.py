@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_arrays import evaluate_many
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import MappingError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

@@ -3,11 +3,13 @@ convolution (rows C1, C2, C4); referee: every size tried one by one, on a machin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
-from polymap.costmodel.crossovers import Family, crossover, family, placements, tilings
+from polymap.costmodel.crossovers import Family, crossover, family, placements
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
@@ -33,6 +35,36 @@ def nest(text: str) -> Mapping:
     return Mapping((*nodes, Compute("S")))
 
 
+def tilings(mapping: Mapping) -> Iterator[Mapping]:
+    """Yield the mapping with every choice of tiles that divide the enclosing ones, in place of its own tiles.
+
+    The innermost loop over a dim has tile 1.
+    """
+    loops = [node for node in mapping.nodes if isinstance(node, Temporal)]
+    places = {dim: [place for place, loop in enumerate(loops) if loop.dim == dim] for dim in LAYER.extents()}
+    chains = [list(_chains(LAYER.extents()[dim], len(at))) for dim, at in places.items()]
+    for chosen in product(*chains):
+        tiles = [1] * len(loops)
+        for at, chain in zip(places.values(), chosen, strict=True):
+            for place, tile in zip(at, chain, strict=True):
+                tiles[place] = tile
+        left = iter(tiles)
+        nodes = (replace(n, tile=next(left)) if isinstance(n, Temporal) else n for n in mapping.nodes)
+        yield Mapping(tuple(nodes))
+
+
+def _chains(extent: int, loops: int) -> Iterator[tuple[int, ...]]:
+    """Yield the tiles of a dim's loops, outermost first."""
+    if loops == 0:
+        yield ()
+    elif loops == 1:
+        yield (1,)
+    else:
+        for tile in range(1, extent + 1):
+            if extent % tile == 0:
+                yield from ((tile, *rest) for rest in _chains(tile, loops - 1))
+
+
 def orders(name: str, text: str) -> Family:
     """Return the loops in this order with the accumulators as far out as one likes."""
     return family(name, placements(LAYER, PRIVATE, nest(text), "OREG"))
@@ -42,7 +74,7 @@ WEIGHTS = orders("weight-stationary", "m r s W h w I O")
 OUTPUTS = orders("output-stationary", "h w m r s W I O")
 TILED = family(
     "weight-stationary in blocks",
-    (member for at in ("m h w O r s W h w I", "m h w r s W h w O I") for member in tilings(LAYER, nest(at))),
+    (member for at in ("m h w O r s W h w I", "m h w r s W h w O I") for member in tilings(nest(at))),
 )
 
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.dataflows import Dataflow, dataflow, reuse_counts, window_dims
+from polymap.inputs.presets import load_arch
 from polymap.workload.einsums import einsum
 from tests.unit.report.shared import CONVOLUTION, FLAT, OUTPUTS_STAY, PRODUCT, TUTORIAL, WEIGHTS_STAY, cost_of, nest
 

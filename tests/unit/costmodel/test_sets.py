@@ -8,12 +8,12 @@ from itertools import product
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts, Traffic
 from polymap.costmodel.referees import peak as sets_peak, set_counts as sets
 from polymap.costmodel.referees.maximum import SumTerm, largest_sum
 from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

@@ -9,11 +9,11 @@ from math import prod
 import pytest
 
 from polymap import conv2d, einsum, evaluate, load_arch
-from polymap.arch.host import HostFacts, host_architecture
 from polymap.cpu import CpuChoice, choose_cpu_mapping, facts_of
 from polymap.cpu.choose import _with_cores_outside
 from polymap.cpu.machine import cpu_machine
 from polymap.cpu.tiles import register_tiles
+from polymap.inputs.host import HostFacts, host_architecture
 from polymap.ir import ArchError, Architecture, Compute, Mapping, Spatial, Storage, Temporal, Workload
 from tests.times import few
 

@@ -7,10 +7,10 @@ from itertools import combinations
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.referees.walk import count_by_simulation
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal

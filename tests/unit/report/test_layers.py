@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 import polymap as pm
-from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs.presets import load_arch
 from polymap.mapping_space.samples import sample_mappings
 from polymap.report.figures.coordinates import coordinates_figure
 from polymap.report.figures.layer_bars import LayerBar, LayerBarsFigure, layer_bars_svg

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polymap.arch.document import arch_from_document
-from polymap.arch.presets import load_arch
+from polymap.inputs.machines import arch_from_document
+from polymap.inputs.presets import load_arch
 from polymap.report.figures.machine import machine_rows, machine_text
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
-from polymap.costmodel.rooflines import roofline
+from polymap.costmodel.bounds import roofline
 from polymap.report.figures.roofline import roofline_figure, roofline_text
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, TUTORIAL, WEIGHTS_STAY, cost_of, nest
 

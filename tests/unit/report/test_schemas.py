@@ -50,7 +50,7 @@ def test_every_field_of_a_schema_is_described(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in pm.io.preset_names() if name != "host_cpu"])
 def test_presets_are_valid_machines(name: str) -> None:
-    stored = json.loads((ROOT / "polymap/arch/presets" / f"{name}.json").read_text())
+    stored = json.loads((ROOT / "polymap/inputs/presets" / f"{name}.json").read_text())
     validator("machine").validate(stored)
     validator("machine").validate(pm.io.arch_to_document(pm.load_arch(name)))
 

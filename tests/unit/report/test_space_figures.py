@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from polymap.arch.document import arch_from_document
-from polymap.arch.presets import load_arch
 from polymap.checker import Reason, Verdict
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
 from polymap.formatting import size
+from polymap.inputs.machines import arch_from_document
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from polymap.arch.presets import load_arch, preset_names
+from polymap.inputs.presets import load_arch, preset_names
 from polymap.ir.mapping import Mapping
 from polymap.report.figures.machine import machine_svg
 from polymap.report.figures.nest_svg import bare_svg, mapping_svg

@@ -10,9 +10,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from polymap.arch.document import arch_from_document
-from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs.machines import arch_from_document
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal

@@ -7,7 +7,7 @@ from math import factorial
 
 import pytest
 
-from polymap.arch.presets import load_arch
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.schedules import orders as space_orders

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import BudgetError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, MappingNode, Storage

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from polymap.arch.presets import load_arch
+from polymap.inputs.presets import load_arch
 from polymap.search.answer import bound_of, number_of
 from polymap.search.problem.goals import parse_objective
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch import arch_from_document
 from polymap.costmodel import evaluate
 from polymap.explore import explore
+from polymap.inputs import arch_from_document
 from polymap.ir import Architecture, OptionError, Workload
 from polymap.search.dividing import single_tensor_bound
 from polymap.search.dividing.branch_and_bound import BoundTables

@@ -18,9 +18,9 @@ from benchmarks.heuristics.genome import (
     tree_of_genome,
 )
 from benchmarks.heuristics.methods import BaselineResult, Method, baseline
-from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from polymap import candidates, compare, conv2d, einsum, explore, from_c, matmul, verify
-from polymap.arch.presets import load_arch
 from polymap.cli.command_line import main
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Spatial, Storage, Temporal

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.presets import load_arch
 from polymap.explore import explore
+from polymap.inputs.presets import load_arch
 from polymap.search.parts import FrontBounds, Values
 from polymap.workload.layers import matmul
 

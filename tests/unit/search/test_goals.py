@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.arch.presets import load_arch
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.search.problem.goals import Goal, objective_unit, parse_objective, parse_single
 from polymap.search.problem.measure import packed_value, part_values

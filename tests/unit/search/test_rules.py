@@ -10,11 +10,11 @@ from itertools import product
 import pytest
 
 from polymap import candidates, einsum, explore, from_c
-from polymap.arch.presets import load_arch
 from polymap.cli.command_line import main
 from polymap.cli.exit_codes import ExitCode
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
+from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal

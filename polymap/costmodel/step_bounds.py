@@ -20,7 +20,7 @@ from math import floor, lcm, prod
 import numpy as np
 
 from polymap.costmodel.contiguous import Commands, Ints, distinct, least_commanded, united
-from polymap.costmodel.steps.counts import commands_of
+from polymap.costmodel.step_counts import commands_of
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Affine,

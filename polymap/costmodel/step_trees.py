@@ -11,7 +11,7 @@ from polymap.costmodel.arrivals import sending_of
 from polymap.costmodel.closed_form import common_access, whole_access
 from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.steps.counts import (
+from polymap.costmodel.step_counts import (
     Clock,
     Stage,
     StepCounts,
@@ -23,7 +23,7 @@ from polymap.costmodel.steps.counts import (
     takes_time,
     unsupported_in_steps,
 )
-from polymap.costmodel.steps.misses import missed_lines, with_misses
+from polymap.costmodel.step_misses import missed_lines, with_misses
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Architecture,

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from polymap.costmodel.arrivals import FIRST
 from polymap.costmodel.cost import StepClass, StepLatency
-from polymap.costmodel.steps.counts import AdvanceCounts, BusUse, StageCounts, StepCounts
+from polymap.costmodel.step_counts import AdvanceCounts, BusUse, StageCounts, StepCounts
 from polymap.ir import Architecture, MemoryLevel
 
 NOTHING = Fraction(0)

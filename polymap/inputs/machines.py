@@ -10,10 +10,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, assert_never, cast
 
-from polymap.arch.tuning import TUNING
-from polymap.inputs import (
+from polymap.inputs.arguments import answers_in_words
+from polymap.inputs.reading import (
     Fields,
-    answers_in_words,
     as_fraction,
     as_whole,
     expected_kind,
@@ -23,6 +22,7 @@ from polymap.inputs import (
     kinds_found,
     shown,
 )
+from polymap.inputs.tuning import TUNING
 from polymap.ir import (
     ROLE_WORDS,
     ArchError,

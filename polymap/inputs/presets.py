@@ -8,19 +8,11 @@ from importlib.resources import files
 from os.path import isdir
 from pathlib import Path
 
-from polymap.arch.document import arch_from_document
-from polymap.arch.host import host_cpu
-from polymap.inputs import (
-    answers_in_words,
-    expected_text,
-    is_table,
-    mistakes_in,
-    parse_json,
-    parse_toml,
-    read_text,
-    refuse_yaml,
-    shown,
-)
+from polymap.inputs.arguments import answers_in_words
+from polymap.inputs.host import host_cpu
+from polymap.inputs.machines import arch_from_document
+from polymap.inputs.parsing import mistakes_in, parse_json, parse_toml
+from polymap.inputs.reading import expected_text, is_table, read_text, refuse_yaml, shown
 from polymap.ir import ArchError, Architecture, Mistake, did_you_mean
 
 HOST = "host_cpu"
@@ -29,7 +21,7 @@ HOST = "host_cpu"
 @lru_cache(maxsize=1)
 def preset_names() -> tuple[str, ...]:
     """Return the names that `load_arch` knows, sorted; `host_cpu` is the machine that runs this program."""
-    folder = files("polymap.arch") / "presets"
+    folder = files("polymap.inputs") / "presets"
     stored = [entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json")]
     return tuple(sorted((*stored, HOST)))
 
@@ -66,5 +58,5 @@ def load_arch(name_or_path: str | Path | Mapping[str, object]) -> Architecture:
 def _preset(name: str) -> Architecture:
     if name == HOST:
         return host_cpu()
-    text = (files("polymap.arch") / "presets" / f"{name}.json").read_text(encoding="utf-8")
+    text = (files("polymap.inputs") / "presets" / f"{name}.json").read_text(encoding="utf-8")
     return arch_from_document(parse_json(text, name), name)

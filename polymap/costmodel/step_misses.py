@@ -11,7 +11,7 @@ import numpy as np
 
 from polymap.costmodel.arrivals import END, FIRST, as_sent, sending_of
 from polymap.costmodel.contiguous import Blocks, Ints, distinct, united
-from polymap.costmodel.steps.counts import (
+from polymap.costmodel.step_counts import (
     BusUse,
     SentOften,
     Stage,

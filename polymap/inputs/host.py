@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from polymap.arch.tuning import TUNING
+from polymap.inputs.tuning import TUNING
 from polymap.ir import Architecture, ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
 
 LANE_BITS = 32
