@@ -17,6 +17,7 @@ from polymap.codegen.native import (
     Requantize,
     Word,
     flatten,
+    function_of_few_columns,
     function_of_parts,
     in_words,
     load_function,
@@ -208,6 +209,13 @@ def native_code(
     printed = partial(native_function, workload, name=name, layout=layout, threads=threads, tail=tail)
     if mapping is not None:
         return None, printed(arch, mapping, remark=_remark(workload, None, layout, threads, "A given mapping."))
+    if threads == 1:
+        told = _remark(workload, None, layout, threads, "Vectors along the terms of each sum.")
+        function = function_of_few_columns(
+            workload, facts.vector_bits, name=name, layout=layout, remark=told, tail=tail
+        )
+        if function is not None:
+            return None, function
     choice_of = partial(choose_cpu_mapping, threads=threads, time_limit_s=time_limit_s)
     function = _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
     if function is not None:

@@ -43,6 +43,14 @@ class Tuning(NamedTuple):
     """Fewer terms of a sum in plain loops are added one by one, many rows in flight, rather than in lanes (500 sums of
     2 to 50 terms, gcc 12 and clang 14)."""
 
+    # Products of few columns (dots.py).
+    few_columns: int = 3
+    """Columns of which each sum is found along its terms."""
+    few_rows: int = 4
+    """Rows from which on that pays."""
+    sums_of_dots: int = 4
+    """Sums at a time, in vectors along the terms."""
+
     # Limits of the length of the text (not swept).
     most_accumulators: int = 64
     """Vectors of a register tile."""
