@@ -16,7 +16,7 @@ from polymap.codegen.lower import Block, For, Int, Local, Verbatim
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.plan import ELEMENT_BYTES
 from polymap.codegen.native.tuning import TUNING
-from polymap.ir import Apply, Operator, Read, Statement, Workload, bounds
+from polymap.ir import Access, Apply, Operator, Read, Workload, bounds
 
 _PRODUCT = (Apply("*", (Read(0), Read(1))), Apply("*", (Read(1), Read(0))))
 _PICK = """#ifdef __clang__
@@ -220,7 +220,8 @@ def _stored(dots: Dots, value: str, place: str, count: int) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class FewColumns:
     """A workload as such sums. a, b, to: the arrays, with the positions of their elements. outer: dims of loops around.
-    term, columns: dims of b, whose columns are put side by side first where its terms are not."""
+    apart: elements of b from term to term, and from column to column; these are put side by side first unless the terms
+    are."""
 
     dots: Dots
     a: ArrayForm
@@ -230,8 +231,7 @@ class FewColumns:
     b_at: Linear
     to_at: Linear
     outer: dict[str, int]
-    term: str
-    columns: tuple[str, ...]
+    apart: tuple[int, int]
 
 
 def few_columns(workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: int) -> FewColumns | None:
@@ -241,70 +241,68 @@ def few_columns(workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: i
         return None
     (statement,) = workload.statements
     by_name = {form.tensor: form for form in forms}
-    if not _is_product(statement, by_name, workload.extents()):
+    accesses = (statement.target, *statement.reads)
+    extents = {dim: size for dim, size in workload.extents().items() if size > 1}
+    if statement.operator is not Operator.ADD or statement.expression not in _PRODUCT or statement.constraints:
         return None
-    kinds = {by_name[access.tensor].kind for access in (statement.target, *statement.reads)}
-    (kind,) = kinds if len(kinds) == 1 else ("",)
-    if ELEMENT_BYTES.get(by_name[statement.target.tensor].c_type, 0) < 4 or not kind:
+    if len({each.tensor for each in accesses}) < 3 or len({by_name[each.tensor].kind for each in accesses}) > 1:
         return None
-    lanes = vector_bits // (8 * ELEMENT_BYTES[by_name[statement.target.tensor].c_type])
-    both = (statement.reads, statement.reads[::-1])
-    found = (_as_columns(workload, by_name, one.tensor, other.tensor, lanes) for one, other in both)
+    if not all(_is_plain(each, by_name[each.tensor], workload.extents()) for each in accesses):
+        return None
+    target = by_name[statement.target.tensor]
+    width, written = ELEMENT_BYTES[target.c_type], (size for dim, size in extents.items() if dim in accesses[0].dims)
+    if width < 4 or prod(written) < target.elements:
+        return None
+    at = {each.tensor: by_name[each.tensor].linear(each) for each in accesses}
+    pairs = [[by_name[each.tensor] for each in pair] for pair in (statement.reads, statement.reads[::-1])]
+    adds, lanes = workload.tensor(target.tensor).initial, vector_bits // (8 * width)
+    found = (_as_columns(one, other, target, at, extents, lanes, adds=adds) for one, other in pairs)
     return next((each for each in found if each is not None), None)
 
 
-def _is_product(statement: Statement, forms: dict[str, ArrayForm], extents: dict[str, int]) -> bool:
-    """Return whether a statement adds products of elements of two arrays, each of its axes by a dim of its own, and of
-    none outside of them."""
-    accesses = (statement.target, *statement.reads)
-    if statement.operator is not Operator.ADD or statement.expression not in _PRODUCT or statement.constraints:
+def _is_plain(access: Access, form: ArrayForm, extents: dict[str, int]) -> bool:
+    """Return whether each axis of an array has a dim of its own, or none, and none of its indices is outside."""
+    if not all(index.is_linear for index in access.index):
         return False
-    if len({each.tensor for each in accesses}) < len(accesses):
-        return False
-    for access in accesses:
-        dims = [name for index in access.index for name in index.dims]
-        ends = [bounds(forms[access.tensor].axis(access, axis), extents) for axis in range(len(access.index))]
-        inside = all(
-            low >= 0 and high < size for (low, high), size in zip(ends, forms[access.tensor].sizes, strict=True)
-        )
-        is_plain = all(index.is_linear and len(index.dims) <= 1 for index in access.index)
-        if not inside or not is_plain or len(set(dims)) < len(dims):
-            return False
-    return True
+    own = [[name for name in index.dims if extents[name] > 1] for index in access.index]
+    ends = [bounds(form.axis(access, axis), extents) for axis in range(len(own))]
+    inside = all(low >= 0 and high < size for (low, high), size in zip(ends, form.sizes, strict=True))
+    several = [name for each in own for name in each]
+    return inside and all(len(each) <= 1 for each in own) and len(set(several)) == len(several)
 
 
 def _as_columns(
-    workload: Workload, forms: dict[str, ArrayForm], rows: str, columns: str, lanes: int
+    a: ArrayForm,
+    b: ArrayForm,
+    to: ArrayForm,
+    at: dict[str, Linear],
+    extents: dict[str, int],
+    lanes: int,
+    *,
+    adds: bool,
 ) -> FewColumns | None:
-    """Return the sums with the rows of one array and the columns of the other."""
-    (statement,) = workload.statements
-    at = {each.tensor: forms[each.tensor].linear(each) for each in (statement.target, *statement.reads)}
-    a, b, to = at[rows], at[columns], at[statement.target.tensor]
-    extents = {dim: size for dim, size in workload.extents().items() if size > 1}
-    terms = [dim for dim in extents if not to.of(dim)]
-    of_columns = [dim for dim in extents if to.of(dim) and not a.of(dim)]
-    of_rows = [dim for dim in extents if to.of(dim) and not b.of(dim)]
-    if len(terms) != 1 or len(of_columns) > 1 or not of_rows or a.of(terms[0]) != 1 or not b.of(terms[0]):
+    """Return the sums of the rows of one array by the columns of the other; None where these lie otherwise."""
+    a_at, b_at, to_at = (at[form.tensor] for form in (a, b, to))
+    reductions = sorted((dim for dim in extents if not to_at.of(dim)), key=a_at.of)
+    rows, columns = ([dim for dim in extents if to_at.of(dim) and not each.of(dim)] for each in (b_at, a_at))
+    if not reductions or not rows or len(columns) > 1:
         return None
-    (term,), count = terms, prod(extents[dim] for dim in of_columns)
-    row = min(of_rows, key=to.of)
-    to_column = to.of(of_columns[0]) if of_columns else 1
-    is_dense = to.of(row) == 1 or (to_column == 1 and to.of(row) == count)
-    if not is_dense or not 0 < count <= TUNING.few_columns or extents[row] < TUNING.few_rows or extents[term] < lanes:
+    terms, apart = 1, b_at.of(reductions[0])
+    for dim in reductions:
+        if a_at.of(dim) != terms or b_at.of(dim) != terms * apart or not apart:
+            return None
+        terms *= extents[dim]
+    row, count = min(rows, key=to_at.of), prod(extents[dim] for dim in columns)
+    step, of_b = (sum(each.of(dim) for dim in columns) for each in (to_at, b_at))
+    is_dense = to_at.of(row) == 1 or (step == 1 and to_at.of(row) == count)
+    is_small = count <= TUNING.few_columns and count * terms * ELEMENT_BYTES[b.c_type] <= TUNING.stack_bytes
+    if not is_dense or not is_small or extents[row] < TUNING.few_rows or terms < lanes:
         return None
-    is_apart = b.of(term) != 1
-    b_step = extents[term] if is_apart else sum(b.of(dim) for dim in of_columns)
-    if is_apart and count * extents[term] * ELEMENT_BYTES[forms[columns].c_type] > TUNING.stack_bytes:
-        return None
-    adds = workload.tensor(statement.target.tensor).initial
-    target = forms[statement.target.tensor]
-    dots = Dots(
-        target.c_type, lanes, extents[row], count, extents[term], a.of(row), b_step, to.of(row), to_column, adds
-    )
-    used = {row, term, *of_columns}
-    outer = {dim: size for dim, size in extents.items() if dim not in used}
-    outer = dict(sorted(outer.items(), key=lambda each: not b.of(each[0])))
-    return FewColumns(dots, forms[rows], forms[columns], target, a, b, to, outer, term, tuple(of_columns))
+    steps = a_at.of(row), of_b if apart == 1 else terms, to_at.of(row), step
+    dots = Dots(to.c_type, lanes, extents[row], count, terms, *steps, adds)
+    outer = [dim for dim in extents if dim not in (row, *reductions, *columns)]
+    outer.sort(key=lambda dim: not b_at.of(dim))
+    return FewColumns(dots, a, b, to, a_at, b_at, to_at, {dim: extents[dim] for dim in outer}, (apart, of_b))
 
 
 def few_columns_text(found: FewColumns, name: str) -> tuple[str, Block]:
@@ -316,20 +314,16 @@ def few_columns_text(found: FewColumns, name: str) -> tuple[str, Block]:
         steps = [f"{names[dim]} * {at.of(dim)}" for dim in found.outer if at.of(dim)]
         return " + ".join([form.parameter, *steps, *([str(at.constant)] if at.constant else [])])
 
-    b, step = place(found.b, found.b_at), found.b_at.of(found.term)
-    gathered: Block = ()
-    if step != 1:
-        of_columns = [sum(found.b_at.of(dim) * column for dim in found.columns) for column in range(dots.columns)]
+    b, gathered = place(found.b, found.b_at), Block()
+    if found.apart[0] != 1:
         copies = tuple(
-            Verbatim((f"columns[{column * dots.terms} + k] = ({b})[k * {step} + {at}];",))
-            for column, at in enumerate(of_columns)
+            f"columns[{column * dots.terms} + k] = ({b})[k * {found.apart[0]} + {column * found.apart[1]}];"
+            for column in range(dots.columns)
         )
-        gathered = (
-            Local(dots.kind, "columns", dots.columns * dots.terms),
-            For("k", Int(0), Int(dots.terms), copies, type="long"),
-        )
-        b = "columns"
-    body: Block = (Verbatim(tuple(dot_calls(dots, name, place(found.a, found.a_at), b, place(found.to, found.to_at)))),)
+        loop = For("k", Int(0), Int(dots.terms), (Verbatim(copies),), type="long")
+        gathered, b = (Local(dots.kind, "columns", dots.columns * dots.terms), loop), "columns"
+    calls = dot_calls(dots, name, place(found.a, found.a_at), b, place(found.to, found.to_at))
+    body: Block = (Verbatim(tuple(calls)),)
     for dim in reversed(found.outer):
         if gathered and found.b_at.of(dim):
             body, gathered = (*gathered, *body), ()

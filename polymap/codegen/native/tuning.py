@@ -48,7 +48,7 @@ class Tuning(NamedTuple):
     """Columns of which each sum is found along its terms."""
     few_rows: int = 4
     """Rows from which on that pays."""
-    sums_of_dots: int = 4
+    sums_of_dots: int = 8
     """Sums at a time, in vectors along the terms."""
 
     # Limits of the length of the text (not swept).
