@@ -209,15 +209,9 @@ def native_code(
     printed = partial(native_function, workload, name=name, layout=layout, threads=threads, tail=tail)
     if mapping is not None:
         return None, printed(arch, mapping, remark=_remark(workload, None, layout, threads, "A given mapping."))
-    if threads == 1:
-        told = _remark(workload, None, layout, threads, "Vectors along the terms of each sum.")
-        function = function_of_few_columns(
-            workload, facts.vector_bits, name=name, layout=layout, remark=told, tail=tail
-        )
-        if function is not None:
-            return None, function
     choice_of = partial(choose_cpu_mapping, threads=threads, time_limit_s=time_limit_s)
-    function = _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
+    function = _few_columns(workload, facts, layout, name=name, threads=threads, tail=tail)
+    function = function or _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
     if function is not None:
         return None, function
     over, dims, words = _as_printed(workload, layout, facts, has_tail=bool(tail))
@@ -229,6 +223,17 @@ def native_code(
         return None, printed(arch, mapping, remark=_remark(over, None, layout, threads, ""), flat=over)
     remark = _remark(over, choice, layout, threads, "")
     return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_words=words, packed=choice.packed)
+
+
+def _few_columns(
+    workload: Workload, facts: CpuFacts, layout: str, *, name: str, threads: int, tail: Sequence[str | Requantize]
+) -> NativeFunction | None:
+    """Return the function of a product of one to three columns on one thread, None for others."""
+    if threads > 1:
+        return None
+    remark = _remark(workload, None, layout, threads, "Vectors lie along the terms of each sum.")
+    near = facts.vector_bits, facts.second_cache_bytes
+    return function_of_few_columns(workload, *near, name=name, layout=layout, remark=remark, tail=tail)
 
 
 def _by_residues(

@@ -16,6 +16,14 @@ with lazy(__name__):
         load_function as load_function,
         load_region as load_region,
     )
+    from polymap.codegen.native.dots import (
+        Dots as Dots,
+        dot_calls as dot_calls,
+        dot_texts as dot_texts,
+        join_texts as join_texts,
+        lane_types as lane_types,
+        numbers as numbers,
+    )
     from polymap.codegen.native.flat_dims import flatten as flatten
     from polymap.codegen.native.function import (
         BFLOAT16 as BFLOAT16,

@@ -8,7 +8,7 @@ until one vector has one sum per lane, in the order of memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -51,7 +51,8 @@ class Dots:
     """Sums to[row, column] = a[row, term] * b[term, column] over the terms, which lie side by side in a and b.
 
     a_step, b_step: elements from row to row of a, and from column to column of b; to_row, to_column: of the sums, of
-    which the rows lie side by side, or the columns, and the rows behind them. adds: to what is there.
+    which the rows lie side by side, or the columns, and the rows behind them. adds: to what is there. together: rows of
+    a whose sums are found side by side; memory delivers rows faster one after the other.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Dots:
     to_row: int
     to_column: int
     adds: bool
+    together: int = 1
 
     @property
     def vector(self) -> str:
@@ -146,11 +148,10 @@ def _block(dots: Dots, name: str, rows: int) -> list[str]:
     prefetchers follow no steps back (decoding with 64 heads of 2048 x 64 took 4.6 ms instead of 2.4).
     """
     kind = dots.kind
-    together = max(1, TUNING.sums_of_dots // dots.columns)
     lines = [f"static WIDE void {name}_{rows}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
     names: dict[tuple[int, int], str] = {}
-    for first in range(0, rows, together):
-        own = range(first, min(first + together, rows))
+    for first in range(0, rows, dots.together):
+        own = range(first, min(first + dots.together, rows))
         lines += _sums(dots, name, own)
         for row, column in product(own, range(dots.columns)):
             lines += _joins(dots, names, dots.at(row, column), f"s{row}_{column}")
@@ -234,9 +235,11 @@ class FewColumns:
     apart: tuple[int, int]
 
 
-def few_columns(workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: int) -> FewColumns | None:
+def few_columns(
+    workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: int, cache_bytes: int
+) -> FewColumns | None:
     """Return a product of few columns as sums along its terms; None for other workloads, for sums that must keep their
-    order, and for such as lanes along the terms do not pay for."""
+    order, and for such as lanes along the terms do not pay for. cache_bytes: what of a is near if it is no larger."""
     if len(workload.statements) != 1 or workload.original is not None or not workload.associative:
         return None
     (statement,) = workload.statements
@@ -257,7 +260,10 @@ def few_columns(workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: i
     pairs = [[by_name[each.tensor] for each in pair] for pair in (statement.reads, statement.reads[::-1])]
     adds, lanes = workload.tensor(target.tensor).initial, vector_bits // (8 * width)
     found = (_as_columns(one, other, target, at, extents, lanes, adds=adds) for one, other in pairs)
-    return next((each for each in found if each is not None), None)
+    best = next((each for each in found if each is not None), None)
+    if best is None or best.a.elements * width > cache_bytes:
+        return best
+    return replace(best, dots=replace(best.dots, together=max(1, TUNING.sums_of_dots // best.dots.columns)))
 
 
 def _is_plain(access: Access, form: ArrayForm, extents: dict[str, int]) -> bool:

@@ -198,13 +198,20 @@ def native_function(
 
 
 def function_of_few_columns(
-    workload: Workload, vector_bits: int, *, name: str, layout: str, remark: str, tail: Sequence[str | Requantize] = ()
+    workload: Workload,
+    vector_bits: int,
+    cache_bytes: int,
+    *,
+    name: str,
+    layout: str,
+    remark: str,
+    tail: Sequence[str | Requantize] = (),
 ) -> NativeFunction | None:
-    """Return the function of a product of few columns (dots.py); None for other workloads. Raises as `native_function`
-    does."""
+    """Return the function of a product of few columns (dots.py); None for other workloads. cache_bytes: of the second
+    cache. Raises as `native_function` does."""
     arrays, steps = _arrays_and_tail(workload, layout, tail)
     flat = flatten(workload, layout, has_tail=bool(tail)) or workload
-    found = few_columns(flat, array_forms(flat, layout), vector_bits)
+    found = few_columns(flat, array_forms(flat, layout), vector_bits, cache_bytes)
     if found is None:
         return None
     texts: list[str] = []
