@@ -29,7 +29,7 @@ with lazy(__name__):
         BFLOAT16 as BFLOAT16,
         FUSED as FUSED,
         NativeFunction as NativeFunction,
-        function_of_few_columns as function_of_few_columns,
+        function_of_lanes as function_of_lanes,
         function_of_parts as function_of_parts,
         native_function as native_function,
         signature as signature,

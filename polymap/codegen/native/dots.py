@@ -234,32 +234,68 @@ class FewColumns:
     outer: dict[str, int]
     apart: tuple[int, int]
 
+    def text(self, name: str, to: ArrayForm) -> tuple[str, Block]:
+        """Return the functions of blocks with their types, and the loops that call them. to: the array of the sums."""
+        dots, names = self.dots, {dim: f"g{number}" for number, dim in enumerate(self.outer)}
+        text = lane_types(dots.kind, dots.lanes) + "".join((*join_texts(dots.kind, dots.lanes), *dot_texts(dots, name)))
+
+        def place(form: ArrayForm, at: Linear) -> str:
+            steps = [f"{names[dim]} * {at.of(dim)}" for dim in self.outer if at.of(dim)]
+            return " + ".join([form.parameter, *steps, *([str(at.constant)] if at.constant else [])])
+
+        b, gathered = place(self.b, self.b_at), Block()
+        if self.apart[0] != 1:
+            copies = tuple(
+                f"columns[{column * dots.terms} + k] = ({b})[k * {self.apart[0]} + {column * self.apart[1]}];"
+                for column in range(dots.columns)
+            )
+            loop = For("k", Int(0), Int(dots.terms), (Verbatim(copies),), type="long")
+            gathered, b = (Local(dots.kind, "columns", dots.columns * dots.terms), loop), "columns"
+        calls = dot_calls(dots, name, place(self.a, self.a_at), b, place(to, self.to_at))
+        body: Block = (Verbatim(tuple(calls)),)
+        for dim in reversed(self.outer):
+            if gathered and self.b_at.of(dim):
+                body, gathered = (*gathered, *body), ()
+            body = (For(names[dim], Int(0), Int(self.outer[dim]), body, type="long"),)
+        return text, (*gathered, *body)
+
+
+def plain_products(workload: Workload, forms: tuple[ArrayForm, ...]) -> tuple[ArrayForm, ArrayForm, ArrayForm] | None:
+    """Return the arrays (output, then operands) of sums of products of elements of two arrays of one type, of 4 bytes
+    or more, that may be added up in any order and have no conditions; None for other workloads."""
+    if len(workload.statements) != 1 or workload.original is not None or not workload.associative:
+        return None
+    (statement,) = workload.statements
+    if statement.operator is not Operator.ADD or statement.expression not in _PRODUCT or statement.constraints:
+        return None
+    by_name = {form.tensor: form for form in forms}
+    accesses = (statement.target, *statement.reads)
+    to, a, b = (by_name[each.tensor] for each in accesses)
+    if len({each.tensor for each in accesses}) < len(accesses) or len({to.kind, a.kind, b.kind}) > 1:
+        return None
+    is_linear = all(index.is_linear for each in accesses for index in each.index)
+    return (to, a, b) if is_linear and ELEMENT_BYTES[to.c_type] >= 4 else None
+
 
 def few_columns(
     workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: int, cache_bytes: int
 ) -> FewColumns | None:
     """Return a product of few columns as sums along its terms; None for other workloads, for sums that must keep their
     order, and for such as lanes along the terms do not pay for. cache_bytes: what of a is near if it is no larger."""
-    if len(workload.statements) != 1 or workload.original is not None or not workload.associative:
+    arrays, extents = plain_products(workload, forms), workload.extents()
+    if arrays is None:
         return None
-    (statement,) = workload.statements
-    by_name = {form.tensor: form for form in forms}
-    accesses = (statement.target, *statement.reads)
-    extents = {dim: size for dim, size in workload.extents().items() if size > 1}
-    if statement.operator is not Operator.ADD or statement.expression not in _PRODUCT or statement.constraints:
+    accesses = (workload.statements[0].target, *workload.statements[0].reads)
+    if not all(_is_plain(each, form, extents) for each, form in zip(accesses, arrays, strict=True)):
         return None
-    if len({each.tensor for each in accesses}) < 3 or len({by_name[each.tensor].kind for each in accesses}) > 1:
+    target, width = arrays[0], ELEMENT_BYTES[arrays[0].c_type]
+    if prod(extents[dim] for dim in accesses[0].dims) < target.elements:
         return None
-    if not all(_is_plain(each, by_name[each.tensor], workload.extents()) for each in accesses):
-        return None
-    target = by_name[statement.target.tensor]
-    width, written = ELEMENT_BYTES[target.c_type], (size for dim, size in extents.items() if dim in accesses[0].dims)
-    if width < 4 or prod(written) < target.elements:
-        return None
-    at = {each.tensor: by_name[each.tensor].linear(each) for each in accesses}
-    pairs = [[by_name[each.tensor] for each in pair] for pair in (statement.reads, statement.reads[::-1])]
+    at = {each.tensor: form.linear(each) for each, form in zip(accesses, arrays, strict=True)}
     adds, lanes = workload.tensor(target.tensor).initial, vector_bits // (8 * width)
-    found = (_as_columns(one, other, target, at, extents, lanes, adds=adds) for one, other in pairs)
+    long = {dim: size for dim, size in extents.items() if size > 1}
+    pairs = (arrays[1], arrays[2]), (arrays[2], arrays[1])
+    found = (_as_columns(a, b, target, at, long, lanes, adds=adds) for a, b in pairs)
     best = next((each for each in found if each is not None), None)
     if best is None or best.a.elements * width > cache_bytes:
         return best
@@ -268,8 +304,6 @@ def few_columns(
 
 def _is_plain(access: Access, form: ArrayForm, extents: dict[str, int]) -> bool:
     """Return whether each axis of an array has a dim of its own, or none, and none of its indices is outside."""
-    if not all(index.is_linear for index in access.index):
-        return False
     own = [[name for name in index.dims if extents[name] > 1] for index in access.index]
     ends = [bounds(form.axis(access, axis), extents) for axis in range(len(own))]
     inside = all(low >= 0 and high < size for (low, high), size in zip(ends, form.sizes, strict=True))
@@ -309,29 +343,3 @@ def _as_columns(
     outer = [dim for dim in extents if dim not in (row, *reductions, *columns)]
     outer.sort(key=lambda dim: not b_at.of(dim))
     return FewColumns(dots, a, b, to, a_at, b_at, to_at, {dim: extents[dim] for dim in outer}, (apart, of_b))
-
-
-def few_columns_text(found: FewColumns, name: str) -> tuple[str, Block]:
-    """Return the functions of blocks with their types, and the loops that call them."""
-    dots, names = found.dots, {dim: f"g{number}" for number, dim in enumerate(found.outer)}
-    text = lane_types(dots.kind, dots.lanes) + "".join((*join_texts(dots.kind, dots.lanes), *dot_texts(dots, name)))
-
-    def place(form: ArrayForm, at: Linear) -> str:
-        steps = [f"{names[dim]} * {at.of(dim)}" for dim in found.outer if at.of(dim)]
-        return " + ".join([form.parameter, *steps, *([str(at.constant)] if at.constant else [])])
-
-    b, gathered = place(found.b, found.b_at), Block()
-    if found.apart[0] != 1:
-        copies = tuple(
-            f"columns[{column * dots.terms} + k] = ({b})[k * {found.apart[0]} + {column * found.apart[1]}];"
-            for column in range(dots.columns)
-        )
-        loop = For("k", Int(0), Int(dots.terms), (Verbatim(copies),), type="long")
-        gathered, b = (Local(dots.kind, "columns", dots.columns * dots.terms), loop), "columns"
-    calls = dot_calls(dots, name, place(found.a, found.a_at), b, place(found.to, found.to_at))
-    body: Block = (Verbatim(tuple(calls)),)
-    for dim in reversed(found.outer):
-        if gathered and found.b_at.of(dim):
-            body, gathered = (*gathered, *body), ()
-        body = (For(names[dim], Int(0), Int(found.outer[dim]), body, type="long"),)
-    return text, (*gathered, *body)

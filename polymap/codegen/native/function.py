@@ -29,8 +29,9 @@ from polymap.codegen.lower import (
     order_of_sums,
 )
 from polymap.codegen.native.arrays import ArrayForm, Word, array_forms
-from polymap.codegen.native.dots import few_columns, few_columns_text
+from polymap.codegen.native.dots import few_columns
 from polymap.codegen.native.flat_dims import flatten
+from polymap.codegen.native.groups import narrow_groups
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
@@ -197,9 +198,10 @@ def native_function(
     return NativeFunction(name, text, arrays, tensor, elements, "", weights=sums[-2].tensor)
 
 
-def function_of_few_columns(
+def function_of_lanes(
     workload: Workload,
     vector_bits: int,
+    registers: int,
     cache_bytes: int,
     *,
     name: str,
@@ -207,23 +209,19 @@ def function_of_few_columns(
     remark: str,
     tail: Sequence[str | Requantize] = (),
 ) -> NativeFunction | None:
-    """Return the function of a product of few columns (dots.py); None for other workloads. cache_bytes: of the second
-    cache. Raises as `native_function` does."""
+    """Return the function of a workload whose lanes lie along no one dim of its output: a product of few columns, or a
+    convolution of groups of few channels; None for others. cache_bytes: of the second cache. Raises as
+    `native_function` does."""
     arrays, steps = _arrays_and_tail(workload, layout, tail)
-    flat = flatten(workload, layout, has_tail=bool(tail)) or workload
+    forms, flat = array_forms(workload, layout), flatten(workload, layout, has_tail=bool(tail)) or workload
     found = few_columns(flat, array_forms(flat, layout), vector_bits, cache_bytes)
+    found = found or narrow_groups(workload, forms, vector_bits, registers)
     if found is None:
         return None
-    texts: list[str] = []
-
-    def loops(target: ArrayForm) -> Block:
-        text, body = few_columns_text(replace(found, to=target), f"{name}_rows")
-        texts.append(text)
-        return body
-
-    text = _scalar_text(name, arrays, _with_tail(loops, found.to, steps))
-    head = _head(remark) + _above(flat, text) + _WIDE.format(bits=vector_bits) + "\n" + texts[0]
-    return NativeFunction(name, head + text, arrays, None, 0, "", weights=array_forms(workload, layout)[-2].tensor)
+    above, _ = found.text(f"{name}_lanes", found.to)
+    text = _scalar_text(name, arrays, _with_tail(lambda to: found.text(f"{name}_lanes", to)[1], found.to, steps))
+    head = f"{_head(remark)}{_above(flat, text)}{_WIDE.format(bits=vector_bits)}\n{above}"
+    return NativeFunction(name, head + text, arrays, None, 0, "", weights=forms[-2].tensor)
 
 
 def function_of_parts(

@@ -51,6 +51,12 @@ class Tuning(NamedTuple):
     sums_of_dots: int = 8
     """Sums at a time, in vectors along the terms."""
 
+    # Convolutions of groups of few channels (groups.py).
+    pixels_of_groups: int = 8
+    """Results of a row at a time, where there are 32 registers."""
+    band_bytes: int = 2**17
+    """Of the rows that are copied at a time."""
+
     # Limits of the length of the text (not swept).
     most_accumulators: int = 64
     """Vectors of a register tile."""
