@@ -129,7 +129,9 @@ def _narrow(
         return None
     (g,), (k,), (c,) = (own[where] for where in ((True, True, True), (False, True, True), (True, True, False)))
     channels, sides = extents[c], [_window(a_form, image, axis, extents, b, to) for axis in windows]
-    if extents[k] != channels or lanes % channels or extents[g] * channels % lanes or channels * 2 > lanes:
+    if extents[k] != channels or lanes % channels or extents[g] * channels % lanes or channels == lanes:
+        return None
+    if channels > TUNING.few_channels:
         return None
     if (a.of(c), a.of(g), to.of(k), to.of(g)) != (1, channels, 1, channels):
         return None

@@ -51,7 +51,9 @@ class Tuning(NamedTuple):
     sums_of_dots: int = 8
     """Sums at a time, in vectors along the terms."""
 
-    # Convolutions of groups of few channels (groups.py).
+    # Convolutions of groups of few channels (groups.py; layers of 16 to 128 channels timed).
+    few_channels: int = 4
+    """Of a group: of more of them each output channel is as fast by itself."""
     pixels_of_groups: int = 8
     """Results of a row at a time, where there are 32 registers."""
     band_bytes: int = 2**17
