@@ -7,24 +7,18 @@ until one vector has one sum per lane, in the order of memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from polymap.codegen.lower import Block, For, Int, Local, Verbatim
-from polymap.codegen.native.arrays import ArrayForm, Linear
-from polymap.codegen.native.plan import ELEMENT_BYTES
+from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
+from polymap.codegen.native.panels import lane_types, numbers
 from polymap.codegen.native.tuning import TUNING
 from polymap.ir import Access, Apply, Operator, Read, Workload, bounds
 
 _PRODUCT = (Apply("*", (Read(0), Read(1))), Apply("*", (Read(1), Read(0))))
-_PICK = """#ifdef __clang__
-#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define PICK(a, b, ...) __builtin_shuffle(a, b, (lane_numbers){__VA_ARGS__})
-#endif
-"""
 # Of vectors in which `half` neighbours twice belong to one sum each: both halves are added, those of the second behind.
 _JOIN = """static inline {vector} join_{half}(const {vector} a, const {vector} b)
 {{
@@ -88,19 +82,6 @@ class Dots:
         return vector * (self.to_column if self.to_row == 1 else self.lanes)
 
 
-def lane_types(kind: str, lanes: int) -> str:
-    """Return the types of vectors, and how the lanes of two are picked."""
-    width, vector = ELEMENT_BYTES[kind], f"{kind}_lanes"
-    whole, place = f"vector_size({lanes * width})", f"aligned({width}), may_alias"
-    number = f"int{8 * width}_t"
-    return (
-        f"typedef {kind} {vector} __attribute__(({whole}));\n"
-        f"typedef {kind} {vector}_any __attribute__(({whole}, {place}));\n"
-        f"typedef {number} lane_numbers __attribute__(({whole}));\n"
-        f"typedef {number} lane_numbers_any __attribute__(({whole}, {place}));\n{_PICK}"
-    )
-
-
 def join_texts(kind: str, lanes: int) -> Iterator[str]:
     """Yield the functions that add up the lanes of two vectors, half by half."""
     half = lanes // 2
@@ -110,11 +91,6 @@ def join_texts(kind: str, lanes: int) -> Iterator[str]:
         high = numbers(first + half + each for first in firsts for each in range(half))
         yield _JOIN.format(vector=f"{kind}_lanes", half=half, low=low, high=high)
         half //= 2
-
-
-def numbers(values: Iterable[int]) -> str:
-    """Return numbers as C lists them."""
-    return ", ".join(map(str, values))
 
 
 def dot_texts(dots: Dots, name: str) -> Iterator[str]:
@@ -335,11 +311,14 @@ def _as_columns(
     row, count = min(rows, key=to_at.of), prod(extents[dim] for dim in columns)
     step, of_b = (sum(each.of(dim) for dim in columns) for each in (to_at, b_at))
     is_dense = to_at.of(row) == 1 or (step == 1 and to_at.of(row) == count)
-    is_small = count <= TUNING.few_columns and count * terms * ELEMENT_BYTES[b.c_type] <= TUNING.stack_bytes
+    outer = [dim for dim in extents if dim not in (row, *reductions, *columns)]
+    # Of matrices that are no weights, which nobody packs ahead, and of sums whose columns lie apart, more columns pay.
+    is_batch = apart == 1 and to_at.of(row) == 1 and any(a_at.of(dim) for dim in outer)
+    most = TUNING.batch_columns if is_batch and terms >= TUNING.batch_vectors * lanes else TUNING.few_columns
+    is_small = count <= most and count * terms * ELEMENT_BYTES[b.c_type] <= TUNING.stack_bytes
     if not is_dense or not is_small or extents[row] < TUNING.few_rows or terms < lanes:
         return None
     steps = a_at.of(row), of_b if apart == 1 else terms, to_at.of(row), step
     dots = Dots(to.c_type, lanes, extents[row], count, terms, *steps, adds)
-    outer = [dim for dim in extents if dim not in (row, *reductions, *columns)]
     outer.sort(key=lambda dim: not b_at.of(dim))
     return FewColumns(dots, a, b, to, a_at, b_at, to_at, {dim: extents[dim] for dim in outer}, (apart, of_b))

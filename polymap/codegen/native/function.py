@@ -34,7 +34,7 @@ from polymap.codegen.native.flat_dims import flatten
 from polymap.codegen.native.groups import narrow_groups
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
-from polymap.codegen.native.panels import Packing, copy_loops
+from polymap.codegen.native.panels import Packing, copy_loops, turned_rows_text
 from polymap.codegen.native.plan import (
     ELEMENT_BYTES,
     KernelPlan,
@@ -405,6 +405,8 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     for halved in dict.fromkeys(moved):
         if f"halve_{halved}(" in body:
             lines.append(_HALVE.format(kind=halved, lanes=lanes, evens=evens, odds=odds))
+    if f"turn_rows_{kind}(" in body:
+        lines.append(turned_rows_text(kind, lanes).rstrip())
     if plan.tail is not None:
         lines.append(vector_helpers(plan.tail, lanes, body))
     return lines

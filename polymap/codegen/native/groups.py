@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.codegen.lower import LINE_BYTES, Block, For, Int, Name, Verbatim
-from polymap.codegen.native.arrays import ArrayForm, Linear
-from polymap.codegen.native.dots import lane_types, numbers, plain_products
-from polymap.codegen.native.plan import ELEMENT_BYTES
+from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
+from polymap.codegen.native.dots import plain_products
+from polymap.codegen.native.panels import lane_types, numbers
 from polymap.codegen.native.tuning import TUNING
 from polymap.ir import Access, Workload
 

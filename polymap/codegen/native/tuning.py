@@ -46,6 +46,10 @@ class Tuning(NamedTuple):
     # Products of few columns (dots.py).
     few_columns: int = 3
     """Columns of which each sum is found along its terms."""
+    batch_columns: int = 12
+    """Such columns of one of several products, whose matrices are not packed ahead,"""
+    batch_vectors: int = 4
+    """where the terms fill so many vectors (12 products of 4 to 16 rows, 50 to 200 columns, 16 to 128 terms)."""
     few_rows: int = 4
     """Rows from which on that pays."""
     sums_of_dots: int = 8

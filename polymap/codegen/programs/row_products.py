@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from polymap.codegen.native import Dots, dot_calls, dot_texts, join_texts, lane_types, numbers
+from polymap.codegen.native import Dots, dot_calls, dot_texts, join_texts, lane_types, turn_text
 from polymap.codegen.programs.row_plan import RowPlan, Tile
 
 
@@ -31,31 +31,13 @@ def _panels(plan: RowPlan, tile: Tile) -> list[tuple[int, int, int]]:
     return found
 
 
-# A square of elements, so that its columns are rows: each round puts the elements of two halves side by side.
-_TURN = """static inline void turn(const {kind} *from, long step, {kind} *to, long to_step)
-{{
-    {vector} v[{lanes}], t[{lanes}];
-    for (long l = 0; l < {lanes}; ++l)
-        v[l] = *(const {vector}_any *)(from + l * step);
-{rounds}
-    for (long l = 0; l < {lanes}; ++l)
-        *({vector}_any *)(to + l * to_step) = v[l];
-}}
-"""
-_ROUND = """    for (long l = 0; l < {half}; ++l) {{
-        {to}[2 * l] = PICK({of}[l], {of}[l + {half}], {low});
-        {to}[2 * l + 1] = PICK({of}[l], {of}[l + {half}], {high});
-    }}
-"""
-
-
 def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
     """Yield the types of the vectors, and the functions of the register tiles."""
     if not plan.tiles:
         return
     yield lane_types(plan.c_type, plan.lanes)
     if any(_is_turned(plan, tile) for tile in plan.tiles.values()):
-        yield _turn_text(plan)
+        yield turn_text(plan.c_type, plan.lanes)
     if any(tile.is_dot for tile in plan.tiles.values()):
         yield from join_texts(plan.c_type, plan.lanes)
     for tile in plan.tiles.values():
@@ -87,20 +69,6 @@ def looped(counter: str, first: int, end: int, step: int, body: Iterable[str], m
         return ["{", *([f"    const long {counter} = {first};"] if is_read else []), *lines, *after, "}"]
     advance = ", ".join([f"++{counter}" if step == 1 else f"{counter} += {step}", *([more] if more else [])])
     return [f"for (long {counter} = {first}; {counter} < {end}; {advance}) {{", *lines, "}"]
-
-
-def _turn_text(plan: RowPlan) -> str:
-    lanes, half = plan.lanes, plan.lanes // 2
-    pairs = [(lane, lane + lanes) for lane in range(lanes)]
-    ends = [numbers(each for pair in part for each in pair) for part in (pairs[:half], pairs[half:])]
-    count = lanes.bit_length() - 1
-    rounds = [
-        _ROUND.format(half=half, to="tv"[number % 2], of="vt"[number % 2], low=ends[0], high=ends[1])
-        for number in range(count)
-    ]
-    if count % 2:
-        rounds.append(f"    for (long l = 0; l < {lanes}; ++l)\n        v[l] = t[l];\n")
-    return _TURN.format(kind=plan.c_type, vector=_vector(plan), lanes=lanes, rounds="".join(rounds).rstrip("\n"))
 
 
 def _dots(plan: RowPlan, tile: Tile) -> Dots:
