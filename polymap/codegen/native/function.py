@@ -215,7 +215,7 @@ def function_of_lanes(
     arrays, steps = _arrays_and_tail(workload, layout, tail)
     forms, flat = array_forms(workload, layout), flatten(workload, layout, has_tail=bool(tail)) or workload
     found = few_columns(flat, array_forms(flat, layout), vector_bits, cache_bytes)
-    found = found or narrow_groups(workload, forms, vector_bits, registers)
+    found = found or narrow_groups(workload, forms, vector_bits, registers, cache_bytes)
     if found is None:
         return None
     above, _ = found.text(f"{name}_lanes", found.to)

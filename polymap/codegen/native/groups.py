@@ -88,10 +88,10 @@ class NarrowGroups:
 
 
 def narrow_groups(
-    workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: int, registers: int
+    workload: Workload, forms: tuple[ArrayForm, ...], vector_bits: int, registers: int, cache_bytes: int
 ) -> NarrowGroups | None:
     """Return a convolution of groups whose channels fill no vector, but those of several groups do; None for other
-    workloads, and for sums that must keep their order."""
+    workloads, and for sums that must keep their order. cache_bytes: of the second cache."""
     products = plain_products(workload, forms)
     if products is None:
         return None
@@ -101,7 +101,11 @@ def narrow_groups(
     by_name = {to.tensor: to, one.tensor: one, other.tensor: other}
     reads = workload.statements[0].reads
     found = (_narrow(workload, *pair, by_name, lanes, wide) for pair in ((reads[0], reads[1]), (reads[1], reads[0])))
-    return next((each for each in found if each is not None), None)
+    best = next((each for each in found if each is not None), None)
+    if best is None:
+        return None
+    is_far = (best.a.elements + to.elements) * ELEMENT_BYTES[to.c_type] > cache_bytes
+    return best if best.channels <= (TUNING.few_far_channels if is_far else TUNING.few_channels) else None
 
 
 def _narrow(
@@ -130,8 +134,6 @@ def _narrow(
     (g,), (k,), (c,) = (own[where] for where in ((True, True, True), (False, True, True), (True, True, False)))
     channels, sides = extents[c], [_window(a_form, image, axis, extents, b, to) for axis in windows]
     if extents[k] != channels or lanes % channels or extents[g] * channels % lanes or channels == lanes:
-        return None
-    if channels > TUNING.few_channels:
         return None
     if (a.of(c), a.of(g), to.of(k), to.of(g)) != (1, channels, 1, channels):
         return None

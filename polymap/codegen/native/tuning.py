@@ -57,7 +57,9 @@ class Tuning(NamedTuple):
 
     # Convolutions of groups of few channels (groups.py; layers of 16 to 128 channels timed).
     few_channels: int = 4
-    """Of a group: of more of them each output channel is as fast by itself."""
+    """Of a group: of more of them each output channel is as fast by itself,"""
+    few_far_channels: int = 8
+    """or of more of these, where image and results are larger than the second cache."""
     pixels_of_groups: int = 8
     """Results of a row at a time, where there are 32 registers."""
     band_bytes: int = 2**17

@@ -47,6 +47,15 @@ def test_values_of_narrow_groups_are_exact(layer: dict[str, Any], machine: str) 
     assert np.array_equal(fn(x, w, bias), np.maximum(grouped(x, w, layer) + bias, 0))
 
 
+def test_groups_of_eight_channels_are_narrow_where_the_caches_hold_no_image() -> None:
+    layer: dict[str, Any] = {"K": 64, "C": 64, "H": 70, "W": 60, "R": 3, "S": 3, "padding": 1, "groups": 8}
+    rng = default_rng(8)
+    fn = pm.compile(pm.conv2d(**layer, bits=32), "cpu_avx512", threads=1)
+    x, w = (rng.integers(-4, 5, form.shape).astype(np.float32) for form in fn.function.arrays[:2])
+    assert "filters[" in fn.source
+    assert np.array_equal(fn(x, w), grouped(x, w, layer))
+
+
 def test_sums_of_narrow_groups_begin_from_what_is_stored() -> None:
     layer = LAYERS[0]
     rng = default_rng(3)
