@@ -19,6 +19,7 @@ from polymap.codegen.native import (
     Requantize,
     Word,
     flatten,
+    function_of_lanes,
     function_of_parts,
     in_words,
     load_function,
@@ -211,7 +212,8 @@ def native_code(
     if mapping is not None:
         return None, printed(arch, mapping, remark=_remark(workload, None, layout, threads, "A given mapping."))
     choice_of = partial(choose_cpu_mapping, threads=threads, time_limit_s=time_limit_s)
-    function = _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
+    function = _of_lanes(workload, facts, layout, name=name, threads=threads, tail=tail)
+    function = function or _by_residues(workload, arch, layout, choice_of, name=name, threads=threads, tail=tail)
     if function is not None:
         return None, function
     over, dims, words = _as_printed(workload, layout, facts, has_tail=bool(tail))
@@ -223,6 +225,18 @@ def native_code(
         return None, printed(arch, mapping, remark=_remark(over, None, layout, threads, ""), flat=over)
     remark = _remark(over, choice, layout, threads, "")
     return choice, printed(choice.arch, choice.mapping, remark=remark, flat=over, by_words=words, packed=choice.packed)
+
+
+def _of_lanes(
+    workload: Workload, facts: CpuFacts, layout: str, *, name: str, threads: int, tail: Sequence[str | Requantize]
+) -> NativeFunction | None:
+    """Return the function of a product of few columns, or a convolution of groups of few channels, on one thread; None
+    for other workloads."""
+    if threads > 1:
+        return None
+    remark = _remark(workload, None, layout, threads, "Lanes along the terms of sums, or the channels of groups.")
+    core = facts.vector_bits, facts.registers, facts.second_cache_bytes
+    return function_of_lanes(workload, *core, name=name, layout=layout, remark=remark, tail=tail)
 
 
 def _by_residues(

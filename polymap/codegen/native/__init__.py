@@ -4,6 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.codegen.native.arrays import (
+        ELEMENT_BYTES as ELEMENT_BYTES,
         LAYOUTS as LAYOUTS,
         ArrayForm as ArrayForm,
         Word as Word,
@@ -17,17 +18,24 @@ with lazy(__name__):
         load_region as load_region,
     )
     from polymap.codegen.native.compiler import CLANG_FLAGS as CLANG_FLAGS, STRAIGHT as STRAIGHT
+    from polymap.codegen.native.dots import (
+        Dots as Dots,
+        dot_calls as dot_calls,
+        dot_texts as dot_texts,
+        join_texts as join_texts,
+    )
     from polymap.codegen.native.flat_dims import flatten as flatten
     from polymap.codegen.native.function import (
         BFLOAT16 as BFLOAT16,
         FUSED as FUSED,
         NativeFunction as NativeFunction,
+        function_of_lanes as function_of_lanes,
         function_of_parts as function_of_parts,
         native_function as native_function,
         signature as signature,
     )
     from polymap.codegen.native.lanes import memory_steps as memory_steps, vector_dims as vector_dims
-    from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
+    from polymap.codegen.native.panels import lane_types as lane_types, turn_text as turn_text
     from polymap.codegen.native.program import lower_native as lower_native
     from polymap.codegen.native.region import RegionCall as RegionCall
     from polymap.codegen.native.residue_parts import residues as residues

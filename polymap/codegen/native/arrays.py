@@ -50,6 +50,12 @@ reinterpret_cast requires restrict return short signed sizeof static static_asse
 this thread_local throw true try typedef typeid typename typeof typeof_unqual union unix unsigned using virtual void
 volatile while xor xor_eq i386 alloca errno signgam stdin stdout stderr free abort aligned_alloc
 """
+ELEMENT_BYTES = {
+    "float": 4,
+    "double": 8,
+    "word": 4,
+    **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
+}
 
 
 @dataclass(frozen=True, slots=True)

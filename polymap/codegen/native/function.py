@@ -8,7 +8,7 @@ void NAME_with_packed(const T *restrict I, const T *restrict W_packed, T *restri
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Mapping_, Sequence
+from collections.abc import Callable, Mapping as Mapping_, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import (
@@ -29,9 +29,12 @@ from polymap.codegen.lower import (
     order_of_sums,
 )
 from polymap.codegen.native.arrays import ArrayForm, Word, array_forms
+from polymap.codegen.native.dots import few_columns
+from polymap.codegen.native.flat_dims import flatten
+from polymap.codegen.native.groups import narrow_groups
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
-from polymap.codegen.native.panels import Packing, copy_loops
+from polymap.codegen.native.panels import Packing, copy_loops, turned_rows_text
 from polymap.codegen.native.plan import (
     ELEMENT_BYTES,
     KernelPlan,
@@ -182,13 +185,43 @@ def native_function(
         whole = plan if packed is None else kernel_plan(workload, arch, packed, sums, steps)
         check_memory(max(map(_own_bytes, (plan, whole))))
     except NoPlan as reason:
-        text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
+
+        def loops(target: ArrayForm) -> Block:
+            return scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)
+
+        text = _scalar_text(name, arrays, _with_tail(loops, sums[-1], steps))
         weights = sums[-2].tensor if len(sums) > 1 else ""  # of values that read nothing there are none
         return NativeFunction(name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=weights)
     body, ahead = _body(name, arrays, whole, unpacked(plan), threads), _ahead(whole)
     tensor, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
     text = head + _types([plan], body) + body
     return NativeFunction(name, text, arrays, tensor, elements, "", weights=sums[-2].tensor)
+
+
+def function_of_lanes(
+    workload: Workload,
+    vector_bits: int,
+    registers: int,
+    cache_bytes: int,
+    *,
+    name: str,
+    layout: str,
+    remark: str,
+    tail: Sequence[str | Requantize] = (),
+) -> NativeFunction | None:
+    """Return the function of a workload whose lanes lie along no one dim of its output: a product of few columns, or a
+    convolution of groups of few channels; None for others. cache_bytes: of the second cache. Raises as
+    `native_function` does."""
+    arrays, steps = _arrays_and_tail(workload, layout, tail)
+    forms, flat = array_forms(workload, layout), flatten(workload, layout, has_tail=bool(tail)) or workload
+    found = few_columns(flat, array_forms(flat, layout), vector_bits, cache_bytes)
+    found = found or narrow_groups(workload, forms, vector_bits, registers, cache_bytes)
+    if found is None:
+        return None
+    above, _ = found.text(f"{name}_lanes", found.to)
+    text = _scalar_text(name, arrays, _with_tail(lambda to: found.text(f"{name}_lanes", to)[1], found.to, steps))
+    head = f"{_head(remark)}{_above(flat, text)}{_WIDE.format(bits=vector_bits)}\n{above}"
+    return NativeFunction(name, head + text, arrays, None, 0, "", weights=forms[-2].tensor)
 
 
 def function_of_parts(
@@ -290,27 +323,18 @@ def _own_bytes(plan: KernelPlan) -> int:
     return sum((each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies), sum(whole))
 
 
-def _plain_loops(
-    workload: Workload,
-    arch: Architecture,
-    mapping: Mapping,
-    sums: tuple[ArrayForm, ...],
-    tail: Tail | None,
-    threads: int,
-) -> Block:
-    """Return the loops without vectors, and those of the tail behind them."""
+def _with_tail(loops: Callable[[ArrayForm], Block], target: ArrayForm, tail: Tail | None) -> Block:
+    """Return loops over all sums, and those of the tail behind them. loops: those that store the sums in an array."""
     if tail is None:
-        return scalar_function(workload, arch, mapping, sums, threads)
+        return loops(target)
     if tail.requantizes is None:
-        loops = scalar_function(workload, arch, mapping, sums, threads)
-        return (*loops, *in_a_loop(tail, tail.stored.parameter))
-    target = replace(tail.target, parameter="sums")
-    size = target.elements * ELEMENT_BYTES[target.c_type]
+        return (*loops(target), *in_a_loop(tail, tail.stored.parameter))
+    sums = replace(tail.target, parameter="sums")
+    size = sums.elements * ELEMENT_BYTES[sums.c_type]
     check_memory(size)
-    new = f"({target.c_type} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES})"
-    begin = (Declare(f"{target.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
-    loops = scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)
-    return (*begin, *loops, *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
+    new = f"({sums.c_type} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES})"
+    begin = (Declare(f"{sums.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
+    return (*begin, *loops(sums), *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
 
 
 def _ahead(plan: KernelPlan) -> Packing | None:
@@ -381,6 +405,8 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     for halved in dict.fromkeys(moved):
         if f"halve_{halved}(" in body:
             lines.append(_HALVE.format(kind=halved, lanes=lanes, evens=evens, odds=odds))
+    if f"turn_rows_{kind}(" in body:
+        lines.append(turned_rows_text(kind, lanes).rstrip())
     if plan.tail is not None:
         lines.append(vector_helpers(plan.tail, lanes, body))
     return lines

@@ -4,7 +4,9 @@ where the vectors step by n."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
 from polymap.codegen.lower import (
     Block,
@@ -24,8 +26,30 @@ from polymap.codegen.lower import (
     multiply,
     total,
 )
-from polymap.codegen.native.arrays import ArrayForm, Linear
+from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
 from polymap.codegen.native.tuning import TUNING
+
+_PICK = """#ifdef __clang__
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (lane_numbers){__VA_ARGS__})
+#endif
+"""
+# Columns behind the last square, and rows behind it, are copied one by one.
+_TURN_ROWS = """static void turn_rows_{kind}(
+    const {kind} *from, long step, {kind} *to, long to_step, int count, int terms)
+{{
+    for (int row = 0; row < count; row += {lanes}) {{
+        const int stop = MIN(row + {lanes}, count);
+        int k = 0;
+        for (; stop == row + {lanes} && k + {lanes} <= terms; k += {lanes})
+            turn(from + row * step + k, step, to + k * to_step + row, to_step);
+        for (; k < terms; ++k)
+            for (int l = row; l < stop; ++l)
+                to[k * to_step + l] = from[l * step + k];
+    }}
+}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +108,8 @@ class Packing:
     """How an operand is copied. source: where an element stands in the caller's array. dims: outermost first, the
     vector dim (if it has one) last; elements: of the copy; has_gaps: some of them are no element of the source.
     level: how many loops stand around the copying. axes: of a window, the one of the vectors last. tap: the dim whose
-    taps choose phases, none where there is one phase."""
+    taps choose phases, none where there is one phase. lanes: of the vectors in which rows are turned to columns, 0
+    where they are of another type."""
 
     form: ArrayForm
     source: Linear
@@ -95,6 +120,7 @@ class Packing:
     level: int
     axes: tuple[Axis, ...] = ()
     tap: str | None = None
+    lanes: int = 0
 
     def tap_at(self, dim: str, shift: int) -> int:
         """Return where the elements of a tap stand that lie `shift` elements behind those of the first."""
@@ -109,10 +135,12 @@ class Packing:
         return f"{self.form.parameter}_packed"
 
 
-def panels(form: ArrayForm, source: Linear, spans: tuple[Span, ...], vector: Span, width: int, level: int) -> Packing:
+def panels(
+    form: ArrayForm, source: Linear, spans: tuple[Span, ...], vector: Span, width: int, level: int, lanes: int = 0
+) -> Packing:
     """Return the packing [panels of the vector dim][blocks of the other dims][dims in blocks][width].
 
-    spans: outermost first. width: elements of one row of a panel, a multiple of the lanes.
+    spans: outermost first. width: elements of one row of a panel, a multiple of the lanes. lanes: as of the packing.
     """
     step = width
     inner: dict[str, int] = {}
@@ -127,7 +155,7 @@ def panels(form: ArrayForm, source: Linear, spans: tuple[Span, ...], vector: Spa
     step *= vector.blocks
     dims = tuple(PackedDim(span, outer[span.dim], inner[span.dim]) for span in spans)
     gaps = any(each.extent % each.size for each in (*spans, vector)) or vector.size != width
-    return Packing(form, source, (*dims, own), vector.dim, step, gaps, level)
+    return Packing(form, source, (*dims, own), vector.dim, step, gaps, level, lanes=lanes)
 
 
 def padded_rows(form: ArrayForm, source: Linear, spans: tuple[Span, ...], padding: int, level: int) -> Packing:
@@ -221,6 +249,12 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: 
         copy = Run("memcpy", (*ends, Name(f"{size} * sizeof({packing.form.c_type})")))
         whole = Scope((Declare("const int", "lane", Int(0)), copy))
         return (For(name, Int(0), span.count, (If(Name(f"valid == {size}"), (whole,), (lanes,)),)),)
+    if packing.lanes and span.blocks == 1 and packing.source.of(span.dim) == 1 and isinstance(source, Element):
+        first = tuple(Declare("const int", each, Int(0)) for each in ("lane", name))
+        start, end = (replace(each, array=f"&{each.array}") for each in (source, to))
+        steps = Int(packing.source.of(packing.vector)), Int(others[-1].inner)
+        turn = Run(f"turn_rows_{packing.form.c_type}", (start, steps[0], end, steps[1], Name("valid"), span.count))
+        return (Scope((*first, turn)),)
     stop = Name(f"{name}_chunk + {TUNING.copied_row}")
     if not isinstance(span.count, Int) or span.count.value % TUNING.copied_row:
         stop = Name(f"MIN({stop.text}, {_text(span.count)})")
@@ -343,3 +377,41 @@ def _stretch(start: int | str, ends: tuple[Expr, Expr], kind: str) -> Block:
         return (Run("memcpy", (Name(f"to + {first}"), place, Name(f"{count} * sizeof({kind})"))),)
     size = Name(f"(size_t)({stop} - {first}) * sizeof({kind})")
     return (If(Name(f"{first} < {stop}"), (Run("memcpy", (Name(f"to + {first}"), place, size)),)),)
+
+
+def lane_types(kind: str, lanes: int) -> str:
+    """Return the types of vectors, and how the lanes of two are picked."""
+    width, vector = ELEMENT_BYTES[kind], f"{kind}_lanes"
+    whole, place = f"vector_size({lanes * width})", f"aligned({width}), may_alias"
+    number = f"int{8 * width}_t"
+    return (
+        f"typedef {kind} {vector} __attribute__(({whole}));\n"
+        f"typedef {kind} {vector}_any __attribute__(({whole}, {place}));\n"
+        f"typedef {number} lane_numbers __attribute__(({whole}));\n"
+        f"typedef {number} lane_numbers_any __attribute__(({whole}, {place}));\n{_PICK}"
+    )
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Return numbers as C lists them."""
+    return ", ".join(map(str, values))
+
+
+def turn_text(kind: str, lanes: int) -> str:
+    """Return the function that takes a square of elements so that its columns are rows: each round puts the elements of
+    two halves side by side. Arrays of vectors would be kept in memory where compilers unroll no loops."""
+    vector, half = f"{kind}_lanes", lanes // 2
+    pairs = [(lane, lane + lanes) for lane in range(lanes)]
+    ends = [numbers(each for pair in part for each in pair) for part in (pairs[:half], pairs[half:])]
+    lines = [f"    const {vector} v0_{n} = *(const {vector}_any *)(from + {n} * step);" for n in range(lanes)]
+    rounds = lanes.bit_length() - 1
+    for at, n, part in product(range(rounds), range(half), (0, 1)):
+        lines.append(f"    const {vector} v{at + 1}_{2 * n + part} = PICK(v{at}_{n}, v{at}_{n + half}, {ends[part]});")
+    lines += [f"    *({vector}_any *)(to + {n} * to_step) = v{rounds}_{n};" for n in range(lanes)]
+    head = f"static inline void turn(const {kind} *from, long step, {kind} *to, long to_step)"
+    return "\n".join((head, "{", *lines, "}", ""))
+
+
+def turned_rows_text(kind: str, lanes: int) -> str:
+    """Return the function that copies rows so that they are columns."""
+    return lane_types(kind, lanes) + turn_text(kind, lanes) + _TURN_ROWS.format(kind=kind, lanes=lanes)

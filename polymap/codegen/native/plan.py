@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polymap.codegen.lower import LINE_BYTES
-from polymap.codegen.native.arrays import ArrayForm, Linear
+from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
 from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
 from polymap.codegen.native.tails import Tail
 from polymap.codegen.native.tuning import TUNING
@@ -35,13 +35,6 @@ from polymap.ir import (
     bounds,
 )
 from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
-
-ELEMENT_BYTES = {
-    "float": 4,
-    "double": 8,
-    "word": 4,
-    **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,11 +565,12 @@ def _whole_span(plan: KernelPlan, dim: str, level: int) -> Span:
 def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing, Packing]:
     """Return the panels of an operand that has the vector dim: of the whole array, and as the tree holds it."""
     width = plan.slots * plan.lanes
+    lanes = plan.lanes if form.c_type == plan.accumulator else 0
 
     def at(level: int) -> Packing:
         own = tuple(_span(plan, dim, level) for dim in (*plan.tile, *plan.reductions) if linear.of(dim))
         source = linear if form.word is None else form.word.source
-        return panels(form, source, own, _span(plan, plan.vector, level), width, level)
+        return panels(form, source, own, _span(plan, plan.vector, level), width, level, lanes)
 
     whole = at(0)
     near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner(each) == _inner(whole)]

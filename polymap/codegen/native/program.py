@@ -66,7 +66,7 @@ from polymap.codegen.lower import (
     slot_of,
     wrap,
 )
-from polymap.codegen.native.plan import ELEMENT_BYTES
+from polymap.codegen.native.arrays import ELEMENT_BYTES
 from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
     Access,

@@ -43,6 +43,28 @@ class Tuning(NamedTuple):
     """Fewer terms of a sum in plain loops are added one by one, many rows in flight, rather than in lanes (500 sums of
     2 to 50 terms, gcc 12 and clang 14)."""
 
+    # Products of few columns (dots.py).
+    few_columns: int = 3
+    """Columns of which each sum is found along its terms."""
+    batch_columns: int = 12
+    """Such columns of one of several products, whose matrices are not packed ahead,"""
+    batch_vectors: int = 4
+    """where the terms fill so many vectors (12 products of 4 to 16 rows, 50 to 200 columns, 16 to 128 terms)."""
+    few_rows: int = 4
+    """Rows from which on that pays."""
+    sums_of_dots: int = 8
+    """Sums at a time, in vectors along the terms."""
+
+    # Convolutions of groups of few channels (groups.py; layers of 16 to 128 channels timed).
+    few_channels: int = 4
+    """Of a group: of more of them each output channel is as fast by itself,"""
+    few_far_channels: int = 8
+    """or of more of these, where image and results are larger than the second cache."""
+    pixels_of_groups: int = 8
+    """Results of a row at a time, where there are 32 registers."""
+    band_bytes: int = 2**17
+    """Of the rows that are copied at a time."""
+
     # Limits of the length of the text (not swept).
     most_accumulators: int = 64
     """Vectors of a register tile."""

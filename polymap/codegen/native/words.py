@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from polymap.codegen.lower import Block, Copy, Element, For, Int, Invoke, Name, Stmt, multiply, total
-from polymap.codegen.native.arrays import ArrayForm, Word, array_forms
+from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Word, array_forms
 from polymap.codegen.native.lanes import is_packable, vector_dims
-from polymap.codegen.native.plan import ELEMENT_BYTES
 from polymap.ir import Access, Apply, Dim, Operator, Read, Workload
 
 _SUMS = {"int8": "int32", "uint8": "int32", "bfloat16": "float32"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from polymap.codegen.native import ELEMENT_BYTES
+from polymap.codegen.native import Dots, dot_calls, dot_texts, join_texts, lane_types, turn_text
 from polymap.codegen.programs.row_plan import RowPlan, Tile
 
 
@@ -31,58 +31,18 @@ def _panels(plan: RowPlan, tile: Tile) -> list[tuple[int, int, int]]:
     return found
 
 
-_PICK = """#ifdef __clang__
-#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define PICK(a, b, ...) __builtin_shuffle(a, b, (lane_numbers){__VA_ARGS__})
-#endif
-"""
-# Of vectors in which `half` neighbours twice belong to one sum each: both halves are added, those of the second behind.
-_JOIN = """static inline {vector} join_{half}(const {vector} a, const {vector} b)
-{{
-    return PICK(a, b, {low}) + PICK(a, b, {high});
-}}
-"""
-# A square of elements, so that its columns are rows: each round puts the elements of two halves side by side.
-_TURN = """static inline void turn(const {kind} *from, long step, {kind} *to, long to_step)
-{{
-    {vector} v[{lanes}], t[{lanes}];
-    for (long l = 0; l < {lanes}; ++l)
-        v[l] = *(const {vector}_any *)(from + l * step);
-{rounds}
-    for (long l = 0; l < {lanes}; ++l)
-        *({vector}_any *)(to + l * to_step) = v[l];
-}}
-"""
-_ROUND = """    for (long l = 0; l < {half}; ++l) {{
-        {to}[2 * l] = PICK({of}[l], {of}[l + {half}], {low});
-        {to}[2 * l + 1] = PICK({of}[l], {of}[l + {half}], {high});
-    }}
-"""
-
-
 def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
     """Yield the types of the vectors, and the functions of the register tiles."""
     if not plan.tiles:
         return
-    bytes_, kind, vector = ELEMENT_BYTES[plan.c_type], plan.c_type, _vector(plan)
-    whole = f"__attribute__((vector_size({plan.lanes * bytes_})))"
-    yield f"typedef {kind} {vector} {whole};\n"
-    any_ = f"__attribute__((vector_size({plan.lanes * bytes_}), aligned({bytes_}), may_alias))"
-    yield f"typedef {kind} {vector}_any {any_};\n"
-    turns = any(_is_turned(plan, tile) for tile in plan.tiles.values())
-    dots = [
-        each for each in plan.tiles.values() if each.is_dot and plan.form.extent((each.product.lane,)) >= plan.lanes
-    ]
-    if turns or dots:
-        yield f"typedef int{8 * bytes_}_t lane_numbers {whole};\n{_PICK}"
-    if turns:
-        yield _turn_text(plan)
-    if dots:
-        yield from _join_texts(plan)
+    yield lane_types(plan.c_type, plan.lanes)
+    if any(_is_turned(plan, tile) for tile in plan.tiles.values()):
+        yield turn_text(plan.c_type, plan.lanes)
+    if any(tile.is_dot for tile in plan.tiles.values()):
+        yield from join_texts(plan.c_type, plan.lanes)
     for tile in plan.tiles.values():
-        if tile in dots:
-            yield "\n".join(_dot_text(plan, tile, name)) + "\n"
+        if tile.is_dot:
+            yield from dot_texts(_dots(plan, tile), f"{name}_product{tile.number}")
         for rows in () if tile.is_dot else _row_counts(plan, tile):
             for _, vectors, rest in _panels(plan, tile):
                 yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
@@ -111,63 +71,14 @@ def looped(counter: str, first: int, end: int, step: int, body: Iterable[str], m
     return [f"for (long {counter} = {first}; {counter} < {end}; {advance}) {{", *lines, "}"]
 
 
-def _numbers(values: Iterable[int]) -> str:
-    return ", ".join(map(str, values))
-
-
-def _turn_text(plan: RowPlan) -> str:
-    lanes, half = plan.lanes, plan.lanes // 2
-    pairs = [(lane, lane + lanes) for lane in range(lanes)]
-    ends = [_numbers(each for pair in part for each in pair) for part in (pairs[:half], pairs[half:])]
-    count = lanes.bit_length() - 1
-    rounds = [
-        _ROUND.format(half=half, to="tv"[number % 2], of="vt"[number % 2], low=ends[0], high=ends[1])
-        for number in range(count)
-    ]
-    if count % 2:
-        rounds.append(f"    for (long l = 0; l < {lanes}; ++l)\n        v[l] = t[l];\n")
-    return _TURN.format(kind=plan.c_type, vector=_vector(plan), lanes=lanes, rounds="".join(rounds).rstrip("\n"))
-
-
-def _join_texts(plan: RowPlan) -> Iterator[str]:
-    lanes, half = plan.lanes, plan.lanes // 2
-    while half:
-        firsts = range(0, 2 * lanes, 2 * half)
-        low = _numbers(first + each for first in firsts for each in range(half))
-        high = _numbers(first + half + each for first in firsts for each in range(half))
-        yield _JOIN.format(vector=_vector(plan), half=half, low=low, high=high)
-        half //= 2
-
-
-def _dot_text(plan: RowPlan, tile: Tile, name: str) -> list[str]:
-    """Return the function that finds as many sums of one row as a vector has lanes, and stores them.
-
-    The rows of the matrix are read in the order of memory: compilers read arguments of one expression from the last one
-    on, and prefetchers follow no steps back (decoding with 64 heads of 2048 x 64 took 4.6 ms instead of 2.4).
-    """
-    kind, vector, lanes = plan.c_type, _vector(plan), plan.lanes
-    terms = plan.form.extent((tile.product.term,))
-    of_lanes = plan.form.factors(tile.product.statement.reads[tile.product.b]).get(tile.product.lane, 0)
-    whole, rest = terms - terms % lanes, terms % lanes
-    own = f"{name}_product{tile.number}"
-    lines = [f"static inline {vector} {own}_of(const {kind} *a, const {kind} *b)", "{", f"    {vector} s = {{0}};"]
-    if rest:
-        lines += [f"    {vector} u = {{0}}, v = {{0}};", f"    memcpy(&u, a + {whole}, {rest} * sizeof *a);"]
-        lines += [f"    memcpy(&v, b + {whole}, {rest} * sizeof *b);", "    s = u * v;"]
-    if whole:
-        lines.append(f"    for (long k = 0; k < {whole}; k += {lanes})")
-        lines.append(f"        s += *(const {vector}_any *)(a + k) * *(const {vector}_any *)(b + k);")
-    lines += ["    return s;", "}"]
-    lines += [f"WIDE static void {own}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
-    for lane in range(lanes):
-        lines.append(f"    {vector} s{lane} = {own}_of(a, b + {of_lanes * lane});")
-        joined = 1
-        while (lane + 1) % (2 * joined) == 0:
-            first, other = lane + 1 - 2 * joined, lane + 1 - joined
-            lines.append(f"    s{first} = join_{lanes // 2 // joined}(s{first}, s{other});")
-            joined *= 2
-    sums = "+=" if _adds(plan, tile) else "="
-    return [*lines, f"    *({vector}_any *)to {sums} s0;", "}"]
+def _dots(plan: RowPlan, tile: Tile) -> Dots:
+    """Return the sums of few rows, each found along its terms, which lie side by side: each matrix is read once."""
+    of_rows, _, _, of_sums = _steps(plan, tile)
+    product, form = tile.product, plan.form
+    of_lanes = form.factors(product.statement.reads[product.b]).get(product.lane, 0)
+    extents = form.workload.extents()
+    shape = extents[product.lane], plan.count, extents[product.term]
+    return Dots(plan.c_type, plan.lanes, *shape, of_lanes, of_rows, 1, of_sums, _adds(plan, tile))
 
 
 def _is_turned(plan: RowPlan, tile: Tile) -> bool:
@@ -276,7 +187,7 @@ def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
 def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) -> list[str]:
     """Return the loops over register tiles of a block."""
     if tile.is_dot:
-        return _dots(plan, tile, name, a, matrix, to)
+        return dot_calls(_dots(plan, tile), f"{name}_product{tile.number}", matrix, a, to)
     of_rows, _, of_matrix, of_sums = _steps(plan, tile)
     width, terms = tile.vectors * plan.lanes, plan.form.extent((tile.product.term,))
     source = added("scratch", tile.packed) if tile.packed >= 0 else matrix
@@ -305,32 +216,3 @@ def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to:
                 body.append(f"    {call}")
         lines += looped("p", 0, count, 1, body)
     return lines
-
-
-def _dots(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) -> list[str]:
-    """Return the loop that finds each sum along its terms, which lie side by side: of few rows, each matrix is read
-    once."""
-    of_rows, _, _, of_sums = _steps(plan, tile)
-    product = tile.product
-    extents = plan.form.workload.extents()
-    of_lanes = plan.form.factors(product.statement.reads[product.b]).get(product.lane, 0)
-    extent = extents[product.lane]
-    whole, symbol = extent - extent % plan.lanes, "+=" if _adds(plan, tile) else "="
-    lines: list[str] = []
-    if whole:
-        own = f"{name}_product{tile.number}"
-        source = added(matrix, scaled("l", of_lanes))
-        starts = [(added(a, row * of_rows), added(to, row * of_sums, "l")) for row in range(plan.count)]
-        lines += looped("l", 0, whole, plan.lanes, [f"{own}({at}, {source}, {sums});" for at, sums in starts])
-    if whole == extent:
-        return lines
-    body: list[str] = []
-    for row in range(plan.count):
-        body += [
-            f"{plan.c_type} s{row} = 0;",
-            f"#pragma omp simd reduction(+:s{row})",
-            f"for (long k = 0; k < {extents[product.term]}; ++k)",
-            f"    s{row} += ({added(a, row * of_rows)})[k] * ({added(matrix, scaled('l', of_lanes))})[k];",
-            f"({added(to, row * of_sums)})[l] {symbol} s{row};",
-        ]
-    return [*lines, *looped("l", whole, extent, 1, body)]

@@ -34,8 +34,55 @@ def test_vectors_are_no_longer_than_what_fills_them(shape: tuple[int, int, int],
 @pytest.mark.parametrize(("terms", "is_in_lanes"), [(3, False), (7, False), (31, False), (32, True), (50, True)])
 def test_short_sums_of_rows_are_added_one_by_one(terms: int, is_in_lanes: bool) -> None:
     rng = default_rng(terms)
-    a, b = (rng.integers(-9, 9, size).astype(np.float32) for size in ((50, terms), (terms, 1)))
-    product = pm.compile(pm.matmul(50, 1, terms, bits=32), "cpu_avx512", threads=1)
+    a, b = (rng.integers(-9, 9, size).astype(np.float32) for size in ((3, terms), (terms, 1)))
+    product = pm.compile(pm.matmul(3, 1, terms, bits=32), "cpu_avx512", threads=1)
     assert ("#pragma omp simd" in product.source) == is_in_lanes
-    assert product.source.index("< 50; ++d0") < product.source.index(f"< {terms}; ++d2")
+    assert product.source.index("< 3; ++d0") < product.source.index(f"< {terms}; ++d2")
     assert np.array_equal(product(a, b), a @ b)
+
+
+COLUMNS = [
+    ("O[m,n] += A[m,k] * B[k,n]", {"m": 37, "n": 2, "k": 33}),
+    ("O[m,n] += A[m,k] * B[n,k]", {"m": 16, "n": 3, "k": 32}),
+    ("O[n,m] += A[m,k] * B[k,n]", {"m": 21, "n": 3, "k": 17}),
+    ("O[n,m] += X[n,k] * W[m,k]", {"m": 50, "n": 2, "k": 48}),
+    ("O[m] += x[k] * W[m,k]", {"m": 5, "k": 31}),
+    ("O[b,m,n] += A[b,m,k] * B[b,k,n]", {"b": 3, "m": 18, "n": 2, "k": 19}),
+    ("O[b,c,m] += A[c,m,k] * B[b,k]", {"b": 2, "c": 3, "m": 33, "k": 40}),
+    ("O[b,n,m] += A[b,m,k] * B[b,n,k]", {"b": 2, "m": 19, "n": 5, "k": 67}),
+    ("O[m,n] += A[m,k,l] * B[k,l,n]", {"m": 12, "n": 1, "k": 4, "l": 9}),
+]
+
+
+@pytest.mark.parametrize("machine", ["cpu_avx512 float32", "cpu_avx2 float64", "cpu_avx512 int32"])
+@pytest.mark.parametrize(("text", "sizes"), COLUMNS)
+def test_products_of_few_columns_have_exact_values(text: str, sizes: dict[str, int], machine: str) -> None:
+    arch, kind = machine.split()
+    w = pm.einsum(text, sizes=sizes, types=kind)
+    started = pm.einsum(text, sizes=sizes, types=kind, initial=("O",))
+    rng = default_rng(sum(sizes.values()))
+    read = [access.tensor for access in w.statements[0].reads]
+    a, b, start = (rng.integers(-9, 9, w.tensor(name).shape).astype(kind) for name in (*read, "O"))
+    target, operands = text.replace(" ", "").split("+=")
+    subs = [each[each.index("[") + 1 : -1].replace(",", "") for each in (*operands.split("*"), target)]
+    expected = np.einsum(f"{subs[0]},{subs[1]}->{subs[2]}", a, b)
+    product = pm.compile(w, arch, threads=1)
+    assert "_lanes" in product.source
+    assert not product.reason
+    assert np.array_equal(product(a, b), expected)
+    added = pm.compile(started, arch, threads=1, tail=["relu"])
+    assert np.array_equal(added(a, b, out=start.copy()), np.maximum(start + expected, 0))
+
+
+def test_rows_of_few_columns_do_not_read_their_neighbours() -> None:
+    a = np.ones((20, 24), np.float32)
+    a[3, 23], a[7, 0], a[19, 23] = np.inf, np.nan, -np.inf
+    product = pm.compile(pm.matmul(20, 1, 24, bits=32), "cpu_avx512", threads=1)
+    expected = np.full((20, 1), 24, np.float32)
+    expected[[3, 7, 19], 0] = np.inf, np.nan, -np.inf
+    assert np.array_equal(product(a, np.ones((24, 1), np.float32)), expected, equal_nan=True)
+
+
+def test_sums_of_few_columns_in_order_have_no_lanes_along_their_terms() -> None:
+    w = pm.matmul(40, 1, 32, bits=32, associative=False)
+    assert "_lanes" not in pm.compile(w, "cpu_avx512", threads=1).source
