@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice, permutations, product, takewhile
@@ -32,7 +32,7 @@ from polymap.ir import (
     is_box,
     part_of,
 )
-from polymap.resources import Stop
+from polymap.resources import Limits, Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
@@ -107,29 +107,75 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     spent, share = search.limits.share(), TUNING.chains_share
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
-    goals = _asked(search)
-    workload = with_loops_joined(search.workload)
-    programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=in_lines_of(search) is not None)))
-    binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
-    for number, (goal, workload) in enumerate(programs):
+    goals, binding = _asked(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
+    workloads = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
+    for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
             break
-        left, is_in_lines = len(programs) - number, len(workload.statements) > len(search.workload.statements)
-        own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
-        asked = parse_single(text, search.arch)
-        for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
-            alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
-            found = kept_on_chip(search, alone).incumbents
-            evidence = evidence.with_incumbents(found)
-            binding.update(slow_levels(search.arch, found[:1]))
+        asked, own_end = parse_single(text, search.arch), _next_share(search.limits.share(), end, len(goals) - number)
+        forms = [Form(Chains(search, each, asked, divides=search.divides), each) for each in workloads]
+        evidence = _in_turn(search, evidence, forms, own_end, binding)
     return evidence
 
 
-def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
-    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
-    index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
-    fan-outs has room, and in lines. First the one that is likely to have room."""
+@dataclass(slots=True)
+class Form:
+    """A program that computes what is asked for. slices: of the limit that its chains had. value: of the best tree found
+    in them. trees: those that were looked at. ended: whether they have nothing left to look at."""
+
+    chains: Chains
+    workload: Workload
+    slices: int = 0
+    value: Fraction | None = None
+    trees: set[Nodes] = field(default_factory=set[Nodes])
+    ended: bool = False
+
+
+def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: float, binding: set[str]) -> Evidence:
+    """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
+    twice as long as the one before it, and meets again what that one found. Slices do not depend on the limit, so that
+    a longer one adds to them. Forms of which dearer trees are known wait for longer. binding: levels, to be added to."""
+    limits = search.limits
+    while (left := [each for each in forms if not each.ended]) and not evidence.is_met and limits.share() <= end:
+        least = min((each.value for each in forms if each.value is not None), default=None)
+        form = min(left, key=partial(_waits, least))
+        form.slices, known = form.slices + 1, len(form.trees)
+        own_end = min(end, limits.share() + _slice(limits, form.slices)) if len(left) > 1 else end
+        for nodes in form.chains.best_trees(own_end):
+            if nodes not in form.trees:
+                form.trees.add(nodes)
+                tree = search.with_tree(replace(evidence, incumbents=()), form.workload, Mapping(nodes))
+                found = kept_on_chip(search, tree).incumbents
+                evidence = evidence.with_incumbents(found)
+                binding.update(slow_levels(search.arch, found[:1]))
+                values = [each.values[0] for each in found[:1]]
+                form.value = min(values if form.value is None else (*values, form.value), default=None)
+        has_no_more = len(forms) == 1 or not form.chains.is_cut or not form.trees
+        form.ended = has_no_more or (len(left) == 1 and len(form.trees) == known)
+    return evidence
+
+
+def _waits(least: Fraction | None, form: Form) -> float:
+    """Return how long a form waits for its next slice. least: the value of the best tree of all."""
+    if not form.slices:
+        return 0
+    dearer = float(form.value / least) if form.value is not None and least else 1
+    return 2**form.slices * dearer**TUNING.dearer_forms_wait
+
+
+def _slice(limits: Limits, number: int) -> float:
+    """Return the share of the limit of a form's slice."""
+    work = limits.work.limit
+    first = TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work
+    return first * 2 ** (number - 1)
+
+
+def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
+    """Return the forms of a program: as it is, and where windows stand between its statements in tiles of what it ends
+    in: of one index where nothing is made again, else, unless there is room for all, of the most indices for which a
+    level above fan-outs has room, all that passes together or an index of common loops at a time, and in lines. First
+    the one that is likely to have room."""
     if workload.original is not None:
         return (workload,)  # its arrays are those of a text
     end, extents = workload.statements[-1].target, workload.extents()
@@ -144,8 +190,10 @@ def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tup
             return (workload, cuts[0]) if has_room else (cuts[0], workload)
         lines = in_lines(workload, name) if has_lines and not has_room else None
         found |= {} if lines is None else {lines: None}
-        for room in (room for room in rooms if room is not None and not has_room):
-            found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
+        for room, whole in product(() if has_room else rooms, (True, False)):
+            if room is not None:
+                with_room = (cut for cut in reversed(cuts) if _tile_bits(workload, cut, whole=whole) <= room)
+                found |= dict.fromkeys(islice(with_room, 1))
         if found:
             break  # columns are like rows
     return (*found, workload)
@@ -155,9 +203,11 @@ def _bits(tensor: Tensor) -> int:
     return tensor.bits * prod(tensor.shape)
 
 
-def _tile_bits(workload: Workload, cut: Workload) -> int:
-    """Return the bits of the largest tile of what a program in tiles passes on."""
-    left = cut.extents() | {cut.statements[-1].dims[0]: 1}
+def _tile_bits(workload: Workload, cut: Workload, *, whole: bool) -> int:
+    """Return the bits of the largest tile of what a program in tiles passes on; of one index of the loops that all its
+    statements may share, unless it is whole."""
+    common, interface = cut.statements[-1].dims[0], None if whole else Interface.of(cut)
+    left = cut.extents() | dict.fromkeys((common, *(interface.shared if interface else ())), 1)
     passed = [each for each in cut.tensors if each.shape != workload.tensor(each.name).shape]
     return max(each.bits * (shared_tile(cut, each.name, left) or 0) for each in passed)
 
@@ -244,13 +294,24 @@ class Chains:
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
+        self.is_cut = False  # whether the share of the limit ended what was looked at last
+
+    def _until(self, share: float) -> Stop:
+        """Return what tells whether that share of the limit is spent, which cuts what is looked at."""
+
+        def is_over() -> bool:
+            over = self._search.limits.share() > share
+            self.is_cut |= over
+            return over
+
+        return is_over
 
     def best_trees(self, end_share: float) -> list[Nodes]:
         """Return the segments that cost least together, one after the other: alone, with what passes between them on
         chip, and neighbours of them below common loops; none where some statement has no tree.
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
-        statements, limits = self._workload.statements, self._search.limits
+        statements, limits, self.is_cut = self._workload.statements, self._search.limits, False
         found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
         parts = {ends: part for ends, part in found.items() if part is not None}
         if len(parts) < len(statements):
@@ -262,7 +323,7 @@ class Chains:
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
         parts = self._with_segments(parts, least, last_share, is_long=is_long)
-        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
+        joined = self._joined(parts, self._until(end_share)) if is_long else {}
         return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
 
     def _with_segments(
@@ -272,7 +333,7 @@ class Chains:
         their time ended again, in the time that others left. least: what other segments cost at least."""
         statements, limits = self._workload.statements, self._search.limits
         bounded, searched, hurried = set[Ends](), list[Ends](), list[Ends]()
-        while not limits.until(last_share)():
+        while not self._until(last_share)():
             values = {ends: part.value for ends, part in parts.items()}
             way = _least_way(0, len(statements), least | values)
             saved = {
@@ -289,11 +350,11 @@ class Chains:
             del least[ends]
             searched.append(ends)
             own_end = _next_share(limits.share(), last_share, in_turn)
-            half = limits.until(_next_share(limits.share(), own_end, 2))  # which ends what is tried first
+            half = self._until(_next_share(limits.share(), own_end, 2))  # which ends what is tried first
             part = self._fused(ends, values, own_end)
             parts |= {} if part is None else {ends: part}
             hurried += [ends] if half() and not is_long else []
-        for number, ends in enumerate(hurried if not limits.until(last_share)() else ()):
+        for number, ends in enumerate(hurried if not self._until(last_share)() else ()):
             values = {ends: part.value for ends, part in parts.items()}
             part = self._fused(ends, values, _next_share(limits.share(), last_share, len(hurried) - number))
             parts |= {ends: part} if part is not None and (ends not in parts or part.value < values[ends]) else {}
@@ -361,7 +422,7 @@ class Chains:
     def _fused(self, ends: Ends, values: dict[Ends, Fraction], end_share: float) -> Part | None:
         """Return the best nodes found for a segment of several statements. values: of the segments known."""
         statements = self._workload.statements[slice(*ends)]
-        program, is_over = part_of(self._workload, statements), self._search.limits.until(end_share)
+        program, is_over = part_of(self._workload, statements), self._until(end_share)
         parts = self._parts(program, end_share)
         apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
         promising = [part for part in parts if part.value < apart * TUNING.promising]
@@ -382,8 +443,8 @@ class Chains:
         limits, segment = self._search.limits, Segment.of(program)
         if segment is None:
             return []
-        is_over = limits.until(end_share)
-        half = limits.until(_next_share(limits.share(), end_share, 2))
+        is_over = self._until(end_share)
+        half = self._until(_next_share(limits.share(), end_share, 2))
         found = [] if passes_through_windows(program) else [self._trees.spread(program, segment.interface, half)]
         found.append(self._trees.read_off(program, segment.interface, half))
         best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)
