@@ -121,8 +121,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
 
 @dataclass(slots=True)
 class Form:
-    """A program that computes what is asked for. slices: of the limit that its chains had. value: of the best tree found
-    in them. trees: those that were looked at. ended: whether they have nothing left to look at."""
+    """A program that computes what is asked for. slices: of the limit that its chains had. value: of their best tree.
+    trees: those that were looked at. ended: whether they have nothing left to look at."""
 
     chains: Chains
     workload: Workload
@@ -134,8 +134,8 @@ class Form:
 
 def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: float, binding: set[str]) -> Evidence:
     """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
-    twice as long as the one before it, and meets again what that one found. Slices do not depend on the limit, so that
-    a longer one adds to them. Forms of which dearer trees are known wait for longer. binding: levels, to be added to."""
+    twice as long as the one before, from which it goes on. Slices do not depend on the limit: a longer one adds to
+    them. Forms of which dearer trees are known wait for longer. binding: levels, to be added to."""
     limits = search.limits
     while (left := [each for each in forms if not each.ended]) and not evidence.is_met and limits.share() <= end:
         least = min((each.value for each in forms if each.value is not None), default=None)
@@ -294,71 +294,65 @@ class Chains:
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
+        self._found: dict[Ends, Part] = {}  # the best that is known of segments
+        self._open: dict[Ends, Fraction] | None = None  # what others cost at least, and those that their time ended
         self.is_cut = False  # whether the share of the limit ended what was looked at last
-
-    def _until(self, share: float) -> Stop:
-        """Return what tells whether that share of the limit is spent, which cuts what is looked at."""
-
-        def is_over() -> bool:
-            over = self._search.limits.share() > share
-            self.is_cut |= over
-            return over
-
-        return is_over
 
     def best_trees(self, end_share: float) -> list[Nodes]:
         """Return the segments that cost least together, one after the other: alone, with what passes between them on
-        chip, and neighbours of them below common loops; none where some statement has no tree.
+        chip, and neighbours of them below common loops; none where some statement has no tree. Asked again it goes on.
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
-        statements, limits, self.is_cut = self._workload.statements, self._search.limits, False
-        found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
-        parts = {ends: part for ends, part in found.items() if part is not None}
-        if len(parts) < len(statements):
-            return []
-        least = {
-            ends: max(Fraction(0), sum((parts[at, at + 1].value for at in range(*ends)), Fraction(0)) - saved)
-            for ends, saved in self._saved()
-        }
+        statements, limits = self._workload.statements, self._search.limits
+        for at in range(len(statements)):
+            alone = self.part(statements[at : at + 1], end_share)
+            if alone is None:
+                return []
+            self._found[at, at + 1] = alone
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
-        parts = self._with_segments(parts, least, last_share, is_long=is_long)
-        joined = self._joined(parts, self._until(end_share)) if is_long else {}
-        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+        self._with_segments(last_share, is_long=is_long)
+        joined = self._joined(self._found, limits.until(end_share)) if is_long else {}
+        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | joined))))
 
-    def _with_segments(
-        self, parts: dict[Ends, Part], least: dict[Ends, Fraction], last_share: float, *, is_long: bool
-    ) -> dict[Ends, Part]:
-        """Return parts of single statements, and of the segments that were looked at; of few statements those that
-        their time ended again, in the time that others left. least: what other segments cost at least."""
+    def _with_segments(self, last_share: float, *, is_long: bool) -> None:
+        """Look at segments; of few statements at those that their time ended again, in the time that others left."""
         statements, limits = self._workload.statements, self._search.limits
-        bounded, searched, hurried = set[Ends](), list[Ends](), list[Ends]()
-        while not self._until(last_share)():
-            values = {ends: part.value for ends, part in parts.items()}
-            way = _least_way(0, len(statements), least | values)
-            saved = {
-                ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
-            }
+        if self._open is None:
+            apart = {ends: sum(self._found[at, at + 1].value for at in range(*ends)) for ends, _ in self._saved()}
+            self._open = {ends: max(Fraction(0), apart[ends] - saved) for ends, saved in self._saved()}
+        left, bounded, searched, cut = dict(self._open), set[Ends](), list[Ends](), list[Ends]()
+        while not limits.until(last_share)():
+            values = {ends: part.value for ends, part in self._found.items()}
+            way = _least_way(0, len(statements), values | left)
+            saved = {ends: sum(values[at, at + 1] for at in range(*ends)) - left[ends] for ends in way if ends in left}
             ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
             if ends is None:
                 break
             if ends not in bounded:
-                least[ends] = max(least[ends], self._at_least(ends))
+                self._open[ends] = left[ends] = max(left[ends], self._at_least(ends))
                 bounded.add(ends)
                 continue
-            in_turn = min(len(least), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
-            del least[ends]
+            in_turn = min(len(left), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
+            del left[ends]
             searched.append(ends)
             own_end = _next_share(limits.share(), last_share, in_turn)
-            half = self._until(_next_share(limits.share(), own_end, 2))  # which ends what is tried first
-            part = self._fused(ends, values, own_end)
-            parts |= {} if part is None else {ends: part}
-            hurried += [ends] if half() and not is_long else []
-        for number, ends in enumerate(hurried if not self._until(last_share)() else ()):
-            values = {ends: part.value for ends, part in parts.items()}
-            part = self._fused(ends, values, _next_share(limits.share(), last_share, len(hurried) - number))
-            parts |= {ends: part} if part is not None and (ends not in parts or part.value < values[ends]) else {}
-        return parts
+            cut += [ends] if self._searched(ends, own_end) else []
+        self.is_cut = bool(cut) or limits.until(last_share)()
+        for number, ends in enumerate(cut if not is_long and not limits.until(last_share)() else ()):
+            self._searched(ends, _next_share(limits.share(), last_share, len(cut) - number))
+
+    def _searched(self, ends: Ends, end_share: float) -> bool:
+        """Look at a segment; return whether its time ended what is tried first, so that it stays open."""
+        values, limits = {ends: part.value for ends, part in self._found.items()}, self._search.limits
+        half = limits.until(_next_share(limits.share(), end_share, 2))
+        part = self._fused(ends, values, end_share)
+        if part is not None and (ends not in self._found or part.value < values[ends]):
+            self._found[ends] = part
+        is_cut = half()
+        if not is_cut and self._open is not None:
+            self._open.pop(ends, None)
+        return is_cut
 
     def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:
         """Return the segments that cost least together alone, and with what passes between them on chip."""
@@ -422,7 +416,7 @@ class Chains:
     def _fused(self, ends: Ends, values: dict[Ends, Fraction], end_share: float) -> Part | None:
         """Return the best nodes found for a segment of several statements. values: of the segments known."""
         statements = self._workload.statements[slice(*ends)]
-        program, is_over = part_of(self._workload, statements), self._until(end_share)
+        program, is_over = part_of(self._workload, statements), self._search.limits.until(end_share)
         parts = self._parts(program, end_share)
         apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
         promising = [part for part in parts if part.value < apart * TUNING.promising]
@@ -443,8 +437,8 @@ class Chains:
         limits, segment = self._search.limits, Segment.of(program)
         if segment is None:
             return []
-        is_over = self._until(end_share)
-        half = self._until(_next_share(limits.share(), end_share, 2))
+        is_over = limits.until(end_share)
+        half = limits.until(_next_share(limits.share(), end_share, 2))
         found = [] if passes_through_windows(program) else [self._trees.spread(program, segment.interface, half)]
         found.append(self._trees.read_off(program, segment.interface, half))
         best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)

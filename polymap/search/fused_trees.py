@@ -92,9 +92,9 @@ class Interface:
         )
 
 
-class Counted(dict[tuple[tuple[str, ...], Nodes], Part]):
+class Counted(dict[tuple[tuple[str, ...], Nodes], Part | None]):
     """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
-    again."""
+    again. None: not legal, or that takes too long to say."""
 
 
 class FusedTrees:
@@ -472,10 +472,9 @@ class FusedTrees:
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         """Return a tree with what it costs; None where it is not legal, or that takes too long to say."""
         key = tuple(each.name for each in program.statements), nodes
-        part = self._known.get(key) or self._counted_now(program, nodes)
-        if part is not None:
-            self._known[key] = part
-        return part
+        if key not in self._known:
+            self._known[key] = self._counted_now(program, nodes)
+        return self._known[key]
 
     def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)

@@ -153,10 +153,10 @@ class Tuning:
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed."""
     slice_s: float = 1.0
-    """CPU seconds for the chains of a form of a program at first, where it has several; then twice as many each time,"""
+    """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
     slice_steps: int = 2000
     """and where the work is limited so many steps (not swept)."""
-    dearer_forms_wait: float = 4.0
+    dearer_forms_wait: float = 1.0
     """Power of what its best tree costs over the best one of all, by which a form waits longer (not swept)."""
     refunds_share: float = 0.35
     """Of the limit, for what the nests cost at least, each alone."""
