@@ -121,8 +121,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
 
 @dataclass(slots=True)
 class Form:
-    """A program that computes what is asked for. slices: of the limit that its chains had. value: of their best tree.
-    trees: those that were looked at. ended: whether they have nothing left to look at."""
+    """A program that computes what is asked for. slices: of the limit that its chains had. value: of the best segments
+    together. trees: those that were looked at. ended: whether they have nothing left to look at."""
 
     chains: Chains
     workload: Workload
@@ -149,8 +149,7 @@ def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: flo
                 found = kept_on_chip(search, tree).incumbents
                 evidence = evidence.with_incumbents(found)
                 binding.update(slow_levels(search.arch, found[:1]))
-                values = [each.values[0] for each in found[:1]]
-                form.value = min(values if form.value is None else (*values, form.value), default=None)
+        form.value = form.chains.least_value()
         has_no_more = len(forms) == 1 or not form.chains.is_cut or not form.trees
         form.ended = has_no_more or (len(left) == 1 and len(form.trees) == known)
     return evidence
@@ -314,6 +313,12 @@ class Chains:
         self._with_segments(last_share, is_long=is_long)
         joined = self._joined(self._found, limits.until(end_share)) if is_long else {}
         return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | joined))))
+
+    def least_value(self) -> Fraction | None:
+        """Return what the segments that are known cost together at least; None where some statement has none."""
+        values = {ends: part.value for ends, part in self._found.items()}
+        many = len(self._workload.statements)
+        return sum((values[ends] for ends in _least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
 
     def _with_segments(self, last_share: float, *, is_long: bool) -> None:
         """Look at segments; of few statements at those that their time ended again, in the time that others left."""
