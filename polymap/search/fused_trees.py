@@ -75,9 +75,8 @@ class Interface:
         """Return what the statements of a program pass on; None where they may not touch the same of it (on each axis
         by one index, or all of it), or it is nothing."""
         statements, extents = program.statements, program.extents()
-        written = {each.target.tensor for each in statements}
-        users = {each.name: sum(bool(accesses_of(one, each.name)) for one in statements) for each in program.tensors}
-        kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
+        written = dict.fromkeys(each.target.tensor for each in statements)  # what is made first stands inside first
+        kept = tuple(name for name in written if sum(bool(accesses_of(one, name)) for one in statements) > 1)
         if not kept or any(shared_tile(program, name, extents) is None for name in kept):
             return None
         targets = {name: {each.target for each in statements if each.target.tensor == name} for name in kept}
@@ -477,7 +476,7 @@ class FusedTrees:
         return self._known[key]
 
     def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
-        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
+        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share, is_one_of_many=True)
         if cost is None:
             return None
         value = objective_values(program, self._search.arch, self.objective, cost)[0]
