@@ -476,7 +476,8 @@ class FusedTrees:
         return self._known[key]
 
     def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
-        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share, is_one_of_many=True)
+        self._search.limits.work.add()
+        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share, TUNING.least_evaluation_s)
         if cost is None:
             return None
         value = objective_values(program, self._search.arch, self.objective, cost)[0]

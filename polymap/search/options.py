@@ -154,7 +154,7 @@ class Tuning:
     """The same for programs that are too large to be climbed."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
-    slice_steps: int = 2000
+    slice_steps: int = 100
     """and where the work is limited so many steps (not swept)."""
     dearer_forms_wait: float = 1.0
     """Power of what its best tree costs over the best one of all, by which a form waits longer (not swept)."""
