@@ -108,24 +108,30 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
     goals, binding = _asked(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
-    workloads = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
+    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
             break
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked, own_end = parse_single(text, search.arch), _next_share(search.limits.share(), end, len(goals) - number)
-        forms = [Form(Chains(search, each, asked, divides=search.divides), each) for each in workloads]
+        forms = [
+            Form(Chains(search, each, asked, divides=search.divides), each, is_late=place > 0)
+            for place, group in enumerate(groups)
+            for each in group
+        ]
         evidence = _in_turn(search, evidence, forms, own_end, binding)
     return evidence
 
 
 @dataclass(slots=True)
 class Form:
-    """A program that computes what is asked for. slices: of the limit that its chains had. value: of the best segments
-    together. trees: those that were looked at. ended: whether they have nothing left to look at."""
+    """A program that computes what is asked for. is_late: whether others are looked at for a while first. slices: of
+    the limit that its chains had. value: of the best segments together. trees: those that were looked at. ended:
+    whether they have nothing left to look at."""
 
     chains: Chains
     workload: Workload
+    is_late: bool
     slices: int = 0
     value: Fraction | None = None
     trees: set[Nodes] = field(default_factory=set[Nodes])
@@ -158,7 +164,7 @@ def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: flo
 def _waits(least: Fraction | None, form: Form) -> float:
     """Return how long a form waits for its next slice. least: the value of the best tree of all."""
     if not form.slices:
-        return 0
+        return TUNING.late_forms_wait * form.is_late
     dearer = float(form.value / least) if form.value is not None and least else 1
     return 2**form.slices * dearer**TUNING.dearer_forms_wait
 
@@ -170,13 +176,13 @@ def _slice(limits: Limits, number: int) -> float:
     return first * 2 ** (number - 1)
 
 
-def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
-    """Return the forms of a program: as it is, and where windows stand between its statements in tiles of what it ends
-    in: of one index where nothing is made again, else, unless there is room for all, of the most indices for which a
-    level above fan-outs has room, all that passes together or an index of common loops at a time, and in lines. First
-    the one that is likely to have room."""
+def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[tuple[Workload, ...], ...]:
+    """Return the forms of a program, those that are likely to have room before others: as it is, and where windows
+    stand between its statements in tiles of what it ends in: of one index where nothing is made again, else of the most
+    indices for which a level above fan-outs has room, all that passes together or an index of common loops at a time,
+    and in lines."""
     if workload.original is not None:
-        return (workload,)  # its arrays are those of a text
+        return ((workload,),)  # its arrays are those of a text
     end, extents = workload.statements[-1].target, workload.extents()
     passed = [each for each in workload.tensors if each.temporary]
     levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
@@ -186,16 +192,16 @@ def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[
     for name in (name for name in end.dims if name in end.dims_alone):
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
-            return (workload, cuts[0]) if has_room else (cuts[0], workload)
-        lines = in_lines(workload, name) if has_lines and not has_room else None
+            return ((workload, cuts[0]) if has_room else (cuts[0], workload),)
+        lines = in_lines(workload, name) if has_lines else None
         found |= {} if lines is None else {lines: None}
-        for room, whole in product(() if has_room else rooms, (True, False)):
+        for room, whole in product(rooms, (True, False)):
             if room is not None:
                 with_room = (cut for cut in reversed(cuts) if _tile_bits(workload, cut, whole=whole) <= room)
                 found |= dict.fromkeys(islice(with_room, 1))
         if found:
             break  # columns are like rows
-    return (*found, workload)
+    return ((workload,), (*found,)) if has_room else ((*found, workload),)
 
 
 def _bits(tensor: Tensor) -> int:
