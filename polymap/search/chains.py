@@ -114,20 +114,24 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             break
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked, own_end = parse_single(text, search.arch), _next_share(search.limits.share(), end, len(goals) - number)
-        for place, group in enumerate(groups):  # those after the first have a part of what it left, bounds the rest
-            forms = [Form(Chains(search, each, asked, divides=search.divides), each) for each in group]
-            group_end = _next_share(search.limits.share(), own_end, TUNING.late_forms_part if place else 1)
-            evidence = _in_turn(search, evidence, forms, group_end, binding)
+        forms = [
+            Form(Chains(search, each, asked, divides=search.divides), each, is_late=place > 0)
+            for place, group in enumerate(groups)
+            for each in group
+        ]
+        evidence = _in_turn(search, evidence, forms, own_end, binding)
     return evidence
 
 
 @dataclass(slots=True)
 class Form:
-    """A program that computes what is asked for. slices: of the limit that its chains had. value: of the best segments
-    together. trees: those that were looked at. ended: whether they have nothing left to look at."""
+    """A program that computes what is asked for. is_late: whether others are looked at for a while first. slices: of
+    the limit that its chains had. value: of the best segments together. trees: those that were looked at. ended:
+    whether they have nothing left to look at."""
 
     chains: Chains
     workload: Workload
+    is_late: bool
     slices: int = 0
     value: Fraction | None = None
     trees: set[Nodes] = field(default_factory=set[Nodes])
@@ -160,7 +164,7 @@ def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: flo
 def _waits(least: Fraction | None, form: Form) -> float:
     """Return how long a form waits for its next slice. least: the value of the best tree of all."""
     if not form.slices:
-        return 0
+        return TUNING.late_forms_wait * form.is_late
     dearer = float(form.value / least) if form.value is not None and least else 1
     return 2**form.slices * dearer**TUNING.dearer_forms_wait
 

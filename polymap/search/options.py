@@ -156,8 +156,8 @@ class Tuning:
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
     slice_steps: int = 100
     """and where the work is limited so many steps (not swept)."""
-    late_forms_part: int = 4
-    """Where all has room, forms in tiles and lines have one of so many parts of what the program as it is left."""
+    late_forms_wait: float = 8.0
+    """Times the first slice that a form's last one was, before forms in tiles begin though all has room (not swept)."""
     dearer_forms_wait: float = 1.0
     """Power of what its best tree costs over the best one of all, by which a form waits longer (not swept)."""
     refunds_share: float = 0.35
