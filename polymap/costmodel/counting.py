@@ -8,6 +8,7 @@ what is counted does not depend on what else the machine does.
 from __future__ import annotations
 
 from math import prod
+from time import process_time
 
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.counts import Counts
@@ -42,8 +43,7 @@ def _by_sets_or_steps(
     )
     from polymap.poly import TUNING as OF_ISL, budget, in_a_process, is_exhausted
 
-    first = min(OF_ISL.first_seconds, seconds)
-    left = seconds - first
+    first, begin = min(OF_ISL.first_seconds, seconds), process_time()
     what = "counting this mapping"
     question = workload, arch, mapping
     refused: BudgetError | None = None  # what sets could not do with any amount of time
@@ -52,6 +52,7 @@ def _by_sets_or_steps(
             return counts_of_sets(*question), "sets"
     except BudgetError as error:
         refused = None if is_exhausted(error) else error
+    left = seconds - min(first, process_time() - begin)
     if moves <= TUNING.many_moves and (refused or moves * TUNING.walk_s_per_move <= left / 2):
         walk = left if refused else 0.75 * left
         left -= walk

@@ -9,8 +9,10 @@ from math import prod
 
 import islpy as isl
 
+from polymap.poly.budgets import check_clock
 from polymap.poly.scan import Constraints, scan
 from polymap.poly.sets import coalesced
+from polymap.poly.tuning import TUNING
 
 _SET = isl.dim_type.set
 
@@ -46,6 +48,8 @@ def tally_of(points: isl.Set, positions: Sequence[int] = ()) -> Tally:
         for choice in product(*(tally.items() for _, tally in term.parts)):
             values = tuple(number for numbers, _ in choice for number in numbers)
             key = tuple([values[place] for place in order])
+            if not len(total) % TUNING.keys_at_once:
+                check_clock()
             total[key] = total.get(key, 0) + term.scale * prod([number for _, number in choice])
     return total
 

@@ -37,6 +37,8 @@ class Tuning(NamedTuple):
     """Rounds in which constraints tighten the bounds of dims."""
     few_points: int = 3_000
     """So few are listed without a look at single constraints first."""
+    keys_at_once: int = 4096
+    """Values of a tally between two looks at the clock (not swept)."""
     tried_points: int = 400
     """On which constraints are tried before all points are."""
 

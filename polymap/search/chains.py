@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice, permutations, product, takewhile
@@ -32,7 +32,7 @@ from polymap.ir import (
     is_box,
     part_of,
 )
-from polymap.resources import Stop
+from polymap.resources import Limits, Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
@@ -107,31 +107,82 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     spent, share = search.limits.share(), TUNING.chains_share
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
-    goals = _asked(search)
-    workload = with_loops_joined(search.workload)
-    programs = list(product(goals, _in_tiles(search.arch, workload, has_lines=in_lines_of(search) is not None)))
-    binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
-    for number, (goal, workload) in enumerate(programs):
+    goals, binding = _asked(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
+    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
+    for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
             break
-        left, is_in_lines = len(programs) - number, len(workload.statements) > len(search.workload.statements)
-        own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
-        asked = parse_single(text, search.arch)
-        for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
-            alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
-            found = kept_on_chip(search, alone).incumbents
-            evidence = evidence.with_incumbents(found)
-            binding.update(slow_levels(search.arch, found[:1]))
+        asked, own_end = parse_single(text, search.arch), _next_share(search.limits.share(), end, len(goals) - number)
+        forms = [
+            Form(Chains(search, each, asked, divides=search.divides), each, is_late=place > 0)
+            for place, group in enumerate(groups)
+            for each in group
+        ]
+        evidence = _in_turn(search, evidence, forms, own_end, binding)
     return evidence
 
 
-def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
-    """Return a program, and where windows stand between its statements it made in tiles of what it ends in: of one
-    index where nothing is made again, else, unless there is room for all, of the most indices for which a level above
-    fan-outs has room, and in lines. First the one that is likely to have room."""
+@dataclass(slots=True)
+class Form:
+    """A program that computes what is asked for. is_late: whether others are looked at for a while first. slices: of
+    the limit that its chains had. value: of the best segments together. trees: those that were looked at. ended:
+    whether they have nothing left to look at."""
+
+    chains: Chains
+    workload: Workload
+    is_late: bool
+    slices: int = 0
+    value: Fraction | None = None
+    trees: set[Nodes] = field(default_factory=set[Nodes])
+    ended: bool = False
+
+
+def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: float, binding: set[str]) -> Evidence:
+    """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
+    twice as long as the one before, from which it goes on. Slices do not depend on the limit: a longer one adds to
+    them. Forms of which dearer trees are known wait for longer. binding: levels, to be added to."""
+    limits = search.limits
+    while (left := [each for each in forms if not each.ended]) and not evidence.is_met and limits.share() <= end:
+        least = min((each.value for each in forms if each.value is not None), default=None)
+        form = min(left, key=partial(_waits, least))
+        form.slices, known = form.slices + 1, len(form.trees)
+        own_end = min(end, limits.share() + _slice(limits, form.slices)) if len(left) > 1 else end
+        for nodes in form.chains.best_trees(own_end):
+            if nodes not in form.trees:
+                form.trees.add(nodes)
+                tree = search.with_tree(replace(evidence, incumbents=()), form.workload, Mapping(nodes))
+                found = kept_on_chip(search, tree).incumbents
+                evidence = evidence.with_incumbents(found)
+                binding.update(slow_levels(search.arch, found[:1]))
+        form.value = form.chains.least_value()
+        has_no_more = len(forms) == 1 or not form.chains.is_cut or not form.trees
+        form.ended = has_no_more or (len(left) == 1 and len(form.trees) == known)
+    return evidence
+
+
+def _waits(least: Fraction | None, form: Form) -> float:
+    """Return how long a form waits for its next slice. least: the value of the best tree of all."""
+    if not form.slices:
+        return TUNING.late_forms_wait * form.is_late
+    dearer = float(form.value / least) if form.value is not None and least else 1
+    return 2**form.slices * dearer**TUNING.dearer_forms_wait
+
+
+def _slice(limits: Limits, number: int) -> float:
+    """Return the share of the limit of a form's slice."""
+    work = limits.work.limit
+    first = TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work
+    return first * 2 ** (number - 1)
+
+
+def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[tuple[Workload, ...], ...]:
+    """Return the forms of a program, those that are likely to have room before others: as it is, and where windows
+    stand between its statements in tiles of what it ends in: of one index where nothing is made again, else of the most
+    indices for which a level above fan-outs has room, all that passes together or an index of common loops at a time,
+    and in lines."""
     if workload.original is not None:
-        return (workload,)  # its arrays are those of a text
+        return ((workload,),)  # its arrays are those of a text
     end, extents = workload.statements[-1].target, workload.extents()
     passed = [each for each in workload.tensors if each.temporary]
     levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
@@ -141,23 +192,27 @@ def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tup
     for name in (name for name in end.dims if name in end.dims_alone):
         cuts = [cut for tile in divisors(extents[name])[:-1] if (cut := in_tiles(workload, name, tile)) is not None]
         if cuts and made_again(workload, cuts[0]) == 0:
-            return (workload, cuts[0]) if has_room else (cuts[0], workload)
-        lines = in_lines(workload, name) if has_lines and not has_room else None
+            return ((workload, cuts[0]) if has_room else (cuts[0], workload),)
+        lines = in_lines(workload, name) if has_lines else None
         found |= {} if lines is None else {lines: None}
-        for room in (room for room in rooms if room is not None and not has_room):
-            found |= dict.fromkeys([cut for cut in cuts if _tile_bits(workload, cut) <= room][-1:])
+        for room, whole in product(rooms, (True, False)):
+            if room is not None:
+                with_room = (cut for cut in reversed(cuts) if _tile_bits(workload, cut, whole=whole) <= room)
+                found |= dict.fromkeys(islice(with_room, 1))
         if found:
             break  # columns are like rows
-    return (*found, workload)
+    return ((workload,), (*found,)) if has_room else ((*found, workload),)
 
 
 def _bits(tensor: Tensor) -> int:
     return tensor.bits * prod(tensor.shape)
 
 
-def _tile_bits(workload: Workload, cut: Workload) -> int:
-    """Return the bits of the largest tile of what a program in tiles passes on."""
-    left = cut.extents() | {cut.statements[-1].dims[0]: 1}
+def _tile_bits(workload: Workload, cut: Workload, *, whole: bool) -> int:
+    """Return the bits of the largest tile of what a program in tiles passes on; of one index of the loops that all its
+    statements may share, unless it is whole."""
+    common, interface = cut.statements[-1].dims[0], None if whole else Interface.of(cut)
+    left = cut.extents() | dict.fromkeys((common, *(interface.shared if interface else ())), 1)
     passed = [each for each in cut.tensors if each.shape != workload.tensor(each.name).shape]
     return max(each.bits * (shared_tile(cut, each.name, left) or 0) for each in passed)
 
@@ -244,60 +299,71 @@ class Chains:
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
+        self._found: dict[Ends, Part] = {}  # the best that is known of segments
+        self._open: dict[Ends, Fraction] | None = None  # what others cost at least, and those that their time ended
+        self.is_cut = False  # whether the share of the limit ended what was looked at last
 
     def best_trees(self, end_share: float) -> list[Nodes]:
         """Return the segments that cost least together, one after the other: alone, with what passes between them on
-        chip, and neighbours of them below common loops; none where some statement has no tree.
+        chip, and neighbours of them below common loops; none where some statement has no tree. Asked again it goes on.
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
         statements, limits = self._workload.statements, self._search.limits
-        found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
-        parts = {ends: part for ends, part in found.items() if part is not None}
-        if len(parts) < len(statements):
-            return []
-        least = {
-            ends: max(Fraction(0), sum((parts[at, at + 1].value for at in range(*ends)), Fraction(0)) - saved)
-            for ends, saved in self._saved()
-        }
+        for at in range(len(statements)):
+            alone = self.part(statements[at : at + 1], end_share)
+            if alone is None:
+                return []
+            self._found[at, at + 1] = alone
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
-        parts = self._with_segments(parts, least, last_share, is_long=is_long)
-        joined = self._joined(parts, limits.until(end_share)) if is_long else {}
-        return list(dict.fromkeys((*self._trees_of(parts), *self._trees_of(parts | joined))))
+        self._with_segments(last_share, is_long=is_long)
+        joined = self._joined(self._found, limits.until(end_share)) if is_long else {}
+        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | joined))))
 
-    def _with_segments(
-        self, parts: dict[Ends, Part], least: dict[Ends, Fraction], last_share: float, *, is_long: bool
-    ) -> dict[Ends, Part]:
-        """Return parts of single statements, and of the segments that were looked at; of few statements those that
-        their time ended again, in the time that others left. least: what other segments cost at least."""
+    def least_value(self) -> Fraction | None:
+        """Return what the segments that are known cost together at least; None where some statement has none."""
+        values = {ends: part.value for ends, part in self._found.items()}
+        many = len(self._workload.statements)
+        return sum((values[ends] for ends in _least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
+
+    def _with_segments(self, last_share: float, *, is_long: bool) -> None:
+        """Look at segments; of few statements at those that their time ended again, in the time that others left."""
         statements, limits = self._workload.statements, self._search.limits
-        bounded, searched, hurried = set[Ends](), list[Ends](), list[Ends]()
+        if self._open is None:
+            apart = {ends: sum(self._found[at, at + 1].value for at in range(*ends)) for ends, _ in self._saved()}
+            self._open = {ends: max(Fraction(0), apart[ends] - saved) for ends, saved in self._saved()}
+        left, bounded, searched, cut = dict(self._open), set[Ends](), list[Ends](), list[Ends]()
         while not limits.until(last_share)():
-            values = {ends: part.value for ends, part in parts.items()}
-            way = _least_way(0, len(statements), least | values)
-            saved = {
-                ends: sum(values[at, at + 1] for at in range(*ends)) - least[ends] for ends in way if ends in least
-            }
+            values = {ends: part.value for ends, part in self._found.items()}
+            way = _least_way(0, len(statements), values | left)
+            saved = {ends: sum(values[at, at + 1] for at in range(*ends)) - left[ends] for ends in way if ends in left}
             ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
             if ends is None:
                 break
             if ends not in bounded:
-                least[ends] = max(least[ends], self._at_least(ends))
+                self._open[ends] = left[ends] = max(left[ends], self._at_least(ends))
                 bounded.add(ends)
                 continue
-            in_turn = min(len(least), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
-            del least[ends]
+            in_turn = min(len(left), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
+            del left[ends]
             searched.append(ends)
             own_end = _next_share(limits.share(), last_share, in_turn)
-            half = limits.until(_next_share(limits.share(), own_end, 2))  # which ends what is tried first
-            part = self._fused(ends, values, own_end)
-            parts |= {} if part is None else {ends: part}
-            hurried += [ends] if half() and not is_long else []
-        for number, ends in enumerate(hurried if not limits.until(last_share)() else ()):
-            values = {ends: part.value for ends, part in parts.items()}
-            part = self._fused(ends, values, _next_share(limits.share(), last_share, len(hurried) - number))
-            parts |= {ends: part} if part is not None and (ends not in parts or part.value < values[ends]) else {}
-        return parts
+            cut += [ends] if self._searched(ends, own_end) else []
+        self.is_cut = bool(cut) or limits.until(last_share)()
+        for number, ends in enumerate(cut if not is_long and not limits.until(last_share)() else ()):
+            self._searched(ends, _next_share(limits.share(), last_share, len(cut) - number))
+
+    def _searched(self, ends: Ends, end_share: float) -> bool:
+        """Look at a segment; return whether its time ended what is tried first, so that it stays open."""
+        values, limits = {ends: part.value for ends, part in self._found.items()}, self._search.limits
+        half = limits.until(_next_share(limits.share(), end_share, 2))
+        part = self._fused(ends, values, end_share)
+        if part is not None and (ends not in self._found or part.value < values[ends]):
+            self._found[ends] = part
+        is_cut = half()
+        if not is_cut and self._open is not None:
+            self._open.pop(ends, None)
+        return is_cut
 
     def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:
         """Return the segments that cost least together alone, and with what passes between them on chip."""

@@ -208,13 +208,19 @@ class Search:
         return ()
 
     def legal_cost(
-        self, workload: Workload, mapping: Mapping, share: float = 0.25, *, is_first: bool = False
+        self,
+        workload: Workload,
+        mapping: Mapping,
+        share: float = 0.25,
+        least_s: float = TUNING.count_s,
+        *,
+        is_first: bool = False,
     ) -> Cost | None:
         """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
-        rules, or that takes longer to say than a share of what is left of the limit, and what is left of a second, or
-        all of one (is_first)."""
+        rules, or that takes longer to say than a share of what is left of the limit, and what is left of least_s, or
+        all of that (is_first)."""
         arch, left = self.arch.naming_only(workload.tensors), self.limits.left_s()
-        least_s = TUNING.count_s if is_first else max(TUNING.least_evaluation_s, min(TUNING.count_s, left))
+        least_s = least_s if is_first else max(TUNING.least_evaluation_s, min(least_s, left))
         try:
             with ending_within(max(1, left) if self.limits.is_of_wall_time else None):
                 cost = evaluate_in_cpu_time(workload, arch, mapping, max(least_s, share * left))

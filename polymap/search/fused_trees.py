@@ -75,9 +75,8 @@ class Interface:
         """Return what the statements of a program pass on; None where they may not touch the same of it (on each axis
         by one index, or all of it), or it is nothing."""
         statements, extents = program.statements, program.extents()
-        written = {each.target.tensor for each in statements}
-        users = {each.name: sum(bool(accesses_of(one, each.name)) for one in statements) for each in program.tensors}
-        kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
+        written = dict.fromkeys(each.target.tensor for each in statements)  # what is made first stands inside first
+        kept = tuple(name for name in written if sum(bool(accesses_of(one, name)) for one in statements) > 1)
         if not kept or any(shared_tile(program, name, extents) is None for name in kept):
             return None
         targets = {name: {each.target for each in statements if each.target.tensor == name} for name in kept}
@@ -92,9 +91,9 @@ class Interface:
         )
 
 
-class Counted(dict[tuple[tuple[str, ...], Nodes], Part]):
+class Counted(dict[tuple[tuple[str, ...], Nodes], Part | None]):
     """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
-    again."""
+    again. None: not legal, or that takes too long to say."""
 
 
 class FusedTrees:
@@ -472,13 +471,13 @@ class FusedTrees:
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         """Return a tree with what it costs; None where it is not legal, or that takes too long to say."""
         key = tuple(each.name for each in program.statements), nodes
-        part = self._known.get(key) or self._counted_now(program, nodes)
-        if part is not None:
-            self._known[key] = part
-        return part
+        if key not in self._known:
+            self._known[key] = self._counted_now(program, nodes)
+        return self._known[key]
 
     def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
-        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
+        self._search.limits.work.add()
+        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share, TUNING.least_evaluation_s)
         if cost is None:
             return None
         value = objective_values(program, self._search.arch, self.objective, cost)[0]

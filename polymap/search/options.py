@@ -157,6 +157,14 @@ class Tuning:
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed."""
+    slice_s: float = 1.0
+    """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
+    slice_steps: int = 100
+    """and where the work is limited so many steps (not swept)."""
+    late_forms_wait: float = 8.0
+    """Times the first slice that a form's last one was, before forms in tiles begin though all has room (not swept)."""
+    dearer_forms_wait: float = 1.0
+    """Power of what its best tree costs over the best one of all, by which a form waits longer (not swept)."""
     refunds_share: float = 0.35
     """Of the limit, for what the nests cost at least, each alone."""
     most_splits: int = 8

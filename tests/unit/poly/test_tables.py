@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise, product
+from time import process_time
 
 import islpy as isl
 import pytest
@@ -90,6 +91,13 @@ def test_too_many_points_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "TUNING", scan.TUNING._replace(most_points=1000))
     with budget(), pytest.raises(BudgetError, match="PM498 dims that interact have 5,050 points"):
         Table.box((("a", 100), ("b", 100)), (A - B,)).tally(("a", "b"))
+
+
+def test_a_long_tally_ends_with_its_time() -> None:
+    begin = process_time()
+    with budget(seconds=0.02), pytest.raises(BudgetError, match="0.02 s"):
+        Table.box((("a", 2000), ("b", 2000)), ()).tally(("a", "b"))
+    assert process_time() - begin < 0.5
 
 
 # isl's lexmin of l for each (i, j, k) fails here.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 from time import process_time
 
 import pytest
@@ -379,20 +380,53 @@ WINDOWS = {
 
 @pytest.mark.parametrize(("name", "machine"), few([(name, words) for words in (8, 16, "flat3") for name in WINDOWS], 2))
 def test_no_way_to_pass_windows_alone_is_better(name: str, machine: int | str) -> None:
-    """Kept whole, made again row by row, in lines, or apart."""
+    """Kept whole, made again row by row or by two, in lines, or apart."""
     texts, sizes, taps = WINDOWS[name]
     sizes = sizes | {"v": 4} | ({"a": taps} if taps else {}) | ({"z": 2} if "z" in " ".join(texts) else {})
     work = pm.program(texts, sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=8)
     arch = buffer(machine) if isinstance(machine, int) else pm.load_arch(machine)
     found = begun(work, arch, "energy").incumbents[0].values[0]
     assert found <= begun_apart(work, arch, "energy").incumbents[0].values[0]
-    for each in (work, in_lines(work, "v"), in_tiles(work, "v", 1)):
+    for each in (work, in_lines(work, "v"), in_tiles(work, "v", 1), in_tiles(work, "v", 2)):
         if each is None:
             continue
         asked, _ = read_question(work, arch, Options("energy", "divide", clock=process_time), provers)
         for nodes in Chains(asked, each, asked.objective, divides=True).best_trees(0.5):
             cost = pm.evaluate(each, arch, Mapping(nodes))
             assert not cost.legal or found <= cost.energy_pj_exact
+
+
+@pytest.mark.parametrize("name", few(list(WINDOWS), 1))
+def test_more_work_is_never_worse(name: str) -> None:
+    """Forms of a program go on where they ended, in slices that do not depend on the limit."""
+    texts, sizes, taps = WINDOWS[name]
+    sizes = sizes | {"v": 4} | ({"a": taps} if taps else {}) | ({"z": 2} if "z" in " ".join(texts) else {})
+    work = pm.program(texts, sizes=sizes, temporary=[text[0] for text in texts[:-1]], bits=8)
+    found = [search(work, buffer(8), "energy", "divide", work_limit=most) for most in (20, 40, 80, 160, 160)]
+    values = [each.value or 0 for each in found]
+    assert values == sorted(values, reverse=True)
+    assert found[-1].best == found[-2].best
+
+
+def test_chains_go_on_where_their_share_ended() -> None:
+    texts, sizes, taps = WINDOWS["pair"]
+    work = pm.program(texts, sizes=sizes | {"v": 4, "z": 2, "a": taps}, temporary=["T"], bits=8)
+    lined = in_lines(work, "v")
+    assert lined is not None
+    asked, whole = (
+        read_question(work, buffer(8), Options("energy", "divide", clock=process_time), provers)[0] for _ in range(2)
+    )
+    chains, values = Chains(asked, lined, asked.objective, divides=True), list[Fraction]()
+    while chains.is_cut or not values:
+        chains.best_trees(asked.limits.share() + 0.002 * 2 ** len(values))
+        least = chains.least_value()
+        assert least is not None
+        values.append(least)
+    at_once = Chains(whole, lined, whole.objective, divides=True)
+    at_once.best_trees(1)
+    assert len(values) > 1
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == at_once.least_value()
 
 
 def test_what_whole_statements_cost_does_not_bound_their_parts() -> None:
