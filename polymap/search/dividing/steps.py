@@ -123,28 +123,24 @@ def _to_search(
     stop_points: StopPoints,
     known: GroupBound | None,
 ) -> Entry:
-    """Return the entry of a structure, or of a group, to be searched: at multipliers of its own, by the room in the
-    scarcest level, and of a group those members that may win by themselves, since least costs of unlike members
-    together may be no member's."""
-    value, only = incumbent.value, known.only if known else None
+    """Return the entry of a structure, or of a group, to be searched: of those members that may win by themselves
+    (least costs of unlike members together may be no member's), by the room in the scarcest level, at multipliers of
+    their own."""
+    value, only, alive, least = incumbent.value, known.only if known else None, members, 0
     if not measure.is_linear or value is None:
         return _raised(entry, 0)
-    tables = open_tables(problem, measure, members, incumbent, only)
-    bounds = BoundTables(tables)
-    if least_value(bounds) is None:
+    if len(members) > 1:
+        together = open_tables(problem, measure, members, incumbent, only)
+        each = zip(member_bounds(together, incumbent.multipliers), members, strict=True)
+        winning = [(bound, own) for bound, own in each if bound is not None and bound < value]
+        alive, least = tuple(own for _, own in winning), min((bound for bound, _ in winning), default=value)
+    if not alive:
         return _raised(entry, value)
-    multipliers, refuted = _first_multipliers(StructureSearch(tables, FREE, incumbent), bounds, scores=False)
-    least = value if refuted else _room_bound(tables, incumbent)
-    alive = members
-    if least < value and len(members) > 1:
-        each = zip(members, member_bounds(tables, multipliers), strict=True)
-        winning = [(bound, own) for own, bound in each if bound is not None and bound < value]
-        least = max(least, min((bound for bound, _ in winning), default=value))
-        alive = tuple(own for _, own in winning)
-    own = _raised(entry, least)
-    if least < value:
-        left = _undecided(open_tables(problem, measure, alive, incumbent, only))
-        stop_points[own] = StopPoint(multipliers, only, 0, (), left=left, members=alive)
+    tables = open_tables(problem, measure, alive, incumbent, only)
+    bounds, search = BoundTables(tables), StructureSearch(tables, FREE, incumbent)
+    is_refuted = least_value(bounds) is None or _first_multipliers(search, bounds, scores=False)[1]
+    own = _raised(entry, value if is_refuted else max(least, _room_bound(tables, incumbent)))
+    stop_points[own] = StopPoint(incumbent.multipliers, only, 0, (), left=_undecided(tables), members=alive)
     return own
 
 
