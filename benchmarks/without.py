@@ -4,7 +4,7 @@
 
 A row per mechanism: over how many questions the status, the value or the gap got worse or better without it, CPU
 seconds of all together against those with everything, and the questions where it shows. QUESTION and MECHANISM: the
-beginning of a name; where no question is named, a sample that takes eight CPU minutes ("": all). Every run is in a
+beginning of a name; where no question is named, a sample that takes seven CPU minutes ("": all). Every run is in a
 process of its own. What correctness rests on is not switched off.
 """
 

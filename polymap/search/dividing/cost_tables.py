@@ -339,9 +339,12 @@ def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTa
 def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
     graph = holder_graph(term, setting.problem.level_count)
     end_of = _output_final if term.is_output else _read_final
-    return TensorTable(
-        term, graph, _edges(setting, term, graph), cache(lambda state: end_of(setting, term, graph.levels[state]))
-    )
+
+    @cache
+    def end(state: int) -> tuple[int, ...]:
+        return end_of(setting, term, graph.levels[state])
+
+    return TensorTable(term, graph, _edges(setting, term, graph), end)
 
 
 def _edges(setting: _Setting, term: TensorTerm, graph: HolderGraph) -> tuple[Edge, ...]:
