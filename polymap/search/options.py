@@ -252,7 +252,7 @@ class Tuning:
     waits_share: float = 0.6
     """Of what is left of the limit, for the bound on latency where work waits for what levels hold (not swept),"""
     less_held_share: float = 0.3
-    """then for mappings that hold less, on each of two machines,"""
+    """then for mappings that hold less,"""
     one_less_share: float = 0.25
     """and for one search of these."""
     few_timed_trees: int = 50_000

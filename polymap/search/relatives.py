@@ -148,9 +148,8 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
         better, after = _after_waits(search, objective)
         found, least = found + better, max(least, after)
         if found and least < min(value for _, value in found):
-            for machine in (relative, _with_slower_bus(relative)):
-                stop = of_rest(TUNING.less_held_share)(search.limits)
-                found += _holding_less(search, machine, objective, _levels_to_cut(search.arch), stop)
+            stop = of_rest(TUNING.less_held_share)(search.limits)
+            found += _holding_less(search, relative, objective, _levels_to_cut(search.arch), stop)
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
 
@@ -234,15 +233,6 @@ def _holding_less(
             break
         best, relative = least, _with_room_for(relative, levels[0].name, held[levels[0].name] // 2)
     return found
-
-
-def _with_slower_bus(relative: Relative) -> Relative:
-    """Return the nest on the machine whose outermost bus takes twice as long for an element: in steps loads come
-    unevenly, so of mappings on which work decides those that move less are better."""
-    outer = relative.arch.levels[0]
-    grains = tuple(replace(grain, bits_per_cycle=grain.bits_per_cycle / 2) for grain in outer.grains)
-    nodes = tuple(replace(outer, grains=grains) if node is outer else node for node in relative.arch.nodes)
-    return replace(relative, arch=replace(relative.arch, nodes=nodes))
 
 
 def _with_room_for(relative: Relative, name: str, bits: int) -> Relative:

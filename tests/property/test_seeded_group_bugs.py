@@ -30,7 +30,7 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-PLACES, MEMBERS = _private(steps, "_decided"), _private(steps, "_winning_members")
+PLACES, MEMBERS = _private(steps, "_decided"), _private(steps, "_to_search")
 BUGS = {
     "costs of a group": (
         Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
@@ -213,7 +213,8 @@ BUGS = {
     ),
     "members that may win": (
         Bug("members are refuted by half of what may win", MEMBERS, "bound < value", "2 * bound < value"),
-        Bug("a member is searched in the place of another", MEMBERS, "zip(members,", "zip(members[::-1],"),
+        Bug("a member is searched in the place of another", MEMBERS, "), members, strict", "), members[::-1], strict"),
+        Bug("what has a bound is refuted", MEMBERS, "value if is_refuted else max(", "value if least else max("),
     ),
     "the best tree of all": (
         Bug("every entry waits for another", _private(steps, "_bound_together"), "not in (None, number)", "!= number"),

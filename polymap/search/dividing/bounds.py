@@ -142,13 +142,10 @@ def _depths(edges: tuple[tuple[int, int], ...], count: int) -> list[int]:
 
 def final_cost(tables: Tables, state: State, component: int) -> int | None:
     """Return the cost of the statement instances in a state (None: some tensor may not remain there)."""
-    total = 0
-    for table, s in zip(tables.tensors, state, strict=True):
-        cost = table.final[s]
-        if cost is None:
-            return None
-        total += cost[component]
-    return total
+    own = list(zip(tables.tensors, state, strict=True))
+    if not all(table.graph.final[s] for table, s in own):
+        return None
+    return sum(table.end(s)[component] for table, s in own)
 
 
 def first_states(tables: Tables) -> tuple[State, ...]:

@@ -393,8 +393,7 @@ class StructureSearch:
         total = self._total(tables, node)
         if self.window is None:
             return total
-        end = tables.tensors[self.window].final[node.state[self.window]]
-        assert end is not None, "a whole chain ends where each tensor may stay"
+        end = tables.tensors[self.window].end(node.state[self.window])
         return tuple(part - own - last for part, own, last in zip(total, node.window_parts, end, strict=True))
 
     def _branchings(self, bounds: BoundTables, node: SearchNode) -> Iterable[Branching]:

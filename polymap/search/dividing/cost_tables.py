@@ -95,13 +95,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorTable:
-    """The holder states of one tensor; what its edges cost, in order; and per state and component what the statement
-    instances read and write there (None: the tensor may not stay there)."""
+    """The holder states of one tensor; what its edges cost, in order; and of a state per component what the statement
+    instances read and write there, where the tensor may stay, worked out when it is first asked for."""
 
     term: TensorTerm
     graph: HolderGraph
     edges: tuple[Edge, ...]
-    final: tuple[tuple[int, ...] | None, ...]
+    end: Callable[[int], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,11 +338,13 @@ def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTa
 
 def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
     graph = holder_graph(term, setting.problem.level_count)
-    final_of = _output_final if term.is_output else _read_final
-    final = tuple(
-        final_of(setting, term, level) if ok else None for level, ok in zip(graph.levels, graph.final, strict=True)
-    )
-    return TensorTable(term, graph, _edges(setting, term, graph), final)
+    end_of = _output_final if term.is_output else _read_final
+
+    @cache
+    def end(state: int) -> tuple[int, ...]:
+        return end_of(setting, term, graph.levels[state])
+
+    return TensorTable(term, graph, _edges(setting, term, graph), end)
 
 
 def _edges(setting: _Setting, term: TensorTerm, graph: HolderGraph) -> tuple[Edge, ...]:

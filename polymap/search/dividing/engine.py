@@ -17,17 +17,17 @@ from math import prod
 
 import numpy as np
 
-from polymap.poly import Kind
 from polymap.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 from polymap.search.dividing.bounds import (
     FREE,
     Multipliers,
 )
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch
-from polymap.search.dividing.cost_tables import arithmetic_of, build_tables
+from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.groups import (
     Group,
     Groups,
+    are_stackable,
     bound_side_by_side,
     groups_near,
     groups_of,
@@ -157,7 +157,7 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
     known = incumbent.groups
     if -entry[1] or not isinstance(groups, Groups) or groups[number][0] in known or incumbent.value is None:
         return
-    if problem.rules or any(arithmetic_of(problem, one).kind is not Kind.NARROW for one in measure.components):
+    if not are_stackable(problem, measure):
         return
     own = groups[number][0]
     beside = [

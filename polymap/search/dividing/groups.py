@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 
 from polymap.ir import Mapping, Spatial, Temporal
+from polymap.poly import Kind
 from polymap.search.dividing.bounds import (
     FREE,
     Inside,
@@ -25,7 +26,7 @@ from polymap.search.dividing.bounds import (
     winning_states,
 )
 from polymap.search.dividing.branch_and_bound import BoundTables
-from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
+from polymap.search.dividing.cost_tables import State, Tables, arithmetic_of, build_tables, stacked_tables
 from polymap.search.dividing.node_costs import added_up, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
 from polymap.search.dividing.rooms import room_bound, room_costs, scarce_level
@@ -171,6 +172,24 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
     known = GroupBound(found, incumbent.multipliers, only, known.leader)
     incumbent.groups[group.number] = known
     return known
+
+
+def are_stackable(problem: Problem, measure: Measure) -> bool:
+    """Return whether structures can be bounded side by side: no rules bar nodes, and costs are in 63 bits."""
+    return not problem.rules and all(arithmetic_of(problem, one).kind is Kind.NARROW for one in measure.components)
+
+
+def member_bounds(tables: Tables, multipliers: Multipliers) -> list[int | None]:
+    """Return a lower bound of each member of a group by itself (None: none fits), by tables of all of them."""
+    problem, measure, members = tables.problem, tables.measure, (tables.structure, *tables.others)
+    if not are_stackable(problem, measure):
+        return [relaxed_bound(replace(one, only=tables.only), multipliers)[0] for one in tables.alone()]
+    most, found = max(1, TUNING.stacked_tiles // prod(tables.shape)), list[int | None]()
+    for first in range(0, len(members), most):
+        some = [(one,) for one in members[first : first + most]]
+        beside = stacked_tables(problem, some, measure, tables.stop, tables.caches)
+        found += stacked_bounds(replace(beside, only=tables.only), multipliers)
+    return found
 
 
 def is_searched_at_once(problem: Problem, measure: Measure, group: Group) -> bool:

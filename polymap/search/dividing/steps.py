@@ -21,6 +21,7 @@ from polymap.search.dividing.groups import (
     group_bound,
     is_searched_at_once,
     least_value,
+    member_bounds,
     open_tables,
     relaxed_bound,
 )
@@ -122,33 +123,25 @@ def _to_search(
     stop_points: StopPoints,
     known: GroupBound | None,
 ) -> Entry:
-    """Return the entry of a structure, or of a group, to be searched: of a group those members that may win."""
-    least, alive = 0, members
-    if len(members) > 1 and incumbent.value is not None:
-        least, alive = _winning_members(problem, measure, members, incumbent, known)
-    own = _raised(entry, least)
-    if alive and len(alive) < len(members):
-        only = known.only if known else None
-        left = _undecided(open_tables(problem, measure, alive, incumbent, only))
-        stop_points[own] = StopPoint(FREE, only, 0, (), left=left, members=alive)
+    """Return the entry of a structure, or of a group, to be searched: of those members that may win by themselves
+    (least costs of unlike members together may be no member's), by the room in the scarcest level, at multipliers of
+    their own."""
+    value, only, alive, least = incumbent.value, known.only if known else None, members, 0
+    if not measure.is_linear or value is None:
+        return _raised(entry, 0)
+    if len(members) > 1:
+        together = open_tables(problem, measure, members, incumbent, only)
+        each = zip(member_bounds(together, incumbent.multipliers), members, strict=True)
+        winning = [(bound, own) for bound, own in each if bound is not None and bound < value]
+        alive, least = tuple(own for _, own in winning), min((bound for bound, _ in winning), default=value)
+    if not alive:
+        return _raised(entry, value)
+    tables = open_tables(problem, measure, alive, incumbent, only)
+    bounds, search = BoundTables(tables), StructureSearch(tables, FREE, incumbent)
+    is_refuted = least_value(bounds) is None or _first_multipliers(search, bounds, scores=False)[1]
+    own = _raised(entry, value if is_refuted else max(least, _room_bound(tables, incumbent)))
+    stop_points[own] = StopPoint(incumbent.multipliers, only, 0, (), left=_undecided(tables), members=alive)
     return own
-
-
-def _winning_members(
-    problem: Problem, measure: Measure, members: tuple[Structure, ...], incumbent: Incumbent, known: GroupBound | None
-) -> tuple[int, tuple[Structure, ...]]:
-    """Return the members of a group that may win, each bounded by itself, and the least of their bounds (the best
-    value where none may): the least costs of unlike members together may be no member's."""
-    tables, value = open_tables(problem, measure, members, incumbent, known.only if known else None), incumbent.value
-    assert value is not None, "members win against a value"
-    found = list[tuple[int, Structure, Tables]]()
-    for own, alone in zip(members, tables.alone(), strict=True):
-        bound, _ = relaxed_bound(replace(alone, only=tables.only), incumbent.multipliers)
-        if bound is not None and bound < value:
-            found.append((bound, own, alone))
-    if len(found) == 1:
-        incumbent.tables = (found[0][1],), found[0][2]
-    return min((bound for bound, *_ in found), default=value), tuple(own for _, own, _ in found)
 
 
 def _raised(entry: Entry, least: int) -> Entry:
@@ -165,16 +158,17 @@ def _bound_together(
     known = incumbent.groups.get(group.number)
     if known is not None and known.leader not in (None, number):
         return
-    if known is None or not known.is_rough or known.bound is None or known.bound <= bound:
+    is_rough = known is not None and known.is_rough and known.bound is not None and known.bound > bound
+    if known is None or not is_rough:
         known = group_bound(problem, measure, group, incumbent)
     if known.bound is None:
         return
-    if known.bound > bound:
+    if not is_rough and is_searched_at_once(problem, measure, group):
+        incumbent.groups[group.number] = replace(known, leader=number)
+        yield known.bound, Stage.ALL_TENSORS
+    elif known.bound > bound:
         yield known.bound, Stage.SINGLE_TENSORS
     elif len(group.members) == 1:  # the group's bound is its own
-        yield bound, Stage.ALL_TENSORS
-    elif is_searched_at_once(problem, measure, group):
-        incumbent.groups[group.number] = replace(known, leader=number)
         yield bound, Stage.ALL_TENSORS
     else:
         tables = open_tables(problem, measure, (structure,), incumbent, known.only)
@@ -212,11 +206,13 @@ def solve_structures(
     alive = stop_point.members if stop_point else ()
     tables = open_tables(problem, measure, alive or members, incumbent, known.only if known else None)
     left, before = stop_point.left if stop_point else _undecided(tables), incumbent.nodes
+    if stop_point is not None and stop_point.multipliers.per_level:
+        incumbent.multipliers = stop_point.multipliers
     while left and incumbent.beats(left[0][0]):
         spent = incumbent.nodes - before
         goes_on = stop_point is not None and bool(stop_point.way)
         if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
-            return StopPoint(FREE, known.only if known else None, 0, (), left=left, members=alive)
+            return StopPoint(incumbent.multipliers, known.only if known else None, 0, (), left=left, members=alive)
         is_open = not decides or goes_on or len(left) > TUNING.decided_places
         decided = None if is_open else _decided(tables, incumbent, left[0])
         if decided is not None:
@@ -318,8 +314,11 @@ def _search_below_marks(
     return _search_trees(search, bounds, stop_point)
 
 
-def _first_multipliers(search: StructureSearch, bounds: BoundTables) -> tuple[Multipliers, bool]:
-    """Return the multipliers for the search of a structure, and whether there is nothing left to search."""
+def _first_multipliers(
+    search: StructureSearch, bounds: BoundTables, *, scores: bool = True
+) -> tuple[Multipliers, bool]:
+    """Return the multipliers for the search of a structure, and whether there is nothing left to search. scores: see
+    improve_multipliers."""
     tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
     if not measure.is_linear:
         return FREE, False
@@ -328,7 +327,7 @@ def _first_multipliers(search: StructureSearch, bounds: BoundTables) -> tuple[Mu
     # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it, and that of
     # fewest is not to take longer.
     is_short = TUNING.nodes_near < search.nodes_left <= TUNING.probed_nodes
-    scores = search.window is None or incumbent.value is None or is_short
+    scores = scores and (search.window is None or incumbent.value is None or is_short)
     found = improve_multipliers(search, bounds.insides[0], limit, scores=scores)
     if found.multipliers.per_level:
         incumbent.multipliers = found.multipliers

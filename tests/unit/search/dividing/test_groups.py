@@ -108,11 +108,9 @@ def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
     together, each = tables_of(one, group), [tables_of(one, (number,)) for number in group]
     for tensor, table in enumerate(together.tensors):
         alone = [own.tensors[tensor] for own in each]
-        for place, final in enumerate(table.final):
-            own = [one.final[place] for one in alone]
-            assert (final is None) == all(costs is None for costs in own)
-            if final is not None:
-                assert final == tuple(min(column) for column in zip(*(c for c in own if c is not None), strict=True))
+        for state, may_end in enumerate(table.graph.final):
+            if may_end:
+                assert table.end(state) == tuple(map(min, zip(*(one.end(state) for one in alone), strict=True)))
         for number, edge in enumerate(table.edges):
             others = [one.edges[number].cost for one in alone]
             assert all(
