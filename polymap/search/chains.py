@@ -35,7 +35,7 @@ from polymap.ir import (
 from polymap.resources import Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
-from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.legs import (
     Nodes,
@@ -44,6 +44,7 @@ from polymap.search.legs import (
     in_lines_of,
     passes_through_windows,
     shared_tile,
+    slow_levels,
     takes_long_to_climb,
     width_of,
 )
@@ -208,16 +209,6 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
         else:
             found += ("energy", "latency") if each.goal.powers is None else (each.goal.powers,) * 2
     return tuple(found)
-
-
-def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
-    """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
-    for one, level in product(found, arch.levels):
-        bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
-        rows = (row for row in one.cost.traffic if row.level == level.name)
-        moved = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
-        if width is not None and moved >= TUNING.nearly_binding * one.cost.latency_cycles * width:
-            yield level.name
 
 
 def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:

@@ -9,8 +9,9 @@ them at most, as sums of traffic do, and with one such loop outermost exactly th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import gcd, prod
 
 from polymap.ir import (
@@ -169,3 +170,20 @@ def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Arch
             holds = node.holds if left else ()
             nodes[number] = replace(node, capacity_bits=max(1, left) * node.buffering, holds=holds)
     return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch
+
+
+def with_time_priced(
+    arch: Architecture, name: str, prices: Iterable[Fraction]
+) -> Iterator[tuple[Architecture, Fraction]]:
+    """Yield the machine where the bits that a level moves in a cycle at most, all of its instances, cost so much more
+    energy, and how much, nearly each of some prices: of a tree no more than that times its cycles."""
+    level = arch.levels[arch.level_index(name)]
+    apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+    width = level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart)
+    width = width * prod(fanout.size for fanout in arch.fanouts_above(name))
+    for price in prices:
+        per_bit = (price / width).limit_denominator(1000)
+        more = per_bit * level.word_bits
+        dear = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
+        if per_bit:
+            yield replace(arch, nodes=tuple(dear if node is level else node for node in arch.nodes)), per_bit * width

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from math import lcm, prod
 from types import MappingProxyType
 
@@ -31,6 +32,7 @@ from polymap.ir import (
 )
 from polymap.search.dividing import Count, Outcome, best_product_tiles, solve
 from polymap.search.driver import Search
+from polymap.search.evidence import Incumbent
 from polymap.search.forms import Form, form_of, own_form, with_less_room
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -337,6 +339,16 @@ def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:
     widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
     least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
     return None if least is None else least * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
+    """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
+    for one, level in product(found, arch.levels):
+        bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
+        rows = (row for row in one.cost.traffic if row.level == level.name)
+        moved = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
+        if width is not None and moved >= TUNING.nearly_binding * one.cost.latency_cycles * width:
+            yield level.name
 
 
 def _in_transfers(arch: Architecture, objective: Objective) -> Objective | None:

@@ -47,6 +47,7 @@ fan-outs: fewer cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import product
@@ -57,8 +58,8 @@ from polymap.resources import OutOfTime, Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.dividing import Count
 from polymap.search.driver import Search, counted_space
-from polymap.search.evidence import Evidence
-from polymap.search.forms import with_less_room
+from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.forms import with_less_room, with_time_priced
 from polymap.search.legs import (
     Leg,
     dividing_legs,
@@ -66,11 +67,13 @@ from polymap.search.legs import (
     in_lines_of,
     least_of_leg,
     simple_accesses,
+    slow_levels,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     Goal,
     Objective,
+    Powers,
     Span,
     divisors,
     floor_of,
@@ -120,7 +123,13 @@ def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evi
         return evidence
     for place, objective in enumerate(search.objective.singles):
         try:
-            evidence = evidence.with_floor(place, _floor(search, objective, passed, stop, splits))
+            powers = objective.goal.powers
+            if powers is not None and powers.energy and powers.cycles:
+                best = evidence.incumbents[:1] if splits else ()
+                found = _floor_of_product(search, powers, best, passed, stop, splits)
+            else:
+                found = _floor(search, objective, passed, stop, splits)
+            evidence = evidence.with_floor(place, found)
         except OutOfTime:
             break
     return evidence
@@ -130,11 +139,6 @@ def _floor(
     search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop, splits: int
 ) -> Fraction | None:
     """Return what no tree costs less than by an objective, None where nothing is known."""
-    powers = objective.goal.powers
-    if powers is not None and powers.energy and powers.cycles:
-        energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
-        least = _floor(search, energy, passed, stop, splits)
-        return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
     if not _adds_up(search, objective):
         return None
     refunds = Refunds(Cases.of(search, objective), stop)
@@ -146,13 +150,38 @@ def _floor(
     return None if in_lines is None else min(least, in_lines)
 
 
+def _floor_of_product(
+    search: Search, powers: Powers, known: tuple[Incumbent, ...], passed: tuple[Tensor, ...], stop: Stop, splits: int
+) -> Fraction | None:
+    """Return what no tree costs less than by a product of powers of energy and latency: each is at least so much; and
+    as a level's transfers take no longer than the run, energy and a price for each cycle together are at least energy
+    on a machine where the bits that the level moves in a cycle cost that more. known: a tree whose slow levels do."""
+    energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
+    least, fastest = _floor(search, energy, passed, stop, 0), floor_of(search.workload, search.arch, latency)
+    if least is None or not splits:
+        return None if least is None else powers.product(least, fastest)
+    sums, dearest = list[tuple[Fraction, Fraction]](), (least, search, Fraction(0))
+    for level in slow_levels(search.arch, known):
+        before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
+        for arch, price in with_time_priced(search.arch, level, [part * worth for part in TUNING.prices]):
+            one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
+            found = _least(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
+            sums.append((price, found))
+            dearest = max(dearest, (found - price * fastest, one, price), key=lambda each: each[0])
+            if stop() or found - price * fastest < before:
+                break  # it is concave in the price
+            before = found - price * fastest
+    _, one, price = dearest
+    found = _least(Refunds(Cases.of(one, energy), stop), passed, splits) or Fraction(0)
+    least, sums = (least, [*sums, (price, found)]) if price else (max(least, found), sums)
+    return powers.least_product(least, fastest, sums)
+
+
 def _least(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fraction | None:
     found: Fraction | None = None
-    try:
+    with suppress(OutOfTime):
         for least in refunds.sums(passed, splits):
             found = least  # each bounds all trees
-    except OutOfTime:
-        pass
     return found
 
 
@@ -173,8 +202,7 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
 
 
 def _adds_up(search: Search, objective: Objective) -> bool:
-    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
-    return is_energy or objective.goal is Goal.TRAFFIC
+    return objective.goal is Goal.TRAFFIC or (objective.goal is Goal.ENERGY and is_plain_energy(search.arch))
 
 
 def _levels_of(search: Search, tensor: str) -> list[int]:
