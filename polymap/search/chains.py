@@ -119,12 +119,24 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
         own_end = _next_share(search.limits.share(), end, min(left, 2) if is_in_lines else left)
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked = parse_single(text, search.arch)
-        for nodes in Chains(search, workload, asked, divides=search.divides).best_trees(own_end):
+        trees = Chains(search, workload, asked, divides=search.divides).best_trees(own_end)
+        for nodes in (*trees, *_in_faster_legs(search, workload, trees, goal, evidence)):
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             found = kept_on_chip(search, alone).incumbents
             evidence = evidence.with_incumbents(found)
             binding.update(slow_levels(search.arch, found[:1]))
     return evidence
+
+
+def _in_faster_legs(
+    search: Search, workload: Workload, trees: Sequence[Nodes], goal: str | Powers, evidence: Evidence
+) -> Iterator[Nodes]:
+    """Yield trees of least energy, of which the legs are those that are best for a product of energy and latency."""
+    powers = search.objective.goal.powers
+    if goal == "energy" and powers is not None and powers.cycles and evidence.incumbents:
+        near = parse_single(_sum_near(powers, search.arch, evidence, ()), search.arch)
+        fused = FusedTrees(search, workload, near, divides=search.divides)
+        yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
 
 
 def _in_tiles(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[Workload, ...]:
@@ -199,7 +211,7 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
 
 def _asked(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
-    sum, and again for what that finds; else energy and latency."""
+    sum, of a product after energy alone, and again for what that finds; else energy and latency."""
     found = list[str | Powers]()
     for each in search.objective.singles:
         if each.goal is Goal.LATENCY:
@@ -207,7 +219,7 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
         elif each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
             found.append(each.text)
         else:
-            found += ("energy", "latency") if each.goal.powers is None else (each.goal.powers,) * 2
+            found += ("energy", each.goal.powers or "latency")
     return tuple(found)
 
 

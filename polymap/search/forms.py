@@ -173,17 +173,21 @@ def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Arch
 
 
 def with_time_priced(
-    arch: Architecture, name: str, prices: Iterable[Fraction]
+    arch: Architecture, names: Collection[str], prices: Iterable[Fraction]
 ) -> Iterator[tuple[Architecture, Fraction]]:
-    """Yield the machine where the bits that a level moves in a cycle at most, all of its instances, cost so much more
-    energy, and how much, nearly each of some prices: of a tree no more than that times its cycles."""
-    level = arch.levels[arch.level_index(name)]
-    apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
-    width = level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart)
-    width = width * prod(fanout.size for fanout in arch.fanouts_above(name))
+    """Yield the machine where what some levels transfer in a cycle at most, all instances together, costs more energy,
+    as much in each, and how much in all of them, nearly each of some prices: of a tree no more than that times its
+    cycles, as no level takes more of these."""
     for price in prices:
-        per_bit = (price / width).limit_denominator(1000)
-        more = per_bit * level.word_bits
-        dear = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
-        if per_bit:
-            yield replace(arch, nodes=tuple(dear if node is level else node for node in arch.nodes)), per_bit * width
+        nodes, total = list(arch.nodes), Fraction(0)
+        for at, level in enumerate(nodes):
+            if isinstance(level, MemoryLevel) and level.name in names:
+                apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+                width = level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart)
+                width = width * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+                per_bit = (price / len(names) / width).limit_denominator(1000)
+                more = per_bit * level.word_bits
+                nodes[at] = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
+                total += per_bit * width
+        if total:
+            yield replace(arch, nodes=tuple(nodes)), total

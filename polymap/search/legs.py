@@ -31,8 +31,8 @@ from polymap.ir import (
     sets_each_once,
 )
 from polymap.search.dividing import Count, Outcome, best_product_tiles, solve
-from polymap.search.driver import Search
-from polymap.search.evidence import Incumbent
+from polymap.search.driver import Engines, Search
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import Form, form_of, own_form, with_less_room
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -52,7 +52,7 @@ from polymap.search.problem import (
     rules_of_nest,
 )
 from polymap.search.programs import in_lines, instance_bound, makes_rows_again, may_be_climbed
-from polymap.search.relatives import Relative, answer_of, at_least, is_plain_energy
+from polymap.search.relatives import Relative, asked_of, at_least, is_plain_energy
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
@@ -232,20 +232,31 @@ def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
 
 class Legs:
     """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
-    limit left without a mapping is asked again."""
+    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
+        self._left: dict[tuple[str, Relative, bool], tuple[Evidence, Engines]] = {}
         self._freed: dict[tuple[str, Relative, Places, Parts], Fraction | None] = {}
 
     def answer(
-        self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
+        self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
     ) -> SearchResult | None:
-        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it."""
+        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it.
+        goes_on: whether what a limit ends is kept, and goes on from there."""
         key = objective.text, form.relative, divides
-        found = self._known.get(key)
-        if key not in self._known or (found is not None and found.status == "TIMEOUT"):
-            found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
+        is_over = search.limits() and share <= 1
+        if (key in self._known and not (key in self._left and goes_on)) or is_over:
+            return self._known.get(key)
+        asked = asked_of(search, form.relative, objective, divides=divides)
+        begun, engines = self._left.pop(key, (None, Engines()))
+        found, evidence = (
+            (None, None) if asked is None else search.ask(*asked, share, begun and begun.renewed(), engines)
+        )
+        if found is None or evidence is None or found.status != "TIMEOUT":
+            self._known[key] = found
+        if found is not None and evidence is not None and found.status == "FEASIBLE":
+            self._left[key] = evidence, engines
         return found
 
     def with_shared_loads(
@@ -280,7 +291,16 @@ class Legs:
         self._freed[key] = None if found is None else measure.unscaled(found[0]) / times
         return self._freed[key]
 
-    def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
+    def nodes(
+        self,
+        search: Search,
+        workload: Workload,
+        leg: Leg,
+        objective: Objective,
+        share: float,
+        *,
+        goes_on: bool = False,
+    ) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
         program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others; where
         time is asked for, the best of those that several questions find, and of those the one that transfers least."""
@@ -291,7 +311,11 @@ class Legs:
         compared = (objective, linear) if is_sum and linear is not None else (objective,)
         for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
-            found = None if form is None else self.answer(search, form, one, own_share, divides=leg.divides)
+            found = (
+                None
+                if form is None
+                else self.answer(search, form, one, own_share, divides=leg.divides, goes_on=goes_on)
+            )
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost

@@ -155,15 +155,16 @@ def _floor_of_product(
 ) -> Fraction | None:
     """Return what no tree costs less than by a product of powers of energy and latency: each is at least so much; and
     as a level's transfers take no longer than the run, energy and a price for each cycle together are at least energy
-    on a machine where the bits that the level moves in a cycle cost that more. known: a tree whose slow levels do."""
+    on a machine where the bits that the level moves in a cycle cost that more. known: a tree, whose slow levels do."""
     energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
     least, fastest = _floor(search, energy, passed, stop, 0), floor_of(search.workload, search.arch, latency)
     if least is None or not splits:
         return None if least is None else powers.product(least, fastest)
     sums, dearest = list[tuple[Fraction, Fraction]](), (least, search, Fraction(0))
-    for level in slow_levels(search.arch, known):
+    slow = tuple(slow_levels(search.arch, known))
+    for levels in dict.fromkeys((slow, *((name,) for name in slow))):
         before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
-        for arch, price in with_time_priced(search.arch, level, [part * worth for part in TUNING.prices]):
+        for arch, price in with_time_priced(search.arch, levels, [part * worth for part in TUNING.prices]):
             one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
             found = _least(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
             sums.append((price, found))
@@ -171,9 +172,8 @@ def _floor_of_product(
             if stop() or found - price * fastest < before:
                 break  # it is concave in the price
             before = found - price * fastest
-    _, one, price = dearest
-    found = _least(Refunds(Cases.of(one, energy), stop), passed, splits) or Fraction(0)
-    least, sums = (least, [*sums, (price, found)]) if price else (max(least, found), sums)
+    found = _least(Refunds(Cases.of(dearest[1], energy), stop), passed, splits) or Fraction(0)
+    least, sums = (least, [*sums, (dearest[2], found)]) if dearest[2] else (max(least, found), sums)
     return powers.least_product(least, fastest, sums)
 
 
