@@ -26,7 +26,8 @@ is charged one of so many parts of its loads, where that says more: no load is c
 tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the innermost one
 is taken off, of the level for which least is left.
 
-Trees: those in which every loop above a branch is over a dim of each statement below.
+Trees: those in which every loop above a branch is over a dim of each statement below. A *chain* is one without spatial
+loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
 
 Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
 fan-outs. No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a
@@ -39,9 +40,6 @@ smaller tiles. (Where T has a node further in around both, it stands in that lev
 
 These are *cases*: sizes in ranges, tensors around or not. Of each the sum over the statements bounds its trees; the
 case with the least sum is split, that of the tensor that is largest for its level first.
-
-A *chain* is a tree without spatial loops above a branch, and above it only nodes of levels that stand above all
-fan-outs: fewer cases.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ from polymap.search.around import levels_above_fanouts
 from polymap.search.dividing import Count
 from polymap.search.driver import Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
-from polymap.search.forms import with_less_room, with_time_priced
+from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
     Leg,
     dividing_legs,
@@ -125,8 +123,7 @@ def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evi
         try:
             powers = objective.goal.powers
             if powers is not None and powers.energy and powers.cycles:
-                best = evidence.incumbents[:1] if splits else ()
-                found = _floor_of_product(search, powers, best, passed, stop, splits)
+                found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
             else:
                 found = _floor(search, objective, passed, stop, splits)
             evidence = evidence.with_floor(place, found)
@@ -580,9 +577,11 @@ class Cases:
         search, own, share = self.search, self.search.workload.statement(statement), TUNING.refunded_leg_share
         first = tuple((name, stay.level) for name, stay in where.items())
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
-        taken = self._taken(own, where)
-        if with_less_room(search.arch, ((search.arch.levels[level].name, bits) for level, bits in taken)) is None:
-            return None
+        held = self._held(own, where)
+        taken = tuple((level, bits) for (level, name), bits in held.items() if not accesses_of(own, name))
+        for number, level in enumerate(search.arch.levels):
+            if not level.has_room_for(sum(bits for (at, _), bits in held.items() if at == number)):
+                return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
         divides, shared = self.of_chains or dividing_legs(search, own), self.once[statement]
         parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
@@ -647,22 +646,22 @@ class Cases:
         others = [each for each in others if tensor not in self.once[each.name]]
         return [dim for dim in own.dims if any(dim not in each.dims for each in others)]
 
-    def _taken(self, own: Statement, where: Stays) -> tuple[tuple[int, int], ...]:
-        """Return (level, bits) that others hold at least around a statement while it runs: each of them once, in the
-        one node of a level that is on its way."""
+    def _held(self, own: Statement, where: Stays) -> dict[tuple[int, str], int]:
+        """Return, by (level above fan-outs, tensor), the bits that a node around a statement holds at least while it
+        runs: each of them once, in the one node of a level that is on its way."""
         workload, whole = self.search.workload, self.search.workload.extents()
         found = dict[tuple[int, str], int]()
         for tensor, stay in where.items():
             ranges = {dim: least for dim, least, _ in stay.spans}
-            for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
-                user = next(
-                    each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name)
-                )
+            is_above = stay.spans and stay.level in self._levels_above(tensor)
+            for name in (tensor, *(name for name, is_held in stay.held if is_held)) if is_above else ():
+                users = (each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name))
+                user = own if name == tensor else next(users)
                 full, access = self._own_dims(user, tensor), accesses_of(user, name)[0]
                 left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
                 key = stay.level, name
                 found[key] = max(found.get(key, 0), workload.tensor(name).bits * prod(left))
-        return tuple((level, bits) for (level, _), bits in found.items())
+        return found
 
     def refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
         """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
