@@ -120,7 +120,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
         text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
         asked = parse_single(text, search.arch)
         trees = Chains(search, workload, asked, divides=search.divides).best_trees(own_end)
-        for nodes in (*trees, *_in_faster_legs(search, workload, trees, goal, evidence)):
+        faster = [*_in_faster_legs(search, workload, trees, goal, evidence)]
+        for nodes in faster or trees:
             alone = search.with_tree(replace(evidence, incumbents=()), workload, Mapping(nodes))
             found = kept_on_chip(search, alone).incumbents
             evidence = evidence.with_incumbents(found)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import lcm, prod
+from operator import eq
 from types import MappingProxyType
 
 from polymap.ir import (
@@ -324,7 +325,9 @@ class Legs:
             if nodes is not None and (best is None or values < best[0]):
                 best = values, nodes
             is_first = one == first and one != objective
-            if is_first and all(objective_values(nest, arch, o, cost)[0] == floor_of(nest, arch, o) for o in others):
+            whole = nest_of_leg(workload, leg) or nest  # form.times as many instances
+            reached = (_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in others)
+            if is_first and all(map(eq, reached, (floor_of(whole, arch, each) for each in others))):
                 break
         return None if best is None else best[1]
 

@@ -10,14 +10,16 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Mapping, Workload, part_of
+from polymap.ir import Architecture, Mapping, Spatial, Storage, Workload, part_of
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search import nest_after_nest
+from polymap.search.around import Around
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
 from polymap.search.options import Options
+from polymap.search.problem import parse_single
 from polymap.search.provers import read_question
 from tests.times import few
 
@@ -236,3 +238,16 @@ def test_many_runs_of_a_row_take_many_times_the_energy_and_the_time() -> None:
     nodes = legs_of(asked).nodes(asked, work, leg, asked.objective, 1)
     assert nodes is not None
     assert pm.evaluate(work, machine, Mapping(nodes)).latency_cycles <= 1 << 18
+
+
+def test_rows_that_are_fast_one_by_one_are_spread_over_instances() -> None:
+    """A row of Z takes a cycle in 128 of 65,536 instances; one row after another 2,048 of them, all together 4."""
+    texts, machine = ["L[m] += P[m,n]", "Z[m,e] = C[m,e] * L[m]"], pm.load_arch("tpu_v4i_like")
+    work = pm.program(texts, m=2048, n=2, e=128, temporary=["L"], bits=8)
+    asked, _ = read_question(work, machine, Options("edp", "divide", clock=time.process_time), provers)
+    around = Around.of(work, machine, (Storage("VMEM", ("Z", "C", "L")),))
+    assert around is not None
+    leg = around.leg(work, machine, work.statements[1])
+    nodes = legs_of(asked).nodes(asked, work, leg, parse_single("weighted:1*energy+10000*latency", machine), 1)
+    assert nodes is not None
+    assert "m" in {node.dim for node in nodes if isinstance(node, Spatial)}
