@@ -242,12 +242,13 @@ def test_many_runs_of_a_row_take_many_times_the_energy_and_the_time() -> None:
 
 def test_rows_that_are_fast_one_by_one_are_spread_over_instances() -> None:
     """A row of Z takes a cycle in 128 of 65,536 instances; one row after another 2,048 of them, all together 4."""
-    texts, machine = ["L[m] += P[m,n]", "Z[m,e] = C[m,e] * L[m]"], pm.load_arch("tpu_v4i_like")
-    work = pm.program(texts, m=2048, n=2, e=128, temporary=["L"], bits=8)
+    texts = ["C[m,e] += P[m,n] * W[n,e]", "L[m] += P[m,n]", "Z[m,e] = C[m,e] * L[m]"]
+    work = pm.program(texts, m=2048, n=2, e=128, temporary=["C", "L"], bits=8)
+    machine = pm.load_arch("tpu_v4i_like")
     asked, _ = read_question(work, machine, Options("edp", "divide", clock=time.process_time), provers)
     around = Around.of(work, machine, (Storage("VMEM", ("Z", "C", "L")),))
     assert around is not None
-    leg = around.leg(work, machine, work.statements[1])
+    leg = around.leg(work, machine, work.statements[2])
     nodes = legs_of(asked).nodes(asked, work, leg, parse_single("weighted:1*energy+10000*latency", machine), 1)
     assert nodes is not None
     assert "m" in {node.dim for node in nodes if isinstance(node, Spatial)}
