@@ -35,7 +35,7 @@ from polymap.ir import (
 from polymap.resources import Limits, Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
-from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.legs import (
     Nodes,
@@ -44,6 +44,7 @@ from polymap.search.legs import (
     in_lines_of,
     passes_through_windows,
     shared_tile,
+    slow_levels,
     takes_long_to_climb,
     width_of,
 )
@@ -119,7 +120,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             for place, group in enumerate(groups)
             for each in group
         ]
-        evidence = _in_turn(search, evidence, forms, own_end, binding)
+        evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
     return evidence
 
 
@@ -138,7 +139,9 @@ class Form:
     ended: bool = False
 
 
-def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: float, binding: set[str]) -> Evidence:
+def _in_turn(
+    search: Search, evidence: Evidence, goal: str | Powers, forms: Sequence[Form], end: float, binding: set[str]
+) -> Evidence:
     """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
     twice as long as the one before, from which it goes on. Slices do not depend on the limit: a longer one adds to
     them. Forms of which dearer trees are known wait for longer. binding: levels, to be added to."""
@@ -148,17 +151,28 @@ def _in_turn(search: Search, evidence: Evidence, forms: Sequence[Form], end: flo
         form = min(left, key=partial(_waits, least))
         form.slices, known = form.slices + 1, len(form.trees)
         own_end = min(end, limits.share() + _slice(limits, form.slices)) if len(left) > 1 else end
-        for nodes in form.chains.best_trees(own_end):
-            if nodes not in form.trees:
-                form.trees.add(nodes)
-                tree = search.with_tree(replace(evidence, incumbents=()), form.workload, Mapping(nodes))
-                found = kept_on_chip(search, tree).incumbents
-                evidence = evidence.with_incumbents(found)
-                binding.update(slow_levels(search.arch, found[:1]))
+        trees = [nodes for nodes in form.chains.best_trees(own_end) if nodes not in form.trees]
+        form.trees.update(trees)
+        for nodes in [*_in_faster_legs(search, form.workload, trees, goal, evidence)] or trees:
+            tree = search.with_tree(replace(evidence, incumbents=()), form.workload, Mapping(nodes))
+            found = kept_on_chip(search, tree).incumbents
+            evidence = evidence.with_incumbents(found)
+            binding.update(slow_levels(search.arch, found[:1]))
         form.value = form.chains.least_value()
         has_no_more = len(forms) == 1 or not form.chains.is_cut or not form.trees
         form.ended = has_no_more or (len(left) == 1 and len(form.trees) == known)
     return evidence
+
+
+def _in_faster_legs(
+    search: Search, workload: Workload, trees: Sequence[Nodes], goal: str | Powers, evidence: Evidence
+) -> Iterator[Nodes]:
+    """Yield trees of least energy, of which the legs are those that are best for a product of energy and latency."""
+    powers = search.objective.goal.powers
+    if goal == "energy" and powers is not None and powers.cycles and evidence.incumbents:
+        near = parse_single(_sum_near(powers, search.arch, evidence, ()), search.arch)
+        fused = FusedTrees(search, workload, near, divides=search.divides)
+        yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
 
 
 def _waits(least: Fraction | None, form: Form) -> float:
@@ -253,7 +267,7 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
 
 def _asked(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
-    sum, and again for what that finds; else energy and latency."""
+    sum, of a product after energy alone, and again for what that finds; else energy and latency."""
     found = list[str | Powers]()
     for each in search.objective.singles:
         if each.goal is Goal.LATENCY:
@@ -261,18 +275,8 @@ def _asked(search: Search) -> tuple[str | Powers, ...]:
         elif each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
             found.append(each.text)
         else:
-            found += ("energy", "latency") if each.goal.powers is None else (each.goal.powers,) * 2
+            found += ("energy", each.goal.powers or "latency")
     return tuple(found)
-
-
-def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
-    """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
-    for one, level in product(found, arch.levels):
-        bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
-        rows = (row for row in one.cost.traffic if row.level == level.name)
-        moved = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
-        if width is not None and moved >= TUNING.nearly_binding * one.cost.latency_cycles * width:
-            yield level.name
 
 
 def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:

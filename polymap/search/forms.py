@@ -9,8 +9,9 @@ them at most, as sums of traffic do, and with one such loop outermost exactly th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import gcd, prod
 
 from polymap.ir import (
@@ -169,3 +170,24 @@ def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Arch
             holds = node.holds if left else ()
             nodes[number] = replace(node, capacity_bits=max(1, left) * node.buffering, holds=holds)
     return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch
+
+
+def with_time_priced(
+    arch: Architecture, names: Collection[str], prices: Iterable[Fraction]
+) -> Iterator[tuple[Architecture, Fraction]]:
+    """Yield the machine where what some levels transfer in a cycle at most, all instances together, costs more energy,
+    as much in each, and how much in all of them, nearly each of some prices: of a tree no more than that times its
+    cycles, as no level takes more of these."""
+    for price in prices:
+        nodes, total = list(arch.nodes), Fraction(0)
+        for at, level in enumerate(nodes):
+            if isinstance(level, MemoryLevel) and level.name in names:
+                apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+                width = level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart)
+                width = width * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+                per_bit = (price / len(names) / width).limit_denominator(1000)
+                more = per_bit * level.word_bits
+                nodes[at] = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
+                total += per_bit * width
+        if total:
+            yield replace(arch, nodes=tuple(nodes)), total

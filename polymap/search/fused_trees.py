@@ -309,7 +309,7 @@ class FusedTrees:
         ]
         for nodes in (own, *((loop, *own) for loop in loops)):
             if Around.of(program, arch, (*above, *nodes)) is not None:
-                found = self._with_best_legs(program, above, (*nodes, last))
+                found = self.with_best_legs(program, above, (*nodes, last))
                 if found is None or len(names) > 1:
                     return found
                 (branch,) = found
@@ -383,18 +383,18 @@ class FusedTrees:
             tiles = divisors(extent) if self._divides else (2 * node.tile,)
             tile = next((each for each in tiles if each > node.tile), extent)
             loops = (Temporal(node.dim, tile),) if tile < extent else ()
-            found = self._with_best_legs(program, (), (*nodes[:at], *loops, *nodes[at + 1 :]))
+            found = self.with_best_legs(program, (), (*nodes[:at], *loops, *nodes[at + 1 :]))
             if found is not None:
                 yield found
 
-    def _with_best_legs(self, program: Workload, above: Nodes, nodes: Nodes) -> Nodes | None:
+    def with_best_legs(self, program: Workload, above: Nodes, nodes: Nodes) -> Nodes | None:
         """Return nodes with the best legs below their branches; None where one has no mapping."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
         above, children = (*above, *around), list[Nodes]()
         for child in branch.children:
             if isinstance(child[-1], Branch):
-                found = self._with_best_legs(program, above, child)
+                found = self.with_best_legs(program, above, child)
             else:
                 (name,) = statements_below(child)
                 legs = self._children(program, above, (program.statement(name),))

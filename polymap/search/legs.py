@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from math import lcm, prod
+from operator import eq
 from types import MappingProxyType
 
 from polymap.ir import (
@@ -30,7 +32,8 @@ from polymap.ir import (
     sets_each_once,
 )
 from polymap.search.dividing import Count, Outcome, best_product_tiles, solve
-from polymap.search.driver import Search
+from polymap.search.driver import Engines, Search
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import Form, form_of, own_form, with_less_room
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -50,7 +53,7 @@ from polymap.search.problem import (
     rules_of_nest,
 )
 from polymap.search.programs import in_lines, instance_bound, makes_rows_again, may_be_climbed
-from polymap.search.relatives import Relative, answer_of, at_least, is_plain_energy
+from polymap.search.relatives import Relative, asked_of, at_least, is_plain_energy
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
@@ -230,20 +233,31 @@ def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
 
 class Legs:
     """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
-    limit left without a mapping is asked again."""
+    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
+        self._left: dict[tuple[str, Relative, bool], tuple[Evidence, Engines]] = {}
         self._freed: dict[tuple[str, Relative, Places, Parts], Fraction | None] = {}
 
     def answer(
-        self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
+        self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
     ) -> SearchResult | None:
-        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it."""
+        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it.
+        goes_on: whether what a limit ends is kept, and goes on from there."""
         key = objective.text, form.relative, divides
-        found = self._known.get(key)
-        if key not in self._known or (found is not None and found.status == "TIMEOUT"):
-            found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
+        is_over = search.limits() and share <= 1
+        if (key in self._known and not (key in self._left and goes_on)) or is_over:
+            return self._known.get(key)
+        asked = asked_of(search, form.relative, objective, divides=divides)
+        begun, engines = self._left.pop(key, (None, Engines()))
+        found, evidence = (
+            (None, None) if asked is None else search.ask(*asked, share, begun and begun.renewed(), engines)
+        )
+        if found is None or evidence is None or found.status != "TIMEOUT":
+            self._known[key] = found
+        if found is not None and evidence is not None and found.status == "FEASIBLE":
+            self._left[key] = evidence, engines
         return found
 
     def with_shared_loads(
@@ -278,7 +292,16 @@ class Legs:
         self._freed[key] = None if found is None else measure.unscaled(found[0]) / times
         return self._freed[key]
 
-    def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
+    def nodes(
+        self,
+        search: Search,
+        workload: Workload,
+        leg: Leg,
+        objective: Objective,
+        share: float,
+        *,
+        goes_on: bool = False,
+    ) -> Nodes | None:
         """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
         program, or it with its loops renamed. Of a sum: those best by its first part, if they are by the others; where
         time is asked for, the best of those that several questions find, and of those the one that transfers least."""
@@ -289,7 +312,11 @@ class Legs:
         compared = (objective, linear) if is_sum and linear is not None else (objective,)
         for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
-            found = None if form is None else self.answer(search, form, one, own_share, divides=leg.divides)
+            found = (
+                None
+                if form is None
+                else self.answer(search, form, one, own_share, divides=leg.divides, goes_on=goes_on)
+            )
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
@@ -298,7 +325,9 @@ class Legs:
             if nodes is not None and (best is None or values < best[0]):
                 best = values, nodes
             is_first = one == first and one != objective
-            if is_first and all(objective_values(nest, arch, o, cost)[0] == floor_of(nest, arch, o) for o in others):
+            whole = nest_of_leg(workload, leg) or nest  # form.times as many instances
+            reached = (_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in others)
+            if is_first and all(map(eq, reached, (floor_of(whole, arch, each) for each in others))):
                 break
         return None if best is None else best[1]
 
@@ -337,6 +366,16 @@ def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:
     widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
     least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
     return None if least is None else least * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
+    """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
+    for one, level in product(found, arch.levels):
+        bits, width = {each.name: each.bits for each in one.workload.tensors}, width_of(arch, level)
+        rows = (row for row in one.cost.traffic if row.level == level.name)
+        moved = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
+        if width is not None and moved >= TUNING.nearly_binding * one.cost.latency_cycles * width:
+            yield level.name
 
 
 def _in_transfers(arch: Architecture, objective: Objective) -> Objective | None:

@@ -88,18 +88,23 @@ def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objecti
 
 def _mapped_alone(search: Search, nests: tuple[Nest, ...], objective: Objective) -> list[Nodes]:
     """Return each nest in its own best mapping, those of few instances first. What one leaves of its time is for those
-    after it; where the limit is short, all together go past it."""
+    after it, what all leave for those that their time ended; where the limit is short, all together go past it."""
     extents, legs, limits = search.workload.extents(), legs_of(search), search.limits
     nests_share = TUNING.nests_share / len(search.objective.singles)
     end_s = limits.seconds() + max(nests_share * limits.left_s(), TUNING.nest_s * len(nests))
     mapped = dict[int, Nodes]()
     sizes = [prod(extents[name] for name in nest.statement.dims) for nest in nests]
-    for number, at in enumerate(sorted(range(len(nests)), key=sizes.__getitem__)):
-        own_s = max(TUNING.nest_s, (end_s - limits.seconds()) / (len(nests) - number))
+    order = sorted(range(len(nests)), key=sizes.__getitem__)
+    rounds = [(at, len(nests) - number) for number, at in enumerate(order)]
+    for at, left in (*rounds, *((at, left) for left in (2, 1) for at in order)):  # those go on that their limit ended
+        is_again = len(mapped) == len(nests)
+        if is_again and (limits.work.limit is not None or limits.seconds() >= end_s):
+            break
+        own_s = max(0 if is_again else TUNING.nest_s, (end_s - limits.seconds()) / left)
         share = own_s / max(1e-6, limits.left_s()) if limits.work.limit is None else nests_share / len(nests)
-        statement = nests[at].statement
-        leg = replace(Leg.of(statement, extents), divides=search.divides)
-        mapped[at] = legs.nodes(search, search.workload, leg, objective, share) or as_written(statement)
+        leg = replace(Leg.of(nests[at].statement, extents), divides=search.divides)
+        found = legs.nodes(search, search.workload, leg, objective, share, goes_on=True)
+        mapped[at] = found or as_written(nests[at].statement)
     return [mapped[at] for at in range(len(nests))]
 
 

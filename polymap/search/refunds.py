@@ -26,7 +26,8 @@ is charged one of so many parts of its loads, where that says more: no load is c
 tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the innermost one
 is taken off, of the level for which least is left.
 
-Trees: those in which every loop above a branch is over a dim of each statement below.
+Trees: those in which every loop above a branch is over a dim of each statement below. A *chain* is one without spatial
+loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
 
 Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
 fan-outs. No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a
@@ -39,14 +40,12 @@ smaller tiles. (Where T has a node further in around both, it stands in that lev
 
 These are *cases*: sizes in ranges, tensors around or not. Of each the sum over the statements bounds its trees; the
 case with the least sum is split, that of the tensor that is largest for its level first.
-
-A *chain* is a tree without spatial loops above a branch, and above it only nodes of levels that stand above all
-fan-outs: fewer cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import product
@@ -57,8 +56,8 @@ from polymap.resources import OutOfTime, Stop
 from polymap.search.around import levels_above_fanouts
 from polymap.search.dividing import Count
 from polymap.search.driver import Search, counted_space
-from polymap.search.evidence import Evidence
-from polymap.search.forms import with_less_room
+from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
     Leg,
     dividing_legs,
@@ -66,11 +65,13 @@ from polymap.search.legs import (
     in_lines_of,
     least_of_leg,
     simple_accesses,
+    slow_levels,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     Goal,
     Objective,
+    Powers,
     Span,
     divisors,
     floor_of,
@@ -120,7 +121,12 @@ def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evi
         return evidence
     for place, objective in enumerate(search.objective.singles):
         try:
-            evidence = evidence.with_floor(place, _floor(search, objective, passed, stop, splits))
+            powers = objective.goal.powers
+            if powers is not None and powers.energy and powers.cycles:
+                found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
+            else:
+                found = _floor(search, objective, passed, stop, splits)
+            evidence = evidence.with_floor(place, found)
         except OutOfTime:
             break
     return evidence
@@ -130,11 +136,6 @@ def _floor(
     search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop, splits: int
 ) -> Fraction | None:
     """Return what no tree costs less than by an objective, None where nothing is known."""
-    powers = objective.goal.powers
-    if powers is not None and powers.energy and powers.cycles:
-        energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
-        least = _floor(search, energy, passed, stop, splits)
-        return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
     if not _adds_up(search, objective):
         return None
     refunds = Refunds(Cases.of(search, objective), stop)
@@ -146,13 +147,38 @@ def _floor(
     return None if in_lines is None else min(least, in_lines)
 
 
+def _floor_of_product(
+    search: Search, powers: Powers, known: tuple[Incumbent, ...], passed: tuple[Tensor, ...], stop: Stop, splits: int
+) -> Fraction | None:
+    """Return what no tree costs less than by a product of powers of energy and latency: each is at least so much; and
+    as a level's transfers take no longer than the run, energy and a price for each cycle together are at least energy
+    on a machine where the bits that the level moves in a cycle cost that more. known: a tree, whose slow levels do."""
+    energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
+    least, fastest = _floor(search, energy, passed, stop, 0), floor_of(search.workload, search.arch, latency)
+    if least is None or not splits:
+        return None if least is None else powers.product(least, fastest)
+    sums, dearest = list[tuple[Fraction, Fraction]](), (least, search, Fraction(0))
+    slow = tuple(slow_levels(search.arch, known))
+    for levels in dict.fromkeys((slow, *((name,) for name in slow))):
+        before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
+        for arch, price in with_time_priced(search.arch, levels, [part * worth for part in TUNING.prices]):
+            one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
+            found = _least(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
+            sums.append((price, found))
+            dearest = max(dearest, (found - price * fastest, one, price), key=lambda each: each[0])
+            if stop() or found - price * fastest < before:
+                break  # it is concave in the price
+            before = found - price * fastest
+    found = _least(Refunds(Cases.of(dearest[1], energy), stop), passed, splits) or Fraction(0)
+    least, sums = (least, [*sums, (dearest[2], found)]) if dearest[2] else (max(least, found), sums)
+    return powers.least_product(least, fastest, sums)
+
+
 def _least(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fraction | None:
     found: Fraction | None = None
-    try:
+    with suppress(OutOfTime):
         for least in refunds.sums(passed, splits):
             found = least  # each bounds all trees
-    except OutOfTime:
-        pass
     return found
 
 
@@ -173,8 +199,7 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
 
 
 def _adds_up(search: Search, objective: Objective) -> bool:
-    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
-    return is_energy or objective.goal is Goal.TRAFFIC
+    return objective.goal is Goal.TRAFFIC or (objective.goal is Goal.ENERGY and is_plain_energy(search.arch))
 
 
 def _levels_of(search: Search, tensor: str) -> list[int]:
@@ -552,9 +577,11 @@ class Cases:
         search, own, share = self.search, self.search.workload.statement(statement), TUNING.refunded_leg_share
         first = tuple((name, stay.level) for name, stay in where.items())
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
-        taken = self._taken(own, where)
-        if with_less_room(search.arch, ((search.arch.levels[level].name, bits) for level, bits in taken)) is None:
-            return None
+        held = self._held(own, where)
+        taken = tuple((level, bits) for (level, name), bits in held.items() if not accesses_of(own, name))
+        for number, level in enumerate(search.arch.levels):
+            if not level.has_room_for(sum(bits for (at, _), bits in held.items() if at == number)):
+                return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
         divides, shared = self.of_chains or dividing_legs(search, own), self.once[statement]
         parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
@@ -619,22 +646,22 @@ class Cases:
         others = [each for each in others if tensor not in self.once[each.name]]
         return [dim for dim in own.dims if any(dim not in each.dims for each in others)]
 
-    def _taken(self, own: Statement, where: Stays) -> tuple[tuple[int, int], ...]:
-        """Return (level, bits) that others hold at least around a statement while it runs: each of them once, in the
-        one node of a level that is on its way."""
+    def _held(self, own: Statement, where: Stays) -> dict[tuple[int, str], int]:
+        """Return, by (level above fan-outs, tensor), the bits that a node around a statement holds at least while it
+        runs: each of them once, in the one node of a level that is on its way."""
         workload, whole = self.search.workload, self.search.workload.extents()
         found = dict[tuple[int, str], int]()
         for tensor, stay in where.items():
             ranges = {dim: least for dim, least, _ in stay.spans}
-            for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
-                user = next(
-                    each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name)
-                )
+            is_above = stay.spans and stay.level in self._levels_above(tensor)
+            for name in (tensor, *(name for name, is_held in stay.held if is_held)) if is_above else ():
+                users = (each for each in workload.statements if accesses_of(each, tensor) and accesses_of(each, name))
+                user = own if name == tensor else next(users)
                 full, access = self._own_dims(user, tensor), accesses_of(user, name)[0]
                 left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
                 key = stay.level, name
                 found[key] = max(found.get(key, 0), workload.tensor(name).bits * prod(left))
-        return tuple((level, bits) for (level, _), bits in found.items())
+        return found
 
     def refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
         """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the

@@ -358,14 +358,23 @@ def answer_of(
     """Return the answer to the same question about a related nest; None where the lattice search does not cover it.
     share: of what is left of the limit; above 1 it goes past it. divides: whether over dividing tiles alone (None: as
     it is asked)."""
+    if search.limits() and share <= 1:
+        return None
+    asked = asked_of(search, relative, objective, divides=divides)
+    return None if asked is None else search.ask(*asked, share)[0]
+
+
+def asked_of(
+    search: Search, relative: Relative, objective: Objective, *, divides: bool | None
+) -> tuple[Question, Kind] | None:
+    """Return the same question about a related nest, and its kind; None where the lattice search does not cover it."""
     workload, arch, rules = relative.workload, relative.arch, relative.rules
-    if (search.limits() and share <= 1) or analyse(workload, arch, rules).reason is not None:
+    if analyse(workload, arch, rules).reason is not None:
         return None
     divides = search.divides if divides is None else divides
     tiles, seed = "divide" if divides else "any", search.asked.seed
     asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
-    kind = Kind.DIVIDING if divides else Kind.RELATED
-    return search.ask(asked, kind, share)[0]
+    return asked, Kind.DIVIDING if divides else Kind.RELATED
 
 
 def _floor(search: Search, objective: Objective) -> Fraction:

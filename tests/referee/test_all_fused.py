@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import count, islice
 from math import prod
 from time import process_time
@@ -16,7 +17,7 @@ import polymap as pm
 from polymap.explore import explore, provers
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
-from polymap.search import legs, refunds
+from polymap.search import forms, legs, refunds
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from tests.referee.all_fused import Program, Tree, Walk, least_price, least_words, places_of, trees
@@ -133,6 +134,44 @@ def test_no_tree_takes_less_time_than_is_proven(seed: int) -> None:
     assert answer.bound <= least, "no tree of dividing tiles costs less"
     assert answer.value is not None, "everything may pass by the buffer"
     assert answer.status != "OPTIMAL" or answer.space.name or answer.value <= least
+
+
+def floor_of_product(program: Program, room: int, lanes: int, speed: int, objective: str) -> tuple[Fraction, Fraction]:
+    """Return what no tree costs less than by the nests alone, and with transfers priced."""
+    asked, known = read_question(
+        *question(program, room, lanes, speed), Options(objective, "divide", clock=process_time), provers
+    )
+    known, steps = known.with_incumbents(asked.written()), count()
+    by_nests = refunds.bound_by_refunds(asked, known, never).floors[0]
+    return by_nests, refunds.bound_by_cases(asked, known, lambda: next(steps) > 200).floors[0]
+
+
+def least_product(program: Program, room: int, lanes: int, speed: int, power: int) -> int:
+    """Return the least product of energy and a power of the cycles of any tree."""
+    points = question(program, room)[0].instances_of_boxes()
+
+    def price(steps: int, words: int) -> int:
+        return (5 * words + points) * max(steps, -(-8 * words // speed)) ** power
+
+    return least_price(program, room, lanes, price)
+
+
+@pytest.mark.parametrize("seed", few(range(200), 6))
+def test_no_product_is_less_where_transfers_are_priced(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
+    rng, (program, room) = random.Random(f"priced {seed}"), drawn(seed, 12)
+    lanes, speed, power = rng.choice((1, 2, 4)), rng.choice((4, 8, 24)), rng.choice((1, 2))
+    by_nests, priced = floor_of_product(program, room, lanes, speed, {1: "edp", 2: "ed2p"}[power])
+    assert by_nests <= priced <= least_product(program, room, lanes, speed, power)
+
+
+def test_a_price_of_which_half_is_charged_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, halved = Program(CHAINS[1], (("m", 2), ("n", 2), ("k", 2)), "T"), forms.with_time_priced
+    assert floor_of_product(program, 16, 4, 4, "edp")[1] <= least_product(program, 16, 4, 4, 1)
+    monkeypatch.setattr(
+        refunds, "with_time_priced", lambda *asked: ((arch, price / 2) for arch, price in halved(*asked))
+    )
+    assert floor_of_product(program, 16, 4, 4, "edp")[1] > least_product(program, 16, 4, 4, 1)
 
 
 def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> float:

@@ -180,6 +180,10 @@ MISTAKES = {
     "the larger sizes are forgotten": ("own[middle:], own[:middle])", "own[:middle], own[:middle])"),
     "only tiled dims": ("divisors(most)[-1:], divisors(most)[:-1])", "divisors(most)[:-1])"),
     "what is around takes all of it": ("(ranges.get(dim, whole[dim] if dim in full else 1) for", "(whole[dim] for"),
+    "what stands there takes twice its room": (
+        "workload.tensor(name).bits * prod(left)",
+        "2 * workload.tensor(name).bits * prod(left)",
+    ),
     "everything is around": ("for is_held in (True, False)", "for is_held in (True, True)"),
     "nothing is around": ("for is_held in (True, False)", "for is_held in (False, False)"),
     "nothing passes through the outermost level": ("found = [Stay(0)]", "found = list[Stay]()"),

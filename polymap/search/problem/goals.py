@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from itertools import combinations
 
 from polymap.costmodel import pieces_of
 from polymap.inputs import as_fraction, shown
@@ -21,6 +23,24 @@ class Powers:
     def product(self, energy: Fraction, cycles: Fraction) -> Fraction:
         """Return energy^self.energy * cycles^self.cycles."""
         return Fraction(energy**self.energy * cycles**self.cycles)
+
+    def price(self, energy: Fraction, cycles: int) -> Fraction:
+        """Return the energy that a cycle is worth near some energy and cycles."""
+        return self.cycles * energy / (self.energy * max(1, cycles))
+
+    def least_product(
+        self, energy: Fraction, cycles: Fraction, sums: Collection[tuple[Fraction, Fraction]]
+    ) -> Fraction:
+        """Return the least product where energy and cycles are at least so much, and of some (price, sum) energy +
+        price * cycles is at least the sum: between two corners of what is left the product is above one of both."""
+        corners = {cycles, *((least - energy) / price for price, least in sums)}
+        pairs = ((one, other) for one, other in combinations(sums, 2) if one[0] != other[0])
+        corners |= {(one[1] - other[1]) / (one[0] - other[0]) for one, other in pairs}
+        return min(
+            self.product(max((energy, *(least - price * at for price, least in sums))), at)
+            for at in corners
+            if at >= cycles
+        )
 
     @property
     def unit(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pytest
 
 from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
-from polymap.search.problem.goals import Goal, objective_unit, parse_objective, parse_single
+from polymap.search.problem.goals import Goal, Powers, objective_unit, parse_objective, parse_single
 from polymap.search.problem.measure import packed_value, part_values
 
 ARCH = load_arch("flat3")
@@ -25,6 +26,22 @@ def test_parts_and_weights_are_read() -> None:
     assert found.singles == (found,)
     ranked = parse_objective("lex: latency, energy", ARCH)
     assert [part.text for part in ranked.singles] == ["latency", "energy"]
+
+
+@pytest.mark.parametrize("powers", [Powers(1, 1), Powers(1, 2), Powers(2, 1)])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_product_under_sums_is_that_of_the_least_of_many_points(seed: int, powers: Powers) -> None:
+    """No point is below it, and those on a fine grid come near."""
+    rng = random.Random(seed)
+    energy, cycles = Fraction(rng.randint(1, 9)), Fraction(rng.randint(1, 9))
+    sums = [(Fraction(rng.randint(1, 8), 4), Fraction(rng.randint(5, 40))) for _ in range(rng.randint(0, 3))]
+    found = powers.least_product(energy, cycles, sums)
+
+    def value(at: Fraction) -> Fraction:
+        return powers.product(max(energy, *(least - price * at for price, least in sums), Fraction(0)), at)
+
+    values = [value(cycles + Fraction(step, 16)) for step in range(16 * 200)]
+    assert found <= min(values) <= found * Fraction(21, 20)
 
 
 @pytest.mark.parametrize(
