@@ -36,8 +36,16 @@ import polymap.search.provers as provers
 from polymap.explore import search
 
 NEVER = 1 << 60
-SAMPLE = ("conv2_x eyeriss", "conv4_x flat3", "conv4_x cluster4", "conv3_first tpu", "ffn simba", "conv4_x simba edp")
-SAMPLE += ("conv5_x npu16", "conv4_x wired simba")
+SAMPLE = (
+    "conv2_x eyeriss",
+    "conv4_x flat3",
+    "conv4_x cluster4",
+    "conv3_first tpu",
+    "ffn simba",
+    "conv4_x simba edp",
+    "conv5_x npu16",
+    "conv4_x wired simba",
+)
 
 
 def wired(name: str) -> dict[str, Any]:
