@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polymap.importers.calls import Call, NotMapped
-from polymap.importers.nodes import OUTER, Inner, Nodes, checked_size, extra, given_table, line_of, refusals
+from polymap.importers.nodes import OUTER, Inner, Nodes, check_bits, checked_size, extra, given_table, line_of, refusals
 from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
 from polymap.importers.onnx_loops import adopt, entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
@@ -45,6 +45,7 @@ def from_onnx(
     """
     onnx = extra("onnx", "from_onnx")
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
+    check_bits(bits)
     model = _inlined(onnx, _read(onnx, path), path)
     given = _Sizes(path.name, batch, sizes, shapes)
     given.bind(model.graph)
