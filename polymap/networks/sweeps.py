@@ -331,8 +331,8 @@ def _check_grid(grid: Table[Any, object], nodes: list[str]) -> None:
             hint = did_you_mean(node, nodes) if key else f"Expected NODE.FIELD; nodes: {', '.join(nodes)}."
             told.append(Mistake("PM565", f"the grid names {shown(name)}", hint))
         if not is_list(values) or not values:
-            what = f"the values of {shown(name)} in the grid are {shown(values)}"
-            told.append(Mistake("PM565", what, "Expected a list of at least one."))
+            what = f"the grid has no list of values for {shown(name)}"
+            told.append(Mistake("PM565", what, "Expected at least one."))
     if told:
         raise OptionError(told)
 

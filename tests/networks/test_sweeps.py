@@ -109,7 +109,7 @@ def test_grids_and_stores_that_cannot_be_used_are_refused(tmp_path: Path) -> Non
         pm.sweep(LAYERS, {"grid": {}})
     with pytest.raises(pm.errors.OptionError) as told:
         pm.sweep(LAYERS, {"base": "flat3", "grid": {"GBL.size": [1], "X": [2], "RF.capacity_bits": []}})
-    said = ("the grid names 'GBL.size'", "the grid names 'X'", "the values of 'RF.capacity_bits' in the grid are")
+    said = ("the grid names 'GBL.size'", "the grid names 'X'", "the grid has no list of values for 'RF.capacity_bits'")
     assert [each.what.startswith(what) for each, what in zip(told.value.mistakes, said, strict=True)] == [True] * 3
     with pytest.raises(pm.errors.OptionError) as told:
         sweep_of_document({"workloads": [], "machines": [], "objectiv": "edp", "front_only": 1})
