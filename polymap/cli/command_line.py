@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from polymap.cli.arguments import MisreadOptions, parse, wanted_help
 from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts, was_interrupted
-from polymap.cli.output import STDOUT_FAILED, print_text, say
+from polymap.cli.output import STDOUT_FAILED, print_text, say, warnings_said
 from polymap.ir import BudgetError, OptionError, OutputError, PolymapError, SolverError
 
 
@@ -95,7 +95,8 @@ def _run(words: tuple[str, ...]) -> int:
     with interrupts_wait():
         from polymap.cli.commands import run_command
 
-    return run_command(options)
+    with warnings_said():
+        return run_command(options)
 
 
 def _bug(error: Exception) -> int:

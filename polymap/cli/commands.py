@@ -15,7 +15,7 @@ from polymap.cli.completion import completion_text
 from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs, check_outputs, names_network, preprocessed_text
-from polymap.cli.output import Document, say, warnings_said, write_answer, write_documents
+from polymap.cli.output import Document, say, write_answer, write_documents
 from polymap.cli.progress import best_so_far
 from polymap.explore import explore
 from polymap.inputs import load_arch, preset_names, read_text, shown
@@ -293,8 +293,7 @@ def _compare(options: Options) -> int:
         from polymap.report import comparison_document, comparison_text
 
     families, limit = options.families or FAMILIES, options.time_limit_s
-    with warnings_said():
-        found = compare(workload, arch, families, options.objective, time_limit_s=limit, seed=options.seed)
+    found = compare(workload, arch, families, options.objective, time_limit_s=limit, seed=options.seed)
     write_answer(options.json, comparison_document(found), lambda: comparison_text(found))
     return ExitCode.NO_ANSWER if found.optimum is None else ExitCode.ANSWERED
 
@@ -388,20 +387,19 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
     constraints = Inputs(options).constraints()
     with ProgressLine(options.objective) as progress:
         try:
-            with warnings_said():
-                result = explore(
-                    workload,
-                    arch,
-                    options.objective,
-                    tiles=options.tiles,
-                    time_limit_s=options.time_limit_s,
-                    workers=options.workers,
-                    seed=options.seed,
-                    on_progress=progress,
-                    constraints=constraints,
-                    memory_limit_mb=options.memory_limit_mb,
-                    work_limit=options.work_limit,
-                )
+            result = explore(
+                workload,
+                arch,
+                options.objective,
+                tiles=options.tiles,
+                time_limit_s=options.time_limit_s,
+                workers=options.workers,
+                seed=options.seed,
+                on_progress=progress,
+                constraints=constraints,
+                memory_limit_mb=options.memory_limit_mb,
+                work_limit=options.work_limit,
+            )
         except KeyboardInterrupt:
             progress.clear()
             say("polymap: interrupted")

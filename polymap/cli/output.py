@@ -28,10 +28,13 @@ class Document:
 
 @contextlib.contextmanager
 def warnings_said() -> Generator[None, None, None]:
-    """Let warnings of the library be lines of their own on stderr."""
+    """Let warnings of the library be lines of their own on stderr, each once."""
+    said: set[str] = set()
 
     def show(message: Warning | str, *_where: object) -> None:
-        say(f"polymap: warning: {message}")
+        if str(message) not in said:
+            say(f"polymap: warning: {message}")
+        said.add(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", RuntimeWarning)

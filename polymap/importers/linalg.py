@@ -13,7 +13,7 @@ from polymap.importers.index_maps import Structure, axes_of_maps, extents_of, ne
 from polymap.importers.linalg_named import dimensions_of
 from polymap.importers.linalg_sizes import Sizes, owner_of
 from polymap.importers.mlir_modules import DAMAGE, Module, Written, module_of
-from polymap.importers.nodes import OUTER, Inner, Loops, Nodes
+from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, check_bits
 from polymap.importers.stablehlo import LAYERS, VIEWS
 from polymap.importers.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_text
@@ -43,6 +43,7 @@ def from_linalg(
     Raises InputError (PM643) for a text that is no such module, (PM641) for sizes that it does not have or contradicts,
     MissingPackageError without the package.
     """
+    check_bits(bits)
     parsed = module_of(expected_text(text, "the module", InputError))
     reader = _Reader(parsed, bits, Sizes(sizes))
     reader.tell(parsed.module, OUTER)

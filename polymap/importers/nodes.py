@@ -70,6 +70,15 @@ def checked_size(what: str, value: object, mistakes: list[Mistake]) -> int:
     return size
 
 
+def check_bits(bits: object) -> None:
+    """Raise InputError where the bits that a caller gave, if any, are none."""
+    mistakes: list[Mistake] = []
+    if bits is not None:
+        checked_size("bits", bits, mistakes)
+    if mistakes:
+        raise InputError(mistakes)
+
+
 class Loops(NamedTuple):
     """The workloads of a node, where its operands come from, in their order, and which tensor of the workloads each is
     (() where that is not known)."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from polymap.importers.calls import Call, NotMapped
-from polymap.importers.nodes import OUTER, Inner, Nodes, checked_size, extra, given_table, line_of, refusals
+from polymap.importers.nodes import OUTER, Inner, Nodes, check_bits, checked_size, extra, given_table, line_of, refusals
 from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
 from polymap.importers.onnx_loops import adopt, entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
 from polymap.importers.tuning import TUNING
-from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, shown
+from polymap.inputs import answers_in_words, expected_kind, is_list, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
@@ -45,6 +45,7 @@ def from_onnx(
     """
     onnx = extra("onnx", "from_onnx")
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
+    check_bits(bits)
     model = _inlined(onnx, _read(onnx, path), path)
     given = _Sizes(path.name, batch, sizes, shapes)
     given.bind(model.graph)
@@ -156,13 +157,14 @@ class _Sizes:
     """
 
     def __init__(self, file: str, batch: object, sizes: object, shapes: object) -> None:
-        self._file, self._batch = file, as_integer(batch)
+        self._file = file
         self._names: dict[str, int] = {}
         self._places: dict[tuple[str, int], int] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self.values: dict[str, int] = {}
         """Of inputs that are one integer."""
         self._mistakes: list[Mistake] = []
+        self._batch = None if batch is None else checked_size("the batch", batch, self._mistakes)
         for name, value in given_table(sizes, "sizes", '{"length": 128}').items():
             self._names[str(name)] = checked_size(f"the size of {shown(name)}", value, self._mistakes)
         for name, value in given_table(shapes, "shapes", '{"tokens": [1, 128]}').items():

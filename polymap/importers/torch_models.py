@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from polymap.importers.calls import Call, NotMapped, Operand, Shape
-from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
+from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, check_bits, extra
 from polymap.importers.torch_calls import Asked, asked_of, is_view, reason_of, several, shape_of, value_of
 from polymap.inputs import answers_in_words, is_list, shown
 from polymap.ir import InputError, Mistake
@@ -33,6 +33,7 @@ def from_torch(
     if not isinstance(model, torch.nn.Module) or not is_list(example_inputs):
         what = f"from_torch was given {shown(type(model).__name__)} and {shown(type(example_inputs).__name__)}"
         raise InputError(Mistake("PM642", what, "Expected a torch.nn.Module and a tuple of example inputs."))
+    check_bits(bits)
     try:
         with _without_warnings():
             program = torch.export.export(model, tuple(example_inputs))

@@ -190,22 +190,18 @@ def take_in(best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Work
 
 def _families(given: object, workload: Workload) -> list[str]:
     """Return the families asked for, each once; of dataflows only where one statement has them."""
-    names = list(dict.fromkeys(_known(name) for name in expected_list(given, "the list of families")))
+    listed = [expected_text(name, "the family", OptionError) for name in expected_list(given, "the list of families")]
+    names = list(dict.fromkeys(_SHORT.get(name.upper(), name) for name in listed))
+    unknown = [name for name in names if name not in FAMILIES]
+    if unknown:
+        what = "there is no family"
+        raise OptionError([Mistake("PM528", f"{what} '{name}'", did_you_mean(name, FAMILIES)) for name in unknown])
     if not names:
         raise OptionError(Mistake("PM528", "no family is named", f"Known: {', '.join(FAMILIES)}."))
     if len(workload.statements) > 1 and names != [OPTIMUM]:
         what = f"{shown(workload.name)} has {len(workload.statements)} statements, but a dataflow is one statement's"
         raise OptionError(Mistake("PM526", what, "Compare its statements one by one; `explore` asks for all together."))
     return names
-
-
-def _known(name: object) -> str:
-    name = expected_text(name, "the family", OptionError)
-    full = _SHORT.get(name.upper(), name)
-    if full not in FAMILIES:
-        hint = did_you_mean(full, FAMILIES) or f"Expected {', '.join(_NAMES)} or {OPTIMUM}."
-        raise OptionError(Mistake("PM528", f"there is no family '{name}'", hint))
-    return full
 
 
 def _obstacle(workload: Workload, arch: Architecture, name: str) -> str:

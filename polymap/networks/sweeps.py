@@ -192,20 +192,20 @@ def sweep_of_document(
     if not is_table(document):
         raise OptionError(Mistake("PM565", f"the specification of the sweep is {shown(document)}", hint))
     unknown = [str(name) for name in document if name not in _FIELDS]
-    if unknown:
-        what = "the specification of the sweep has no field"
-        missing = [name for name in _FIELDS[:2] if name not in document] if len(unknown) == 1 else ()
-        told = (Mistake("PM565", f"{what} {shown(name)}", did_you_mean(name, _FIELDS, missing)) for name in unknown)
-        raise OptionError(list(told))
+    what = "the specification of the sweep has no field"
+    missing = [name for name in _FIELDS[:2] if name not in document] if len(unknown) == 1 else ()
+    told = [Mistake("PM565", f"{what} {shown(name)}", did_you_mean(name, _FIELDS, missing)) for name in unknown]
     for name in ("workloads", "machines", "objective"):
         if is_list(document.get(name)) and not document[name]:
-            raise OptionError(Mistake("PM565", f"{name} of the sweep are an empty list", "Expected at least one."))
+            told.append(Mistake("PM565", f"{name} of the sweep are an empty list", "Expected at least one."))
     workloads, machines = ([each] if isinstance(each, str) else each for each in map(document.get, _FIELDS[:2]))
-    if not is_list(workloads) or not (is_list(machines) or is_table(machines)):
-        raise OptionError(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
+    if not missing and (not is_list(workloads) or not (is_list(machines) or is_table(machines))):
+        told.append(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
     options: dict[str, Any] = {name: document[name] for name in _FIELDS[2:] if name in document}
     if not isinstance(options.get("front_only", False), bool):
-        raise OptionError(Mistake("PM565", f"front_only is {shown(options['front_only'])}", "Expected true or false."))
+        told.append(Mistake("PM565", f"front_only is {shown(options['front_only'])}", "Expected true or false."))
+    if told:
+        raise OptionError(told)
     workloads, machines = cast("list[Any]", workloads), cast("Table[str, Any]", machines)
     return sweep(workloads, machines, **options, store=store, executor=executor, on_progress=on_progress)
 
@@ -305,15 +305,36 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
         return [(arch.name, arch) for arch in found]
     unknown = [name for name in machines if name not in ("base", "grid")]
     grid = machines.get("grid", {})
-    if unknown or "base" not in machines or not is_table(grid) or not all(is_list(v) and v for v in grid.values()):
+    if unknown or "base" not in machines or not is_table(grid):
         hint = 'Expected {"base": a machine, "grid": {"GLB.capacity_bits": [262144, 524288]}}.'
         raise OptionError(Mistake("PM565", f"the machines of the sweep are {shown(machines)}", hint))
     base = machines["base"]
     document = arch_to_document(
         _told_in("machines.base", arch_from_document, base) if is_table(base) else arch_of(base)
     )
+    _check_grid(grid, _nodes(document))
     fields: dict[str, Sequence[object]] = {name: tuple(values) for name, values in grid.items() if is_list(values)}
     return [_changed(document, dict(zip(fields, values, strict=True))) for values in combinations(*fields.values())]
+
+
+def _nodes(document: Table[str, Any]) -> list[str]:
+    """Return the names of a machine's nodes."""
+    return [str(node.get("level") or node.get("fanout") or node.get("compute")) for node in document["nodes"]]
+
+
+def _check_grid(grid: Table[Any, object], nodes: list[str]) -> None:
+    """Raise every mistake in the names of a grid's fields, and in whether they have values."""
+    told: list[Mistake] = []
+    for name, values in grid.items():
+        node, _, key = str(name).partition(".")
+        if node not in nodes or not key:
+            hint = did_you_mean(node, nodes) if key else f"Expected NODE.FIELD; nodes: {', '.join(nodes)}."
+            told.append(Mistake("PM565", f"the grid names {shown(name)}", hint))
+        if not is_list(values) or not values:
+            what = f"the grid has no list of values for {shown(name)}"
+            told.append(Mistake("PM565", what, "Expected at least one."))
+    if told:
+        raise OptionError(told)
 
 
 def _told_apart(machines: list[tuple[object, Architecture]]) -> list[tuple[object, Architecture]]:
@@ -328,12 +349,9 @@ def _told_apart(machines: list[tuple[object, Architecture]]) -> list[tuple[objec
 def _changed(document: Table[str, Any], values: Table[str, object]) -> tuple[object, Architecture]:
     """Return the grid's values and the base machine with them."""
     nodes: list[dict[str, Any]] = [dict(node) for node in document["nodes"]]
-    names = {str(node.get("level") or node.get("fanout") or node.get("compute")): node for node in nodes}
+    names = dict(zip(_nodes(document), nodes, strict=True))
     for field_name, value in values.items():
         node, _, key = field_name.partition(".")
-        if node not in names or not key:
-            hint = f"Expected NODE.FIELD; nodes: {', '.join(names)}."
-            raise OptionError(Mistake("PM565", f"the grid names {shown(field_name)}", hint))
         names[node][key] = value
     told = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
     changed = {**document, "nodes": nodes}

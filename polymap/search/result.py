@@ -212,8 +212,11 @@ class SearchResult(Reported):
     def top(self, count: int) -> Scored:
         """Return the `count` best legal mappings with their costs, best first, by another search (see `candidates`).
 
-        Over tiles of any size the first is the incumbent, and the others are the best with dividing tiles.
+        Over tiles of any size the first is the incumbent, and the others are the best with dividing tiles. Raises
+        OptionError for a count below 1.
         """
+        if count < 1:
+            raise OptionError(Mistake("PM507", f"count is {count}", "Use an integer of at least 1."))
         return () if self.more is None else self.more(count)
 
     @answers_in_words

@@ -337,6 +337,8 @@ def test_where_a_dim_is_named_batch_one_named_n_is_another(tmp_path: Path) -> No
         ({"sizes": {"lenght": 3}}, "there is no free dim 'lenght'"),
         ({"sizes": {"side": 0}}, "the size of 'side' is 0"),
         ({"sizes": {"side": True}}, "the size of 'side' is true"),
+        ({"batch": -2, "sizes": {"side": 4}}, "the batch is -2"),
+        ({"bits": 0, "sizes": {"side": 4}}, "bits is 0"),
         ({"sizes": {"x[4]": 3}}, "there is no free dim 'x\\[4\\]'"),
         ({"sizes": {"x[1]": 4}}, "x\\[1\\] is given as 4, and is 3 in the file"),
         ({"shapes": {"y": [1]}}, "there is no input 'y'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import polymap as pm
 from polymap.importers.calls import Call, Operand
-from polymap.importers.nodes import Nodes
+from polymap.importers.nodes import Nodes, check_bits
 from polymap.networks import Feed
 from polymap.networks.groups import plan_of
 
@@ -61,3 +63,10 @@ def test_results_of_the_model_are_written() -> None:
     assert [each.name for each in group.program.tensors if each.temporary] == []
     (group,) = plan_of(told(*calls, returned="b")).groups
     assert [each.name for each in group.program.tensors if each.temporary] == ["O"]
+
+
+@pytest.mark.parametrize("bits", [0, -8, True, 2.5, "8"])
+def test_bits_that_no_tensor_has_are_refused(bits: object) -> None:
+    check_bits(None)
+    with pytest.raises(pm.errors.InputError, match="PM641 bits is"):
+        check_bits(bits)

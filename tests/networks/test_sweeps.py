@@ -107,6 +107,13 @@ def test_grids_and_stores_that_cannot_be_used_are_refused(tmp_path: Path) -> Non
         pm.sweep(LAYERS, {"base": "flat3", "grid": {"GLC.size": [1]}})
     with pytest.raises(pm.errors.OptionError, match="PM565 the machines of the sweep"):
         pm.sweep(LAYERS, {"grid": {}})
+    with pytest.raises(pm.errors.OptionError) as told:
+        pm.sweep(LAYERS, {"base": "flat3", "grid": {"GBL.size": [1], "X": [2], "RF.capacity_bits": []}})
+    said = ("the grid names 'GBL.size'", "the grid names 'X'", "the grid has no list of values for 'RF.capacity_bits'")
+    assert [each.what.startswith(what) for each, what in zip(told.value.mistakes, said, strict=True)] == [True] * 3
+    with pytest.raises(pm.errors.OptionError) as told:
+        sweep_of_document({"workloads": [], "machines": [], "objectiv": "edp", "front_only": 1})
+    assert len(told.value.mistakes) == 4
     with pytest.raises(pm.errors.OutputError, match="PM703"):
         pm.sweep(LAYERS, ["flat3"], store=tmp_path / "none" / "runs.sqlite")
     (tmp_path / "text").write_text("no database, but long enough to be read as one", encoding="utf-8")

@@ -81,8 +81,9 @@ def test_a_dataflow_that_no_table_says_is_refused(name: str) -> None:
 
 
 def test_an_unknown_family_is_refused() -> None:
-    with pytest.raises(OptionError, match="there is no family"):
-        compare(matmul(m=2, n=2, k=2), machine(64), ["best"])
+    with pytest.raises(OptionError, match="there is no family 'best'") as told:
+        compare(matmul(m=2, n=2, k=2), machine(64), ["best", "WS", "XS"])
+    assert [each.what for each in told.value.mistakes[1:]] == ["there is no family 'XS'"]
 
 
 def test_dataflows_of_several_statements_are_refused_and_their_optimum_is_not() -> None:

@@ -69,6 +69,8 @@ MISTAKEN: list[tuple[Callable[[], object], str]] = [
     (lambda: API.transform.tile(RESULT.best), r"tile\(\) lacks the argument 'sizes'"),
     (lambda: API.layouts.choose_layouts(), r"lacks the argument 'answer'"),
     (lambda: ANY.top(n=3), r"top\(\) has no argument 'n'\n +Known: count\."),
+    (lambda: ANY.top(0), r"PM507 count is 0"),
+    (lambda: ANY.top(-1), r"PM507 count is -1"),
     (lambda: ANY.report(), r"report\(\) lacks the argument 'path'\n +Its arguments: path, other"),
     (lambda: API.network(), r"network\(\) lacks the argument 'name'"),
     (lambda: API.load_result(), r"load_result\(\) lacks the argument 'path'"),

@@ -168,8 +168,14 @@ def test_a_machine_without_energies_warns(capsys: pytest.CaptureFixture[str], tm
     assert pm.explore(LAYER, arch, "latency", tiles="divide").status == "OPTIMAL"
     (tmp_path / "bare.json").write_text(json.dumps(document))
     words = ("matmul", "m=2", "n=2", "k=2", "--arch", str(tmp_path / "bare.json"), "--tiles", "divide")
-    assert main(("explore", *words)) == 0
-    assert capsys.readouterr().err.count("states no energies") == 1
+    sizes = {"m": 2, "n": 2, "k": 2}
+    layer = {"einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": sizes}
+    sweep = {"workloads": [layer, {**layer, "sizes": {**sizes, "m": 3}}], "machines": [document], "tiles": "divide"}
+    (tmp_path / "sweep.json").write_text(json.dumps(sweep))
+    for command in (("explore", *words), ("sweep", str(tmp_path / "sweep.json"))):
+        assert main(command) == 0
+        lines = [line for line in capsys.readouterr().err.splitlines() if "states no energies" in line]
+        assert [line.startswith("polymap: warning: machine 'bare'") for line in lines] == [True], command
 
 
 def test_construction_takes_what_says_the_same() -> None:

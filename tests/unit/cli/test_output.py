@@ -84,5 +84,6 @@ def test_closed_stdout_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_warnings_are_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings_said():
-        warnings.warn("a process of the search was killed", RuntimeWarning, stacklevel=1)
+        for _ in range(2):
+            warnings.warn("a process of the search was killed", RuntimeWarning, stacklevel=1)
     assert capsys.readouterr().err == "polymap: warning: a process of the search was killed\n"
