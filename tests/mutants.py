@@ -43,8 +43,7 @@ UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/re
 TESTS: dict[str, tuple[str, ...]] = {
     "polymap/checker": (
         UNIT + "checker", REFEREE + "test_checker.py", REFEREE + "test_certificate_fields.py",
-        REFEREE + "test_wired_certificates.py",
-        REFEREE + "test_forgeries.py",
+        REFEREE + "test_wired_certificates.py", REFEREE + "test_program_certificates.py", REFEREE + "test_forgeries.py",
     ),
     "polymap/costmodel": (
         UNIT + "costmodel/test_assemble.py", UNIT + "costmodel/test_counting.py", PROPERTY + "test_stale_copies.py",
