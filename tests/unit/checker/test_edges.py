@@ -3,15 +3,17 @@ backwards, what a verdict says, what rules about order mean."""
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 from itertools import permutations, product
+from math import prod
 from typing import Any
 
 import pytest
 
 from polymap.checker import Verdict
 from polymap.checker.check import LISTED
-from polymap.checker.counts import OUTER, Digits, placed
+from polymap.checker.counts import OUTER, Digits, loads, placed
 from polymap.checker.head import name, positive
 from polymap.checker.model import Problem
 from polymap.checker.rules import Refused, Rules
@@ -48,6 +50,26 @@ def test_what_a_window_touches_is_the_set_of_its_sums(weights: tuple[int, int]) 
     for one, other in product(range(3), range(2)):
         sums = {weights[0] * i + weights[1] * j + moved for i, j in product(spans[0][one], spans[1][other])}
         assert placed(group, weights, ((one,), (other,))) == sum(1 << each for each in sums)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_equal_loads_of_siblings_are_one_load(axes: int) -> None:
+    """Referee: the elements themselves, of tiles and of what is kept, at every place of every axis."""
+    rng, unlike = random.Random(f"loads {axes}"), 0
+    for _ in range(400 // axes**3):
+        sides = [{(tile := rng.randrange(1, 4), tile & rng.randrange(4)) for _ in range(3)} for _ in range(axes)]
+        tiles, new = set[frozenset[Any]](), set[frozenset[Any]]()
+        for box in product(*sides):
+            held, kept = (frozenset(product(*(bits(side[i]) for side in box))) for i in (0, 1))
+            tiles.add(held)
+            new.add(held - kept)
+        assert loads(tuple(map(frozenset, sides))) == (sum(map(len, tiles)), sum(map(len, new))), sides
+        unlike += len(new) < prod(map(len, sides))
+    assert unlike > 5
+
+
+def bits(mask: int) -> list[int]:
+    return [at for at in range(mask.bit_length()) if mask >> at & 1]
 
 
 @pytest.mark.parametrize("value", [None, Fraction(7)])
