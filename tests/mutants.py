@@ -56,6 +56,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
         UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py",
     ),
+    "polymap/costmodel/closed_form/branch": (
+        UNIT + "costmodel/test_closed_form.py", REFEREE + "test_fused_counts.py", REFEREE + "test_branches.py",
+    ),
     "polymap/costmodel/referees": (
         UNIT + "costmodel/test_sets.py", REFEREE + "test_sets_equal_simulator.py",
         UNIT + "costmodel/test_simulate.py", PROPERTY + "test_simulator_laws.py", PROPERTY + "test_closed_form.py",
