@@ -43,8 +43,7 @@ UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/re
 TESTS: dict[str, tuple[str, ...]] = {
     "polymap/checker": (
         UNIT + "checker", REFEREE + "test_checker.py", REFEREE + "test_certificate_fields.py",
-        REFEREE + "test_wired_certificates.py",
-        REFEREE + "test_forgeries.py",
+        REFEREE + "test_wired_certificates.py", REFEREE + "test_program_certificates.py", REFEREE + "test_forgeries.py",
     ),
     "polymap/costmodel": (
         UNIT + "costmodel/test_assemble.py", UNIT + "costmodel/test_counting.py", PROPERTY + "test_stale_copies.py",
@@ -56,6 +55,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "costmodel/test_closed_form.py", UNIT + "costmodel/test_progression.py",
         PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
         UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py",
+    ),
+    "polymap/costmodel/closed_form/branch": (
+        UNIT + "costmodel/test_closed_form.py", REFEREE + "test_fused_counts.py", REFEREE + "test_branches.py",
     ),
     "polymap/costmodel/referees": (
         UNIT + "costmodel/test_sets.py", REFEREE + "test_sets_equal_simulator.py",

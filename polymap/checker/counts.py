@@ -184,6 +184,8 @@ def loads(each: tuple[Sides, ...]) -> tuple[int, int]:
     found = dict[Any, int]()
     for box in product(*each):
         parts = [i for i, (tile, kept) in enumerate(box) if kept != tile]
+        if not parts:  # all is kept: no load, though it would have the name of one of which nothing is
+            continue
         name: Any = box
         if any(not kept for _, kept in box):
             name = tuple(tile for tile, _ in box)

@@ -114,7 +114,6 @@ class Nest:
         return tuple(found)
 
     @staticmethod
-    @staticmethod
     def _rank(claim: Claim) -> tuple[int, int]:
         """Return a key that is less for weaker claims: the solver's word, then by bounds, then where nothing fits."""
         order = {"word": 0, "over": 2, "empty": 2}

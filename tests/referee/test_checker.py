@@ -20,7 +20,7 @@ from polymap.checker.counts import cost, read_mapping, rows_of
 from polymap.checker.model import Problem as Checked, Rows, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
-from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.inputs.mappings import mapping_to_document
 from polymap.io import builtin_workload
 from polymap.ir.errors import OptionError, PolymapError
@@ -388,6 +388,19 @@ def test_the_checker_counts_trees_of_layers() -> None:
 @pytest.mark.slow
 def test_the_checker_counts_many_trees_of_layers() -> None:
     _same_large_counts(1, 30)
+
+
+@pytest.mark.parametrize(("p", "r"), [(6, 5), (7, 5)])
+def test_what_one_sibling_keeps_is_a_load_of_another(p: int, r: int) -> None:
+    """I[p+r]: a tile that one sibling keeps whole is new to one with fewer steps inside. Referee: the simulator."""
+    outer, inner = (MemoryLevel(name, None, 8, Fraction(1), Fraction(1)) for name in ("L0", "L1"))
+    arch = Architecture("toy", (outer, Fanout("X", 8), Fanout("Y", 8), inner, ComputeUnit("MAC", Fraction(0))))
+    loops = (Spatial("p", 2, "X"), Spatial("r", 2, "Y"), Temporal("p", 1), Temporal("r", 1))
+    workload = einsum("O[p] += I[p+r] * W[r]", p=p, r=r)
+    mapping = Mapping((Storage("L0", ("O", "I", "W")), *loops, Storage("L1", ("I",)), Compute("S")))
+    tables = parsed(canonical(workload_table(workload))), parsed(canonical(machine_table(arch)))
+    words = sum(row.reads + row.writes for row in simulate(workload, arch, mapping).traffic if row.level == "L0")
+    assert cost(Checked(*tables, [], "traffic:L0"), _nodes(mapping)) == 8 * words
 
 
 def test_partial_sums_that_come_and_go_are_not_counted() -> None:

@@ -239,6 +239,7 @@ def test_the_head_is_compared_with_the_question() -> None:
         (("T[m,n] = A[m] * B[n]", "T[m,n] += C[m,n]", "E[m] += T[m,n] * x[n]"), "read before it is written"),
         (("T[p] += I[p] * W[k]", "E[q] += T[q+s] * V[s]"), "not indexed by single dims"),
         (("T[m,n] = A[m] * A[n]", "E[m] += T[m,n] * x[n]"), "touches a tensor twice"),
+        (("U[m] = A[m] * B[m]", "T[m,m] = U[m] * C[m]", "E[m] += T[m,m] * x[m]"), "T has a dim in two axes"),
     ],
 )
 def test_what_is_not_certified_says_why(texts: tuple[str, ...], reason: str) -> None:

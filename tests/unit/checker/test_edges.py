@@ -1,17 +1,22 @@
-"""Edges of the checker that small mistakes move: limits of words, lists that are cut, windows that run backwards."""
+"""Edges of the checker that small mistakes move: limits of words and sizes, lists that are cut, windows that run
+backwards, what a verdict says, what rules about order mean."""
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
+from math import prod
+from typing import Any
 
 import pytest
 
 from polymap.checker import Verdict
 from polymap.checker.check import LISTED
-from polymap.checker.counts import OUTER, Digits, placed
+from polymap.checker.counts import OUTER, Digits, loads, placed
 from polymap.checker.head import name, positive
-from polymap.checker.rules import Refused
+from polymap.checker.model import Problem
+from polymap.checker.rules import Refused, Rules
 
 
 def test_names_have_at_most_a_thousand_letters_and_bandwidths_are_above_0() -> None:
@@ -45,3 +50,132 @@ def test_what_a_window_touches_is_the_set_of_its_sums(weights: tuple[int, int]) 
     for one, other in product(range(3), range(2)):
         sums = {weights[0] * i + weights[1] * j + moved for i, j in product(spans[0][one], spans[1][other])}
         assert placed(group, weights, ((one,), (other,))) == sum(1 << each for each in sums)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_equal_loads_of_siblings_are_one_load(axes: int) -> None:
+    """Referee: the elements themselves, of tiles and of what is kept, at every place of every axis."""
+    rng, unlike = random.Random(f"loads {axes}"), 0
+    for _ in range(400 // axes**3):
+        sides = [{(tile := rng.randrange(1, 4), tile & rng.randrange(4)) for _ in range(3)} for _ in range(axes)]
+        tiles, new = set[frozenset[Any]](), set[frozenset[Any]]()
+        for box in product(*sides):
+            held, kept = (frozenset(product(*(bits(side[i]) for side in box))) for i in (0, 1))
+            tiles.add(held)
+            new.add(held - kept)
+        assert loads(tuple(map(frozenset, sides))) == (sum(map(len, tiles)), sum(map(len, new))), sides
+        unlike += len(new) < prod(map(len, sides))
+    assert unlike > 5
+
+
+def bits(mask: int) -> list[int]:
+    return [at for at in range(mask.bit_length()) if mask >> at & 1]
+
+
+@pytest.mark.parametrize("value", [None, Fraction(7)])
+@pytest.mark.parametrize("reason", ["", "the bound is 6"])
+@pytest.mark.parametrize("unproven", [(), ("structure 1: 1,1",)])
+@pytest.mark.parametrize("bound", [None, Fraction(7), Fraction(6)])
+def test_a_verdict_says_no_more_than_was_found(
+    value: Fraction | None, reason: str, unproven: tuple[str, ...], bound: Fraction | None
+) -> None:
+    proven = not reason and not unproven
+    told = str(Verdict(proven, unproven, reason, "energy", value, 99, "", 0.5, bound))
+    refused, word = bool(reason) or value is None, told.split(" ")[0].rstrip(":")
+    assert (word == "REFUSED") == refused
+    assert (word == "NOT") == (not refused and bool(unproven))
+    assert (word == "OPTIMAL") == (not refused and proven and bound in (None, value))
+    assert (word == "BOUND") == (not refused and proven and bound not in (None, value))
+
+
+def tables(dims: int, tensors: int, levels: int, fanouts: int) -> tuple[Any, Any]:
+    """Return a workload, every tensor indexed by every dim, and a machine with its fan-outs below the last level."""
+    names, level = [f"d{number}" for number in range(dims)], OUTER_LEVEL
+    index = [{one: 1} for one in names]
+    rows = [{"bits": 8, "index": index, "initial": False, "name": f"T{number}", "role": "input"}
+            for number in range(tensors)]  # fmt: skip
+    nodes = [
+        *({**level, "level": f"L{number}"} for number in range(levels)),
+        *({"dims": None, "fanout": f"F{n}", "reduction": True, "size": 1, "multicast": "none"} for n in range(fanouts)),
+        {"compute": "PE", "per_cycle": 1, "pj": "1"},
+    ]
+    return {"dims": [[one, 1] for one in names], "tensors": rows}, {"nodes": nodes, "overlap": True}
+
+
+OUTER_LEVEL: dict[str, Any] = {
+    **dict.fromkeys(("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")),
+    **dict.fromkeys(("leak_pj_per_cycle", "read_pj", "write_pj"), "1"),
+    "buffering": 1,
+    "capacity_bits": None,
+    "holds": None,
+    "must_hold": [],
+    "word_bits": 8,
+}
+
+
+@pytest.mark.parametrize("most", [(24, 6, 8, 11), (24, 1, 1, 18), (0, 1, 8, 0), (1, 1, 1, 0)])
+def test_a_problem_of_the_largest_size_is_read(most: tuple[int, int, int, int]) -> None:
+    problem = Problem(*tables(*most), [], "energy")
+    assert (len(problem.dims), len(problem.tensors), len(problem.levels), len(problem.fanouts)) == most
+
+
+@pytest.mark.parametrize("more", [(25, 6, 8, 11), (24, 7, 8, 11), (24, 6, 9, 0), (24, 6, 8, 12), (1, 0, 1, 0)])
+def test_a_problem_that_is_larger_by_one_is_refused(more: tuple[int, int, int, int]) -> None:
+    with pytest.raises(Refused, match="too large|too many levels"):
+        Problem(*tables(*more), [], "energy")
+
+
+RULES = (
+    [{"rule": "outermost", "dims": ["a", "b"]}],
+    [{"rule": "innermost", "dims": ["a", "b"]}],
+    [{"rule": "outside", "outer": "a", "inner": "b"}],
+    [{"rule": "outside", "outer": "a", "inner": "b"}, {"rule": "outside", "outer": "b", "inner": "c"}],
+    [{"rule": "outermost", "dims": ["a"]}, {"rule": "innermost", "dims": ["c"]}],
+    [{"rule": "outermost", "dims": ["a"]}, {"rule": "outside", "outer": "b", "inner": "c"}],
+    [{"rule": "outermost", "dims": ["a"]}, {"rule": "outside", "outer": "b", "inner": "a"}],
+    [{"rule": "innermost", "dims": ["c"]}, {"rule": "outside", "outer": "a", "inner": "b"}],
+)
+
+
+def orders(loops: list[int]) -> set[tuple[int, ...]]:
+    return set(permutations(loops))
+
+
+@pytest.mark.parametrize("rows", RULES, ids=str)
+def test_rules_about_order_let_just_those_nodes_and_loops_stand_that_some_order_allows(rows: list[Any]) -> None:
+    """Referee: every order of the loops above a node, and of those below it."""
+    rules, count = Rules(rows, [*"abc"], ["T"], ["L0", "L1"], []), 0
+    for whole in product((1, 2), repeat=3):
+        for tile in product(*(range(1, one + 1) for one in whole)):
+            over, under = ([d for d in range(3) if of[d] > to[d]] for of, to in ((whole, tile), (tile, (1, 1, 1))))
+            allowed = any(rules.ordered([*one, *other]) for one in orders(over) for other in orders(under))
+            assert bool(rules.standing(tile, whole)) or not allowed, (whole, tile)
+            assert len(rows) > 1 or allowed or not rules.standing(tile, whole), (whole, tile)
+            if not under:
+                found = rules.order(whole, whole, tile)
+                assert (found is not None) == allowed, (whole, tile)
+                assert found is None or (sorted(found) == over and rules.ordered(found)), (whole, tile)
+                count += len(over) > 1
+    assert count == 4
+
+
+@pytest.mark.parametrize("rows", RULES, ids=str)
+def test_what_rules_about_order_mean(rows: list[Any]) -> None:
+    """Referee: the rules, written down once more about lists of loops in which a dim stands several times."""
+    rules, seen = Rules(rows, [*"abc"], ["T"], ["L0", "L1"], []), set[bool]()
+    for loops in (each for count in range(5) for each in product("abc", repeat=count)):
+        wanted = all(meant(row, loops) for row in rows)
+        assert rules.ordered(["abc".index(one) for one in loops]) == wanted, loops
+        seen.add(wanted)
+    assert seen == {True, False}
+
+
+def meant(row: Any, loops: tuple[str, ...]) -> bool:
+    """Return whether loops meet a rule: `dims` begin first (end last), in this order, or none of one inside another."""
+    if row["rule"] == "outside":
+        outer, inner = ([at for at, one in enumerate(loops) if one == row[key]] for key in ("outer", "inner"))
+        return not outer or not inner or max(outer) < min(inner)
+    inward = row["rule"] == "outermost"
+    ends = list(dict.fromkeys(loops if inward else reversed(loops)))
+    own = [one for one in (row["dims"] if inward else reversed(row["dims"])) if one in ends]
+    return ends[: len(own)] == own
