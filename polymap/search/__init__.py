@@ -24,12 +24,16 @@ with lazy(__name__):
         Kind as Kind,
         Line as Line,
         Table as Table,
-        first as first,
-        further as further,
-        of_rest as of_rest,
+        first_share as first_share,
+        further_share as further_share,
         open_structures_of as open_structures_of,
+        share_of_rest as share_of_rest,
     )
-    from polymap.search.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
+    from polymap.search.in_order import (
+        asked_in_order as asked_in_order,
+        is_covered as is_covered,
+        rank_mappings as rank_mappings,
+    )
     from polymap.search.nest_after_nest import (
         begin_nest_after_nest as begin_nest_after_nest,
         begin_without_steps as begin_without_steps,

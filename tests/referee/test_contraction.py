@@ -13,10 +13,10 @@ import pytest
 import polymap as pm
 from polymap.codegen.reference import interpreted
 from polymap.search.programs.climbing import Climber
-from polymap.search.programs.contraction import contracted, in_order_of
+from polymap.search.programs.contraction import contract_arrays, in_order_of
 from polymap.search.programs.instances import program_arrays
 from polymap.search.programs.placement import Weights
-from polymap.search.programs.shapes import timed
+from polymap.search.programs.shapes import time_shape
 
 ARCH = pm.load_arch("flat3")
 
@@ -59,11 +59,11 @@ def compared(seed: int) -> tuple[int, int]:
         if not climber.is_legal(rewriting, shape):
             continue
         ordered = in_order_of(program, shape)
-        times = timed(program, shape)
+        times = time_shape(program, shape)
         assert times is not None
         assert (times.rank.max() + 1) == ordered.count
         assert (interpreted(ordered.workload, data)["Y"] == expected).all(), (seed, shape)
-        smaller = contracted(program, shape)
+        smaller = contract_arrays(program, shape)
         found[0] += 1
         if smaller is not None:
             found[1] += 1
