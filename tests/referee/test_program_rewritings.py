@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polymap.codegen.interpret import Data
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Operator, Workload
 from polymap.search.programs.alignments import (
@@ -106,7 +106,7 @@ def shapes_of(rng: random.Random, work: Workload) -> Iterator[Shape]:
 
 
 def values_after(program: ProgramArrays, data: Data, asked: list[str]) -> dict[str, bytes]:
-    found = interpreted(program.workload, data)
+    found = compute_workload(program.workload, data)
     return {name: found[name].tobytes() for name in asked}
 
 
