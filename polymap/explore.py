@@ -121,15 +121,15 @@ def provers() -> Table:
         bound_structures,
         climb_near_mappings,
         enumerate_few_trees,
-        first_share,
-        further_share,
+        first,
+        further,
+        of_rest,
         refine_structures,
         refuse_clashing_words,
         refute_rules,
         search_dividing_tiles,
         search_front,
         search_order,
-        share_of_rest,
         try_what_rules_limit,
     )
 
@@ -140,7 +140,7 @@ def provers() -> Table:
         Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
-        Line(bound_structures, sizes | refined, first_share(TUNING.first_structures_share)),  # of all mappings
+        Line(bound_structures, sizes | refined, first(TUNING.first_structures_share)),  # of all mappings
         *provers_of_programs(),
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate
         Line(begin_rounded_nests, one_value, rules=False),  # few tiles divide an extent with a large prime factor
@@ -148,17 +148,13 @@ def provers() -> Table:
         Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
         Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
-        Line(
-            climb_near_mappings, searched, further_share(TUNING.share_to_meet_rules), rules=True, without_mapping=True
-        ),
-        Line(refine_structures, refined, further_share(TUNING.structures_share_under_rules), rules=True),  # one by one
+        Line(climb_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
+        Line(refine_structures, refined, further(TUNING.structures_share_under_rules), rules=True),  # one by one
         Line(climb_near_mappings, one_value, rules=True),
         Line(begin_padded_nests, one_value, rules=False),  # to multiples of what these bounds spread
-        Line(refine_structures, refined, further_share(TUNING.structures_share), rules=False),
-        Line(bound_products, refined, share_of_rest(TUNING.products_share), rules=False),  # geometric programs
-        Line(
-            search_dividing_tiles, Kind.ANY_SIZE, share_of_rest(TUNING.dividing_again_share), rules=False
-        ),  # with more time
+        Line(refine_structures, refined, further(TUNING.structures_share), rules=False),
+        Line(bound_products, refined, of_rest(TUNING.products_share), rules=False),  # geometric programs
+        Line(search_dividing_tiles, Kind.ANY_SIZE, of_rest(TUNING.dividing_again_share), rules=False),  # with more time
         Line(refine_structures, refined, rules=False),
         Line(begin_as_written, one_value, rules=False, without_mapping=True),
     )
@@ -180,11 +176,11 @@ def provers_of_programs() -> Table:
         bound_by_cases,
         bound_by_refunds,
         climb_timed_nests,
-        further_share,
+        further,
+        of_rest,
         prove_chains,
         sample_programs,
         search_parts_by_tree,
-        share_of_rest,
         walk_timed_trees,
     )
 
@@ -197,14 +193,10 @@ def provers_of_programs() -> Table:
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
         Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
-        Line(
-            bound_by_refunds, Kind.PROGRAM, further_share(TUNING.refunds_share)
-        ),  # the nests alone, less what stays on chip
+        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
-        Line(bound_by_cases, Kind.PROGRAM, share_of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
-        Line(
-            prove_chains, Kind.PROGRAM, share_of_rest(TUNING.proof_share)
-        ),  # that no chain costs less, of dividing tiles
+        Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
+        Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

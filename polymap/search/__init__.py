@@ -24,10 +24,10 @@ with lazy(__name__):
         Kind as Kind,
         Line as Line,
         Table as Table,
-        first_share as first_share,
-        further_share as further_share,
+        first as first,
+        further as further,
+        of_rest as of_rest,
         open_structures_of as open_structures_of,
-        share_of_rest as share_of_rest,
     )
     from polymap.search.in_order import (
         asked_in_order as asked_in_order,

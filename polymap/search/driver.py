@@ -398,17 +398,17 @@ Prover = Callable[[Search, Evidence, Stop], Evidence]
 Share = Callable[[Limits], Stop]
 
 
-def first_share(share: float) -> Share:
+def first(share: float) -> Share:
     """Let a prover search until that share of the limit is spent."""
     return lambda limits: limits.until(share)
 
 
-def further_share(share: float) -> Share:
+def further(share: float) -> Share:
     """Let a prover search for that share of the limit."""
     return lambda limits: limits.until(min(1, limits.share() + share))
 
 
-def share_of_rest(share: float) -> Share:
+def of_rest(share: float) -> Share:
     """Let a prover search for that share of what is left of the limit."""
     return lambda limits: limits.until((spent := limits.share()) + share * max(0.0, 1 - spent))
 

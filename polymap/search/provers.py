@@ -37,16 +37,7 @@ from polymap.search.dividing import (
     outcome_to_resume,
     solve,
 )
-from polymap.search.driver import (
-    Kind,
-    Search,
-    Table,
-    certify_best,
-    counted_space,
-    further_share,
-    kind_of,
-    share_of_rest,
-)
+from polymap.search.driver import Kind, Search, Table, certify_best, counted_space, further, kind_of, of_rest
 from polymap.search.enumeration import ExhaustiveResult, TreeWalk, scored_trees
 from polymap.search.evidence import Evidence, Known
 from polymap.search.feasible import AnySize, DividingMappings, may_be_walked, walk_begun
@@ -182,7 +173,7 @@ def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     is_program = search.kind is Kind.PROGRAM
     if is_program and (not _has_one_union(search.workload) or search.limits()):
         return evidence
-    counting = further_share(TUNING.counting_share)
+    counting = further(TUNING.counting_share)
     evidence = replace(evidence, size=(size := search.space_size(counting(search.limits))))
     done = _walk_trees(search, counting(search.limits))
     if done is None or (is_program and search.rules and done.best is None):
@@ -501,7 +492,7 @@ def _limit_of_list(search: Search, outcome: Outcome | None, stop: Stop) -> Stop:
     the share, or few steps, were too short."""
     if outcome is not None and outcome.is_late:
         return search.limits.time_is_up
-    share = further_share(TUNING.listing_share)(search.limits)
+    share = further(TUNING.listing_share)(search.limits)
     return lambda: stop() or share()
 
 
@@ -544,7 +535,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
         counts, listing = search.asked.hints.counts_space, _limit_of_list(search, None, stop)
         count = count_of_refuted(search.problem, listing) if counts else Count(evaluated=1)
         return Outcome((answer.found,), value, count, 1, ()), evidence
-    until = further_share(TUNING.padding_share)(search.limits)
+    until = further(TUNING.padding_share)(search.limits)
     evidence = _with_padded(search, evidence, best, mappings_of_padded(search.problem, search.objective, until))
     return Outcome((answer.found,), value, Count(), 1, ()), evidence
 
@@ -625,7 +616,7 @@ def _walk_trees(search: Search, counting: Stop) -> ExhaustiveResult | None:
     walking = search.engines.made(TreeWalk, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
     before, noted = walking.legal, work.done
     most = None if work.left is None or trees - before <= work.left else work.left // 2
-    stop = share_of_rest(TUNING.walking_share)(search.limits)
+    stop = of_rest(TUNING.walking_share)(search.limits)
 
     def is_over() -> bool:
         work.done = noted + walking.legal - before
@@ -670,7 +661,7 @@ def few_timed_trees(search: Search) -> int | None:
     """Return how many trees a nest has, where they are so few that all are walked; else None."""
     if search.workload.statements[0].operator is Operator.ASSIGN or not may_be_walked(search.workload):
         return None  # what overwrites is not enumerated
-    return search.few_trees(TUNING.few_timed_trees, further_share(TUNING.counting_share)(search.limits))
+    return search.few_trees(TUNING.few_timed_trees, further(TUNING.counting_share)(search.limits))
 
 
 def _by_sums(search: Search, evidence: Evidence, stop: Stop) -> list[tuple[Fraction, Mapping]] | None:

@@ -40,7 +40,7 @@ from polymap.ir import (
 )
 from polymap.schedules import divisors_up_to
 from polymap.search.answer import Question
-from polymap.search.driver import Kind, Search, share_of_rest
+from polymap.search.driver import Kind, Search, of_rest
 from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
@@ -148,7 +148,7 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
         better, after = _after_waits(search, objective)
         found, least = found + better, max(least, after)
         if found and least < min(value for _, value in found):
-            stop = share_of_rest(TUNING.less_held_share)(search.limits)
+            stop = of_rest(TUNING.less_held_share)(search.limits)
             found += _holding_less(search, relative, objective, _levels_to_cut(search.arch), stop)
     return found, Fraction(ceil(least)) if objective.goal in PIECES else least
 
@@ -164,7 +164,7 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
     held = held_apart(search.workload, search.arch)
     if held is None or prod(len(divisors_up_to(n, n)) for n in search.workload.extents().values()) > TUNING.most_boxes:
         return [], Fraction(0), False
-    over = share_of_rest(TUNING.boxes_share)(search.limits)
+    over = of_rest(TUNING.boxes_share)(search.limits)
     boxes = StepBoxes(search.workload, search.arch, held, over)
     known = evidence.best if len(search.objective.singles) == 1 else None
 

@@ -235,7 +235,7 @@ class _Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _FoundStructure:
+class _Shape:
     """A structure: exponents over fan-outs, pairs of dims of which the first is outside the second, held (level,
     tensor)."""
 
@@ -262,7 +262,7 @@ class _Listing:
             base.order.keep(vector, self.ahead, partly)
         base.hold_tiles({})
 
-    def next(self, most: int) -> list[_FoundStructure]:
+    def next(self, most: int) -> list[_Shape]:
         """Return up to `most` structures that were not returned yet, and exclude them; [] where none is left."""
         solver = _solver(most)
         solver.parameters.enumerate_all_solutions = most > 1
@@ -283,7 +283,7 @@ class _Listing:
         differs += [~literal if literal.index in true else literal for literal in self.held.values()]
         self.model.add_bool_or(differs)
 
-    def _found(self, true: frozenset[int]) -> _FoundStructure:
+    def _found(self, true: frozenset[int]) -> _Shape:
         exponents = {place: value for (place, value), literal in self.values.items() if literal.index in true}
         ahead = frozenset(pair for pair, literal in self.ahead.items() if literal.index in true)
         held = frozenset(place for place, literal in self.held.items() if literal.index in true)
@@ -291,9 +291,7 @@ class _Listing:
         for (_, dim, _), value in exponents.items():
             left[dim] -= value
         order = self.base.order.by_first(left, [sum(inner == d for _, inner in ahead) for d in range(len(left))])
-        return _FoundStructure(
-            exponents, ahead, held, self.base.decided(exponents, order, self.base.storage.named(held))
-        )
+        return _Shape(exponents, ahead, held, self.base.decided(exponents, order, self.base.storage.named(held)))
 
 
 class _TwoLoops:
@@ -307,7 +305,7 @@ class _TwoLoops:
         base.hold_tiles(_temporal_above(base))
         self.values, self.ahead = base.spread.values(), base.order.pairs(ranked=False)
 
-    def allow(self, one: _FoundStructure) -> bool:
+    def allow(self, one: _Shape) -> bool:
         """Return whether some tree has the structure and meets the rules."""
         model, held = self.base.model, self.base.storage.held
         model.clear_assumptions()

@@ -10,7 +10,7 @@ from polymap import explore, matmul, program
 from polymap.explore import provers
 from polymap.ir.loopnest import Workload
 from polymap.resources import Stop
-from polymap.search.driver import Kind, Line, Search, Table, first_share
+from polymap.search.driver import Kind, Line, Search, Table, first
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.options import Options
 from polymap.search.program_search import program_order
@@ -89,7 +89,7 @@ def some() -> Table:
         Line(asked, Kind.ANY_SIZE),
         Line(asked, Kind.ORDER | Kind.PART),
         Line(asked, Kind.ANY_SIZE, rules=True),
-        Line(asked, Kind.ANY_SIZE, first_share(-1.0), rules=False, without_mapping=True),
+        Line(asked, Kind.ANY_SIZE, first(-1.0), rules=False, without_mapping=True),
         Line(refuted, Kind.ANY_SIZE),
         Line(asked, Kind.ANY_SIZE),
     )
