@@ -22,9 +22,11 @@ def answers_in_words(function: Callable[Given, Returned]) -> Callable[Given, Ret
     """Let a function raise OptionError for arguments that are unknown, missing, given twice or too many (PM123), or of
     a kind that it fails on (PM120), each named with what would be right, in place of Python's own errors.
 
-    A `bool` that is given by name is True or False: Python would take any text, "no" too, as True.
+    A `bool` that is given by name is True or False: Python would take any text, "no" too, as True. What makes a
+    workload tells that among all other mistakes of its values.
     """
-    switches = [name for name, kind in function.__annotations__.items() if kind == "bool"]
+    kinds = function.__annotations__
+    switches = [name for name, kind in kinds.items() if kind == "bool" and kinds.get("return") != "Workload"]
 
     @wraps(function)
     def call(*args: Given.args, **words: Given.kwargs) -> Returned:

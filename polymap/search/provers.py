@@ -452,7 +452,6 @@ def _solve_dividing(search: Search, evidence: Evidence, limit: Stop, others_wait
         nonlocal met
         least = measure.unscaled_values(bound) if search.divides else evidence.floors
         value = None if not found else measure.unscaled(found[0][0])
-        # No mapping at all is better.
         is_enough = enough is not None and max(measure.unscaled(bound), evidence.floors[0]) >= enough
         met = value is not None and len(search.objective.singles) == 1 and (value <= evidence.floors[0] or is_enough)
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()

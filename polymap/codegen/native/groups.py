@@ -125,7 +125,7 @@ def _narrow(
     long = {
         dim: tuple(each.of(dim) != 0 for each in (a, b, to)) for dim, n in extents.items() if n > 1 and dim not in slid
     }
-    own = {where: [dim for dim, each in long.items() if each == where] for where in set(long.values())}
+    own = {where: [dim for dim, each in long.items() if each == where] for where in dict.fromkeys(long.values())}
     around = own.pop((True, False, True), [])
     if len(windows) != 2 or set(own) != {(True, True, True), (False, True, True), (True, True, False)}:
         return None

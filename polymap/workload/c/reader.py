@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs import LIMITS, answers_in_words, expected_seconds, expected_text, is_name, shown
+from polymap.inputs import LIMITS, answers_in_words, expected_kind, expected_seconds, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.poly import raised
 from polymap.workload.c.assign import Variables
@@ -57,6 +57,7 @@ def from_c(
         expected_seconds(time_limit_s)
     if name is not None:
         expected_text(name, "the workload's name")
+    expected_kind(associative, bool, "associative")
     with raised(time_limit_s):
         return _read(source, sizes or {}, name, file, associative=associative)
 
