@@ -29,7 +29,7 @@ from polymap.poly import Effort, within_work
 from polymap.search.programs.counting import rows_of
 from polymap.search.programs.instances import Ints, ProgramArrays, program_arrays
 from polymap.search.programs.moves import all_groups, common_loops
-from polymap.search.programs.shapes import Place, Shape, is_legal, source_shape, timed
+from polymap.search.programs.shapes import Place, Shape, is_legal, source_shape, time_shape
 from polymap.search.programs.stays import Stays
 
 KIND = isl.schedule_node_type
@@ -198,7 +198,7 @@ def isl_tiled(arrays: ProgramArrays, room: int) -> int | None:
     program, found = tree.program(), []
     for tile in TILES:
         shape, places = tree.shape(program.workload.extents(), tile)
-        when = timed(program, shape)
+        when = time_shape(program, shape)
         if when is not None and is_legal(program, when):
             found.append(single_nodes(Stays(program, shape, when), room, places))
     return min(found, default=None)
@@ -214,7 +214,7 @@ def measured(name: str, arch: Architecture, seconds: float) -> tuple[int, int | 
     source, sizes = KERNELS[name]
     workload = pm.from_c(source, sizes=sizes)
     arrays, shape = program_arrays(workload), source_shape(workload)
-    when = timed(arrays, shape)
+    when = time_shape(arrays, shape)
     assert when is not None, "the source order visits every instance"
     stays = Stays(arrays, shape, when)
     plain = sum(

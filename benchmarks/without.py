@@ -143,7 +143,7 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "slices": tuned(nodes_at_once=NEVER),
         "probes of the best": tuned(first_probe=NEVER),
         "probes near": patched(lambda *_: [], "groups_near", engine),
-        "promising first": patched(lambda *_: (), "_promising", engine),
+        "promising first": patched(lambda *_: (), "_promising_structures", engine),
         "drawn first": tuned(drawn=0),
         "local search": patched(lambda _: None, "_dividing_polish", provers),
         "multipliers": patched(priced, "improve_multipliers", steps, engine),
@@ -162,7 +162,7 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "product": patched(lambda *_: None, "best_product_tiles", dividing),
         "product: raised": patched(lambda *_: None, "_raise_bounds", products),
         "product: orders": patched(lambda _s, _p, own: own * 0, "raised_by_orders", plans),
-        "product: promising": patched(lambda asked: products.np.arange(1), "_promising", products),
+        "product: promising": patched(lambda asked: products.np.arange(1), "_promising_structures", products),
     }
 
 

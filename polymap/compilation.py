@@ -30,7 +30,7 @@ from polymap.codegen.native import (
     vector_dims,
 )
 from polymap.codegen.programs import program_flags, program_function, row_function
-from polymap.codegen.source import Chosen, Core, choose
+from polymap.codegen.source import ChosenOrder, Core, choose
 from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, answers_in_words, expected_seconds, shown
 from polymap.ir import (
@@ -311,7 +311,7 @@ def _program(
     return program_function(workload, schedule, name=name, threads=threads, fma=fma, remark=remark)
 
 
-def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeFunction:
+def _of_choice(chosen: ChosenOrder, name: str, threads: int, *, fma: bool) -> NativeFunction:
     changes = chosen.changes or ("nothing: no other order was found to pay",)
     tiles = chosen.contractions
     flags = program_flags(chosen.workload, tiles, fma=fma, in_parts=bool(chosen.extremes))

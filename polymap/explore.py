@@ -79,11 +79,11 @@ def candidates(
     time, and the others are the best of those it evaluated.
     """
     from polymap.resolve import question_of
-    from polymap.search import asked_in_order, is_covered, ranked
+    from polymap.search import asked_in_order, is_covered, rank_mappings
 
     asked = asked_in_order(*question_of(workload, arch), objective, limit, time_limit_s, constraints)
     if is_covered(asked):
-        yield from ranked(asked, limit, time_limit_s)
+        yield from rank_mappings(asked, limit, time_limit_s)
     else:
         settings = {"time_limit_s": time_limit_s / 2, "constraints": constraints}
         yield from search(asked.workload, asked.arch, objective, "divide", **settings).top(limit)

@@ -23,7 +23,7 @@ import numpy as np
 from polymap.codegen.forms import Form
 from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower.elements import element_types
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.codegen.run import ORIGINAL_FLAGS, agree, generate_c, keeps_order, original_source, random_data
 from polymap.costmodel.coherence import stale_copies
 from polymap.ir.errors import PolymapError
@@ -167,7 +167,7 @@ def prepare(seed: int, text: str, tally: Tally, trees: int = 2) -> Program | Non
         return None
     data = random_data(workload, element_types(workload), seed)
     try:
-        expected = interpreted(workload, data)
+        expected = compute_workload(workload, data)
     except UndefinedValueError:
         tally.undefined += 1
         return None

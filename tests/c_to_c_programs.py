@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from polymap import from_c, transform_c
 from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower.elements import element_types
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.codegen.run import random_data
 from polymap.ir import PolymapError, ScheduleError
 from tests.c_programs import EXTENT, random_program
@@ -67,7 +67,7 @@ def case_of(seed: int, outcome: Outcome) -> Case | None:
         return None
     data = random_data(workload, element_types(workload), seed)
     try:
-        interpreted(workload, data)
+        compute_workload(workload, data)
     except UndefinedValueError:
         outcome.undefined += 1
         return None

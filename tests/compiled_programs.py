@@ -18,7 +18,7 @@ from polymap.codegen.interpret import Data, UndefinedValueError
 from polymap.codegen.lower.elements import element_types
 from polymap.codegen.native import ArrayForm, NativeFunction, load_region
 from polymap.codegen.programs import program_function
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.codegen.run import random_data
 from polymap.codegen.source import Core, choose
 from polymap.codegen.source.contiguous import contiguous_order
@@ -179,7 +179,7 @@ def random_text_case(seed: int, where: Path) -> str:
         return f"refused {str(error)[:5]}"
     data = random_data(workload, element_types(workload), seed)
     try:
-        interpreted(workload, data)
+        compute_workload(workload, data)
     except UndefinedValueError:
         return "undefined"
     threads = _threads(seed)

@@ -92,14 +92,14 @@ def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[
     try:
         done = run_within(caps, (str(program), *arguments), folder=program.parent)
     except OSError as error:
-        raise CompilerError(_ended(f"does not start: {error.strerror}")) from error
+        raise CompilerError(_end_mistake(f"does not start: {error.strerror}")) from error
     if done.took_too_long:
-        raise CompilerError(_ended(f"took more than {limits.seconds:g} s"))
+        raise CompilerError(_end_mistake(f"took more than {limits.seconds:g} s"))
     if done.code != 0:
         said = done.complaint[: TUNING.shown_characters].decode("ascii", "replace").strip()
-        raise CompilerError(_ended(f"ended with code {done.code} {said}".strip()))
+        raise CompilerError(_end_mistake(f"ended with code {done.code} {said}".strip()))
     return done.printed.decode("ascii"), done.seconds
 
 
-def _ended(how: str) -> Mistake:
+def _end_mistake(how: str) -> Mistake:
     return Mistake("PM604", f"the compiled program {how}", "Try a smaller layer, or raise the limits of run_c.")

@@ -56,9 +56,9 @@ def evaluate_blocks(workload: Workload, statement: Statement, arrays: Data) -> N
     holds = np.full(target.shape, workload.tensor(statement.target.tensor).initial)
     types = value_types(statement, {name: array.dtype.name for name, array in arrays.items()})
     for points in _blocks(workload, statement):
-        reads = [arrays[a.tensor].reshape(-1)[_flat(workload, a, points)] for a in statement.reads]
+        reads = [arrays[a.tensor].reshape(-1)[_flat_indices(workload, a, points)] for a in statement.reads]
         values = np.broadcast_to(_result(statement, types, reads, points), _length(points))
-        where = _flat(workload, statement.target, points)
+        where = _flat_indices(workload, statement.target, points)
         if statement.operator is Operator.ASSIGN:
             target[where] = values
             continue
@@ -104,7 +104,7 @@ def _affine(form: Affine, points: Points) -> NDArray[np.int64]:
     return total
 
 
-def _flat(workload: Workload, access: Access, points: Points) -> NDArray[np.int64]:
+def _flat_indices(workload: Workload, access: Access, points: Points) -> NDArray[np.int64]:
     tensor = workload.tensor(access.tensor)
     number = np.zeros(_length(points), dtype=np.int64)
     for form, origin, length in zip(access.index, tensor.origin, tensor.shape, strict=True):

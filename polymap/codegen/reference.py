@@ -50,8 +50,8 @@ def reference(workload: Workload, data: Data) -> Reference:
     Raises UndefinedValueError if the result is undefined in C.
     """
     if workload.original is not None:
-        return Reference(interpreted(workload, data), {}, additions=0, is_sum=False)
-    values = interpreted(workload, data)
+        return Reference(compute_workload(workload, data), {}, additions=0, is_sum=False)
+    values = compute_workload(workload, data)
     magnitudes: Data = {}
     if any(array.dtype.kind == "f" for array in (*data.values(), *values.values())):
         absolute: Data = {name: np.abs(array).astype(np.float64) for name, array in data.items()}
@@ -64,7 +64,7 @@ def reference(workload: Workload, data: Data) -> Reference:
     )
 
 
-def interpreted(workload: Workload, data: Data) -> Data:
+def compute_workload(workload: Workload, data: Data) -> Data:
     """Return the result of a workload on `data`, every value computed in its C type; bits are integers of 64 bits."""
     kinds = {tensor.name: _kind(tensor) for tensor in workload.tensors}
     for each in workload.statements:

@@ -184,7 +184,7 @@ def run_program(
     counted, steps, instances = _counter_rows(workload, arch, printed)
     if expected is not None:
         expected = replace(expected, is_exact=expected.is_exact and in_order)
-        matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
+        matches = all(_are_equal(outputs[name], name, expected, types[name]) for name in outputs)
     else:
         wanted = run_original(workload, program.parent, limits)
         tolerances = {} if in_order else _tolerances(workload, types, data, wanted)
@@ -353,7 +353,7 @@ def _read_one(tensor: Tensor, kind: ElementType, raw: bytes) -> Values:
     return found.astype(np.float64 if kind.is_float else np.int64).reshape(tensor.shape)
 
 
-def _equal(found: Values, name: str, expected: Reference, kind: ElementType) -> bool:
+def _are_equal(found: Values, name: str, expected: Reference, kind: ElementType) -> bool:
     """Return whether all elements agree: integers bit for bit, floats within n u / (1 - n u) of what was summed."""
     wanted = expected.values[name]
     if not kind.is_float or expected.is_exact:

@@ -53,7 +53,7 @@ with lazy(__name__):
         row_major as row_major,
     )
     from polymap.costmodel.nest import (
-        Held as Held,
+        HeldTensor as HeldTensor,
         NestFigure as NestFigure,
         NestRow as NestRow,
         RowKind as RowKind,
@@ -65,7 +65,7 @@ with lazy(__name__):
     )
     from polymap.costmodel.pieces import (
         ANY_LAYOUT as ANY_LAYOUT,
-        Laid as Laid,
+        LaidTensor as LaidTensor,
         Pieces as Pieces,
         check_pieces as check_pieces,
         laid_in as laid_in,

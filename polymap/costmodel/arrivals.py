@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Ints, Messages, Sent, distinct, united
+from polymap.costmodel.contiguous import Ints, Messages, SentMessages, distinct, unite_parts
 from polymap.costmodel.layout import Layout, row_major
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -133,7 +133,7 @@ class _Shelf:
     sums: dict[Sign, tuple[Ints, int]] = field(default_factory=dict[Sign, tuple[Ints, int]])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
-    sent: dict[Sign, Sent] = field(default_factory=dict[Sign, Sent])
+    sent: dict[Sign, SentMessages] = field(default_factory=dict[Sign, SentMessages])
     cases: dict[Sign, _Cases] = field(default_factory=dict[Sign, "_Cases"])
     numbers: dict[Sign, int] = field(default_factory=dict[Sign, int])
     fresh: Iterator[int] = field(default_factory=count)
@@ -245,7 +245,7 @@ class Sending:
         its own for all trees with these choices."""
         known, key = self._cases[dim], (outside, moves)
         if key not in known:
-            own, outer = _deciding(self._loops_of[dim], self.workload.extents()[dim], outside, moves=moves)
+            own, outer = _deciding_loops(self._loops_of[dim], self.workload.extents()[dim], outside, moves=moves)
             sign = dim, tuple((loop.tile, loop.role) for loop in own), outer, moves
             if sign not in self.shelf.numbers:
                 self.shelf.numbers[sign] = next(self.shelf.fresh)
@@ -267,7 +267,7 @@ class Sending:
         shifts = _ONCE
         if self.weights is not None and _divide(own, extent):  # every choice is the first one, shifted
             tiles = [own[place].tile for place in times[:outside]]
-            shifts = united([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
+            shifts = unite_parts([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
             shifts, ranges = shifts - shifts[:1], [each[:1] for each in ranges]
         found: list[list[_Moment]] = []
         for choice in product(*ranges):
@@ -328,7 +328,7 @@ class Sending:
         key = tuple(id(indices[dim]) for dim in self.own_dims)  # any order: one set
         if key not in self._tiles:
             parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups]
-            self._tiles[key] = united(parts)
+            self._tiles[key] = unite_parts(parts)
         return self._tiles[key]
 
     def messages(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> list[Messages]:
@@ -343,13 +343,13 @@ class Sending:
         times = self.repeats(advance, merge)
         return self.sent(advance, merge, leaving=leaving, whole=whole).times(times) if times else []
 
-    def sent(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> Sent:
+    def sent(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> SentMessages:
         """Return `messages` as if each were sent once, and not `repeats` times."""
         known = self.shelf.sent
         keys = tuple([self._key(group, advance, merge) for group in self._groups])
         key = keys, min(advance, 0), leaving, whole
         if key not in known:
-            known[key] = Sent(tuple(self._messages(keys, advance, merge, leaving=leaving, whole=whole)))
+            known[key] = SentMessages(tuple(self._messages(keys, advance, merge, leaving=leaving, whole=whole)))
             self.shelf.kept += len(known[key].messages)
         return known[key]
 
@@ -397,7 +397,7 @@ class Sending:
         if prod(len(each.whole) for each in tiles) > TUNING.most_elements:
             raise too_many_tiles(self.access.tensor)
         held = [np.setdiff1d(each.whole, each.new, assume_unique=True) for each in tiles]
-        new = np.setdiff1d(united([each.whole for each in tiles]), united(held), assume_unique=True)
+        new = np.setdiff1d(unite_parts([each.whole for each in tiles]), unite_parts(held), assume_unique=True)
         return self.shelf.shared(new)
 
     def _siblings(self, dims: frozenset[str]) -> tuple[Loop, ...]:
@@ -588,7 +588,7 @@ def too_many_tiles(of: str) -> BudgetError:
     return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
 
 
-def _deciding(own: Sequence[Loop], extent: int, outside: int, *, moves: bool) -> tuple[list[Loop], int]:
+def _deciding_loops(own: Sequence[Loop], extent: int, outside: int, *, moves: bool) -> tuple[list[Loop], int]:
     """Return the loops of a dim that decide what its tiles are, and how many of its temporal loops lie outside: none
     inside of every tile; and where tiles divide, one for neighbours that all stand anywhere, or at their ends."""
     last = max((place for place, loop in enumerate(own) if loop.role is not Role.INSIDE), default=-1)
@@ -693,6 +693,6 @@ def as_one(fanout: Fanout) -> Multicast:
     return Multicast.IDENTICAL
 
 
-def alone(fanout: Fanout) -> Multicast:
+def no_multicast(fanout: Fanout) -> Multicast:
     """Siblings share nothing."""
     return Multicast.NONE

@@ -97,7 +97,7 @@ def _of_tensor(workload: Workload, arch: Architecture, scene: Scene) -> Iterator
         shared = _elements_elsewhere(flow) if flow.rule is PlaceRule.PLAIN else None
         if shared is None or shared.is_empty():
             continue
-        timed = _Timed.of(scene.tensor, flow, shared)
+        timed = _TimedAccesses.of(scene.tensor, flow, shared)
         level = arch.levels[flow.place.level].name
         for pairs, words in ((timed.stale_reads(), _READ), (timed.lost_writes(), _LOST)):
             if not pairs.is_empty():
@@ -117,7 +117,7 @@ def _elements_elsewhere(flow: Flow) -> Table | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Timed:
+class _TimedAccesses:
     """The accesses below one place to the elements that instances share, as rows (times, lanes, element).
 
     times: the clock down to the statements, zeros at its end; the first `depth` of them are the place's own.
@@ -131,7 +131,7 @@ class _Timed:
     writes: Table
 
     @staticmethod
-    def of(tensor: Tensor, flow: Flow, shared: Table) -> _Timed:
+    def of(tensor: Tensor, flow: Flow, shared: Table) -> _TimedAccesses:
         times = tuple(f"t{place}" for place in range(max(len(leaf.clock) for leaf in flow.leaves)))
         empty = Table.empty((*times, *flow.lanes, *flow.element))
         reads = writes = empty
@@ -144,7 +144,7 @@ class _Timed:
                 if access.tensor == tensor.name:
                     reads = reads.union(_rows(leaf, access, flow, times))
         depth = len(flow.place.clock)
-        return _Timed(tensor, flow, times, depth, reads.join(shared), writes.join(shared))
+        return _TimedAccesses(tensor, flow, times, depth, reads.join(shared), writes.join(shared))
 
     @property
     def views(self) -> Columns:
@@ -221,7 +221,9 @@ _READ = "{second} reads {element} in one instance of '{level}', and {first} wrot
 _LOST = "{first} and then {second} write {element} in two instances of '{level}', and the first copy is drained last"
 
 
-def _violation(workload: Workload, tensor: Tensor, level: str, timed: _Timed, pairs: Table, words: str) -> Violation:
+def _violation(
+    workload: Workload, tensor: Tensor, level: str, timed: _TimedAccesses, pairs: Table, words: str
+) -> Violation:
     columns = pairs.columns
     ((values, _),) = pairs.first((), columns).tally(columns).items()
     at = dict(zip(columns, values, strict=True))
@@ -236,7 +238,7 @@ def _violation(workload: Workload, tensor: Tensor, level: str, timed: _Timed, pa
     return Violation("dependence", f"a copy is stale: {words.format(**names)}. {hint}", (first, second))
 
 
-def _instance(workload: Workload, timed: _Timed, at: dict[str, int], *, writes: bool) -> InstancePoint:
+def _instance(workload: Workload, timed: _TimedAccesses, at: dict[str, int], *, writes: bool) -> InstancePoint:
     """Return the first statement instance with these times, lanes and element."""
     for leaf in timed.flow.leaves:
         target = leaf.statement.target

@@ -79,22 +79,24 @@ def contiguous_runs(parts: Offsets) -> int:
     return 1 + _gaps(parts, pairs)[1]
 
 
-def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 0) -> int:
+def count_blocks(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 0) -> int:
     """Return how many blocks the set touches, added up over all places: the base and every sum of one start of each
     array."""
     if not all(map(len, (*parts, *starts))):
         return 0
     if blocks.size > TUNING.convolved:
-        blocks, base = _small(blocks, base, (*parts, *starts))
+        blocks, base = _small_blocks(blocks, base, (*parts, *starts))
     near, new = _gaps(parts, blocks)
     total = prod(len(each) for each in starts) * (1 + new)
     if not near:
         return total
     times, places = _places(starts, base, blocks.size)
-    return total + times * sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
+    return total + times * sum(
+        int(_add_residues(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items()
+    )
 
 
-def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
+def _small_blocks(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
     """Return blocks with a base that are touched alike by all sums of one of each, and are hardly larger than these."""
     least = sum(int(each.min()) for each in sums)
     span = sum(int(each.max()) for each in sums) - least
@@ -103,7 +105,7 @@ def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
     return replace(blocks, size=size), (max(size - (blocks.size - first), 0) if size < blocks.size else first) - least
 
 
-def commanded(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
+def count_commands(row: Ints, starts: Sequence[Ints], commands: Commands, base: int = 0) -> tuple[int, int]:
     """Return how many beats and requests the runs of a row take, added up over all places as `touched` does."""
     period, taken = _commanded_at(row.tobytes(), commands)
     times, places = _places([at * commands.units for at in starts] if commands.units > 1 else starts, base, period)
@@ -123,12 +125,12 @@ def least_commanded(
     for axis in others:
         told = (_histogram(at * commands.units, period) for at in axis)
         cuts.append(list({tuple(each): each for each in (own // np.gcd.reduce(own) for own in told)}.values()))
-    begins = [reduce(_added, each, _histogram(np.array([base]), period)) for each in product(*cuts)]
+    begins = [reduce(_add_residues, each, _histogram(np.array([base]), period)) for each in product(*cuts)]
     found: list[tuple[Fraction, Fraction]] = []
     for row, starts in rows:
         taken = _commanded_at(row.tobytes(), commands)[1]
         own = _histogram(starts * commands.units, period)
-        for places in (_added(own, each) for each in begins):
+        for places in (_add_residues(own, each) for each in begins):
             many = int(places.sum()) * len(row)
             found.append((Fraction(int(places @ taken[0]), many), Fraction(int(places @ taken[1]), many)))
     return min(beats for beats, _ in found), min(requests for _, requests in found)
@@ -154,11 +156,11 @@ def _commanded_at(offsets: bytes, commands: Commands) -> tuple[int, tuple[Ints, 
         if length:
             before = _histogram(-np.concatenate(firsts), period)
             taken = commands.taken(np.arange(period), np.arange(period) + length)
-            beats, requests = beats + _added(before, taken[0]), requests + _added(before, taken[1])
+            beats, requests = beats + _add_residues(before, taken[0]), requests + _add_residues(before, taken[1])
     return period, (beats, requests)
 
 
-def united(parts: Offsets) -> Ints:
+def unite_parts(parts: Offsets) -> Ints:
     """Return the elements of a sum of sets, rising and once each."""
     found = np.zeros(1, np.int64)
     for part in parts:
@@ -193,7 +195,7 @@ def _gaps_anew(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]:
     if found is None:
         found = _gaps_of_sums([each for part in parts for each in _summands(part)], blocks)
     if found is None:
-        found = _gaps_of_sums((united(parts),), blocks)
+        found = _gaps_of_sums((unite_parts(parts),), blocks)
     assert found is not None, "the offsets of one part rise"
     return found
 
@@ -220,14 +222,14 @@ def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]
         if gaps.min() <= 0:
             return None
         residues = _histogram(part, blocks.size)
-        near = {gap: _added(ends, residues) for gap, ends in near.items()}
+        near = {gap: _add_residues(ends, residues) for gap, ends in near.items()}
         new = new * len(part) + int((gaps > most).sum())
         for gap in distinct(gaps[gaps <= most]).tolist():
             ends = _histogram(part[:-1][gaps == gap] + last, blocks.size)
             near[gap] = near[gap] + ends if gap in near else ends
         first, last = first + int(part[0]), last + int(part[-1])
     base = sum(int(each[0]) for each in parts if len(each) == 1)
-    return {gap: _shifted(ends, base) for gap, ends in near.items()}, new
+    return {gap: _shift_residues(ends, base) for gap, ends in near.items()}, new
 
 
 def _places(starts: Sequence[Ints], base: int, size: int) -> tuple[int, Ints]:
@@ -238,14 +240,14 @@ def _places(starts: Sequence[Ints], base: int, size: int) -> tuple[int, Ints]:
         if own is None:  # all of them only shift the others
             base, times = base + residue, times * len(each)
         else:
-            found = own if found is None else _added(found, own)
+            found = own if found is None else _add_residues(found, own)
     if found is None:
         found = np.zeros(size, np.int64)
         found[:1] = 1
-    return times, _shifted(found, base)
+    return times, _shift_residues(found, base)
 
 
-def _shifted(residues: Ints, by: int) -> Ints:
+def _shift_residues(residues: Ints, by: int) -> Ints:
     """Return the residues of numbers that are larger by so much."""
     first = len(residues) - by % len(residues)
     return np.concatenate((residues[first:], residues[:first]))
@@ -275,7 +277,7 @@ def _histogram(values: Ints, size: int) -> Ints:
     return np.bincount(values % size, minlength=size)
 
 
-def _added(one: Ints, other: Ints) -> Ints:
+def _add_residues(one: Ints, other: Ints) -> Ints:
     """Return the residues of all sums of one number of each."""
     size = len(one)
     if size <= TUNING.convolved:
@@ -312,7 +314,7 @@ class Messages:
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
         rows = self.rows() if blocks.of_rows else self
-        return self.times * touched(rows.parts, rows.starts, blocks, base)
+        return self.times * count_blocks(rows.parts, rows.starts, blocks, base)
 
     def rows(self) -> Messages:
         """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
@@ -327,7 +329,7 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessages:
     """The messages of all steps that the advance of a loop begins, each as if it were sent once."""
 
     messages: tuple[Messages, ...]
@@ -355,7 +357,7 @@ class Sent:
         """Return the beats and requests of all of them, row by row. base: the address of the first element."""
         if (commands, base) not in self._commanded:
             rows = [each.rows() for each in self.messages]
-            found = [commanded((*own.parts, np.zeros(1, np.int64))[0], own.starts, commands, base) for own in rows]
+            found = [count_commands((*own.parts, np.zeros(1, np.int64))[0], own.starts, commands, base) for own in rows]
             beats, requests = (sum(own.times * each[n] for own, each in zip(rows, found, strict=True)) for n in (0, 1))
             self._commanded[commands, base] = beats, requests
         return self._commanded[commands, base]

@@ -17,7 +17,7 @@ from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload, ac
 from polymap.schedules import view_of
 
 
-def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float) -> tuple[Counts, str]:
+def count_mapping(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float) -> tuple[Counts, str]:
     """Return the counts of a mapping that `check_mapping` accepts, and how they were found: "closed form", "sets", or
     "steps" (every step walked).
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.counting import counted
+from polymap.costmodel.counting import count_mapping
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_seconds
@@ -31,7 +31,7 @@ def evaluate(
     (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     with _time_limit(time_limit_s) as seconds:
-        counts, method = counted(workload, arch, mapping, seconds=seconds)
+        counts, method = count_mapping(workload, arch, mapping, seconds=seconds)
         return _cost(workload, arch, mapping, counts, method, seconds)
 
 
@@ -39,7 +39,7 @@ def evaluate_in_cpu_time(workload: Workload, arch: Architecture, mapping: Mappin
     """Return what `evaluate` does where counts and legality take no more than so many seconds of CPU time each."""
     check_mapping(workload, arch, mapping)
     with ending_within(None, seconds):
-        counts, method = counted(workload, arch, mapping, seconds=seconds)
+        counts, method = count_mapping(workload, arch, mapping, seconds=seconds)
         return _cost(workload, arch, mapping, counts, method, seconds)
 
 
@@ -72,7 +72,7 @@ def violations(
     (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     with _time_limit(time_limit_s) as seconds:
-        counts, _ = counted(workload, arch, mapping, seconds=seconds)
+        counts, _ = count_mapping(workload, arch, mapping, seconds=seconds)
         return _violations(workload, arch, mapping, counts, seconds)
 
 

@@ -94,7 +94,7 @@ def layout_of(text: str | Layout, rank: int, *, may_swizzle: bool = False) -> La
     Raises OptionError (PM470) for any other text, for another number of axes than `rank`, and for a swizzle where none
     may be.
     """
-    found = text if isinstance(text, Layout) else _parsed(expected_text(text, "a layout"))
+    found = text if isinstance(text, Layout) else _parse_layout(expected_text(text, "a layout"))
     if found.swizzle and not may_swizzle:
         what = f"the layout {shown(str(found))} has a swizzle"
         raise OptionError(Mistake("PM470", what, "Swizzles are for tiles in banks: pm.layouts.bank_conflicts."))
@@ -115,15 +115,15 @@ def candidates(rank: int, block: int) -> tuple[Layout, ...]:
     order; of more, the last and the second axis as the fastest.
     """
     if rank == len(_LETTERS):
-        blocked = (_parsed(f"NCHW{block}c"),) if block > 1 else ()
-        return (_parsed("NCHW"), _parsed("NHWC"), *blocked)
+        blocked = (_parse_layout(f"NCHW{block}c"),) if block > 1 else ()
+        return (_parse_layout("NCHW"), _parse_layout("NHWC"), *blocked)
     if rank <= TUNING.most_permuted:
         return tuple(Layout(tuple((axis, 0) for axis in order)) for order in permutations(range(rank)))
     second_last = (*(axis for axis in range(rank) if axis != 1), 1)
     return row_major(rank), Layout(tuple((axis, 0) for axis in second_last))
 
 
-def _parsed(text: str) -> Layout:
+def _parse_layout(text: str) -> Layout:
     end = re.search(r"( \+(\d{1,9}))?( \^(\d),(\d{1,2}),(\d{1,2}))?$", text)
     assert end is not None, "both are optional"
     padding, swizzle = int(end[2] or 0), (int(end[4]), int(end[5]), int(end[6])) if end[3] else None

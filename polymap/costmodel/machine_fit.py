@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel.assembly import exact_latency
-from polymap.costmodel.counting import counted
+from polymap.costmodel.counting import count_mapping
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.step_counts import StepCounts
 from polymap.costmodel.step_latency import latency_of_steps
@@ -95,7 +95,7 @@ class MachineFit(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _CountedRun:
     """A run and its counts."""
 
     run: MeasuredRun
@@ -128,15 +128,15 @@ def fit_machine(
     if constants is None:
         constants = [name for name in _names(arch) if _value(arch, name)]
     constants = [str(name) for name in expected_list(constants, "constants")]
-    known = [_counted(run, run.arch or arch) for run in _checked(runs, arch, constants)]
+    known = [_count_run(run, run.arch or arch) for run in _check_runs(runs, arch, constants)]
     planes = _Planes(known, constants)
-    best = _fitted(planes, range(len(known)))
+    best = _fit_factors(planes, range(len(known)))
     names = list(dict.fromkeys(run.workload.name for run in runs))
     left_out = tuple(_left_out(planes, best, name) for name in names) if len(names) > 1 else ()
-    archs = tuple(_scaled(one.arch, constants, best) for one in known)
+    archs = tuple(_scale_machine(one.arch, constants, best) for one in known)
     error = planes.error(range(len(known)), best)
     factors = tuple(zip(constants, best, strict=True))
-    return MachineFit(_scaled(arch, constants, best), factors, archs, error, left_out)
+    return MachineFit(_scale_machine(arch, constants, best), factors, archs, error, left_out)
 
 
 def _run(row: object, number: int) -> MeasuredRun:
@@ -153,14 +153,14 @@ def _run(row: object, number: int) -> MeasuredRun:
     return MeasuredRun(workload_of(row[0]), mapping_of(row[1]), float(cycles))
 
 
-def _counted(run: MeasuredRun, arch: Architecture) -> _Counted:
+def _count_run(run: MeasuredRun, arch: Architecture) -> _CountedRun:
     check_mapping(run.workload, arch, run.mapping)
-    counts, _ = counted(run.workload, arch, run.mapping, seconds=TUNING.count_limit_s)
+    counts, _ = count_mapping(run.workload, arch, run.mapping, seconds=TUNING.count_limit_s)
     steps = counted_in_steps(run.workload, arch, run.mapping, counts) if arch.is_timed_by_step else None
-    return _Counted(run, arch, counts, steps)
+    return _CountedRun(run, arch, counts, steps)
 
 
-def _checked(runs: list[MeasuredRun], arch: Architecture, constants: Sequence[str]) -> list[MeasuredRun]:
+def _check_runs(runs: list[MeasuredRun], arch: Architecture, constants: Sequence[str]) -> list[MeasuredRun]:
     if not runs or not constants:
         hint = "Expected rows (workload, mapping, cycles), and a machine that states constants."
         raise OptionError(Mistake("PM486", "there is nothing to fit: no runs or no constants", hint))
@@ -194,7 +194,7 @@ def _value(arch: Architecture, name: str) -> Fraction | None:
     return getattr(next((node for node in arch.nodes if node.name == owner), arch), field)
 
 
-def _scaled(arch: Architecture, constants: Sequence[str], factors: Sequence[float]) -> Architecture:
+def _scale_machine(arch: Architecture, constants: Sequence[str], factors: Sequence[float]) -> Architecture:
     """Return the machine with its constants times the factors, to six digits."""
     changes: dict[str, dict[str, Fraction]] = {}
     for name, factor in zip(constants, factors, strict=True):
@@ -210,7 +210,7 @@ class _Planes:
     """Planes that touch the cycles of runs from below: cycles = slopes x shares + rest, of each constant the share its
     factor, or one over that of a bandwidth."""
 
-    def __init__(self, known: Sequence[_Counted], constants: Sequence[str]) -> None:
+    def __init__(self, known: Sequence[_CountedRun], constants: Sequence[str]) -> None:
         self.known, self.constants = known, constants
         self._signs = np.array([-1.0 if name.endswith("bandwidth_bits_per_cycle") else 1.0 for name in constants])
         self._planes: list[list[Floats]] = [[] for _ in known]
@@ -222,7 +222,7 @@ class _Planes:
         machines: dict[int, Architecture] = {}
         for arch in (self.known[run].arch for run in runs):
             if id(arch) not in machines:
-                machines[id(arch)] = _scaled(arch, self.constants, np.exp(logs).tolist())
+                machines[id(arch)] = _scale_machine(arch, self.constants, np.exp(logs).tolist())
         return np.array([float(self.known[run].cycles(machines[id(self.known[run].arch)])) for run in runs])
 
     def error(self, runs: Sequence[int], factors: Sequence[float]) -> float:
@@ -245,7 +245,7 @@ class _Planes:
         return lambda logs: np.maximum.reduceat(flat @ np.append(np.exp(logs * self._signs), 1.0), first)
 
 
-def _fitted(planes: _Planes, runs: Sequence[int], begin: Sequence[float] = ()) -> list[float]:
+def _fit_factors(planes: _Planes, runs: Sequence[int], begin: Sequence[float] = ()) -> list[float]:
     """Return the factors that are best for some runs, each workload as important as another; of factors that are as
     good those nearest to 1. begin: factors to begin with, beside 1."""
     own = [planes.known[run].run for run in runs]
@@ -261,7 +261,7 @@ def _fitted(planes: _Planes, runs: Sequence[int], begin: Sequence[float] = ()) -
     starts = [found, [math.log(each) for each in begin or [1.0] * len(found)]]
     for _ in range(TUNING.fit_rounds):
         told = planes.below(runs)
-        tried = min(_settled(loss, told, start) for start in starts)[1]
+        tried = min(_settle_factors(loss, told, start) for start in starts)[1]
         cycles, bounds = planes.exact(runs, np.array(tried)), told(tried)
         best, found = min((best, found), (loss(tried, cycles), tried))
         starts[1] = found
@@ -272,7 +272,7 @@ def _fitted(planes: _Planes, runs: Sequence[int], begin: Sequence[float] = ()) -
     return [math.exp(log) for log in found]
 
 
-def _settled(
+def _settle_factors(
     loss: Callable[[Sequence[float], Floats], float], told: Callable[[Sequence[float]], Floats], begin: list[float]
 ) -> tuple[float, list[float]]:
     """Return the least loss of told cycles that simplexes find, each begun half as large where the last one ended, and
@@ -290,7 +290,7 @@ def _settled(
 
 def _left_out(planes: _Planes, best: Sequence[float], name: str) -> LeftOut:
     names = [one.run.workload.name for one in planes.known]
-    factors = _fitted(planes, [run for run, other in enumerate(names) if other != name], best)
+    factors = _fit_factors(planes, [run for run, other in enumerate(names) if other != name], best)
     own = [run for run, other in enumerate(names) if other == name]
     rank = rank_correlation(planes.exact(own, np.log(factors)).tolist(), [planes.known[run].run.cycles for run in own])
     return LeftOut(name, len(own), planes.error(own, factors), rank)

@@ -26,7 +26,7 @@ class RowKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTensor:
     """A tensor at a storage node: elements and bits in one instance, None where that is not known."""
 
     tensor: str
@@ -54,7 +54,7 @@ class NestRow:
     used: int | None = None
     instances: int | None = None
     text: str = ""
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldTensor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class NestFigure:
 
 def nest_figure(workload: Workload, arch: Architecture, mapping: Mapping) -> NestFigure:
     """Return the rows of the nest with trip counts, tiles, and the exact size of every first tile."""
-    held: dict[int, list[Held]] = {}
+    held: dict[int, list[HeldTensor]] = {}
     for place in footprints(workload, arch, mapping):
         tensor = workload.tensor(place.tensor)
         bits = None if place.elements is None else place.elements * tensor.bits
-        held.setdefault(place.node, []).append(Held(place.tensor, tensor.role, place.elements, bits))
+        held.setdefault(place.node, []).append(HeldTensor(place.tensor, tensor.role, place.elements, bits))
     facts = _Facts(workload, arch, {node: tuple(items) for node, items in held.items()})
     outermost = arch.levels[0].name
     root = NestRow(0, RowKind.STORE, outermost, -1, instances=1, held=facts.held.get(-1, ()))
@@ -155,7 +155,7 @@ def row_note(row: NestRow) -> str:
     return ""
 
 
-def held_text(held: Held) -> str:
+def held_text(held: HeldTensor) -> str:
     """Return "O 12,544 (24.5 KiB)", or the tensor alone where the size is not known."""
     if held.elements is None:
         return held.tensor
@@ -168,7 +168,7 @@ class _Facts:
 
     workload: Workload | None
     arch: Architecture | None
-    held: Table[int, tuple[Held, ...]]
+    held: Table[int, tuple[HeldTensor, ...]]
 
 
 def _rows(
@@ -212,7 +212,7 @@ def _storage_row(node: Storage, depth: int, number: int, facts: _Facts) -> NestR
     held = facts.held.get(number)
     if held is None:
         roles = {tensor.name: tensor.role for tensor in facts.workload.tensors} if facts.workload else {}
-        held = tuple(Held(tensor, roles.get(tensor), None, None) for tensor in node.tensors)
+        held = tuple(HeldTensor(tensor, roles.get(tensor), None, None) for tensor in node.tensors)
     count = prod(fanout.size for fanout in facts.arch.fanouts_above(node.level)) if facts.arch else None
     return NestRow(depth, RowKind.STORE, node.level, number, instances=count, held=held)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.arrivals import FIRST, Sending, alone, as_added, as_one, as_sent, sending_of
+from polymap.costmodel.arrivals import FIRST, Sending, as_added, as_one, as_sent, no_multicast, sending_of
 from polymap.costmodel.contiguous import Blocks, Ints, Messages
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counts import Traffic
@@ -40,7 +40,7 @@ ANY_LAYOUT = "any"
 _SUPPORTED = "Layers are: one statement over a box, in a tree without branches."
 
 
-class Laid(NamedTuple):
+class LaidTensor(NamedTuple):
     """One tensor in one layout: what the outermost level reads and writes of it, in elements and in pieces."""
 
     layout: Layout
@@ -87,11 +87,11 @@ def layouts_told(tensor: Tensor, told: str, block: int) -> tuple[Layout, ...]:
 
 def least_laid(
     workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost, pieces: Pieces, told: dict[str, str]
-) -> Iterator[Laid]:
+) -> Iterator[LaidTensor]:
     """Yield of each tensor the layout with the fewest pieces, the first of these. told: the layouts that tensors may
     have (`layouts_told`), of those that are not named under ""; else by rows."""
     for tensor in workload.tensors:
-        layouts = _offered(tensor, pieces, told)
+        layouts = _offered_layouts(tensor, pieces, told)
         counted = laid_in(workload, arch, mapping, cost, tensor, layouts, pieces)
         yield min(counted, key=lambda each: each.read + each.written)
 
@@ -104,7 +104,7 @@ def laid_in(
     tensor: Tensor,
     layouts: tuple[Layout, ...],
     pieces: Pieces,
-) -> Iterator[Laid]:
+) -> Iterator[LaidTensor]:
     """Yield what one tensor costs in several layouts. cost: of the mapping. Raises OptionError (PM471, PM473) and
     BudgetError (PM472)."""
     blocks, base = pieces.of(tensor)
@@ -118,9 +118,9 @@ def laid_in(
             view = view_of(workload.extents(), mapping)
             by_rows = sending_of(workload, arch, view, node, tensor, arch.levels[0].name)
             addresses = [base + _addresses(layout, tensor) for layout in layouts]
-            counted = _walked(transfers(by_rows, arch.fanouts, tensor), addresses, blocks)
+            counted = _walk_messages(transfers(by_rows, arch.fanouts, tensor), addresses, blocks)
     for layout, (read, written) in zip(layouts, counted, strict=True):
-        yield Laid(layout, row.reads, row.writes, read, written)
+        yield LaidTensor(layout, row.reads, row.writes, read, written)
 
 
 def _in_closed_form(
@@ -138,7 +138,7 @@ def _in_closed_form(
     the messages must add up to."""
     view = view_of(workload.extents(), mapping)
     sending = sending_of(workload, arch, view, node, tensor, arch.levels[0].name, layout)
-    sides = _exchanged(sending, initial=tensor.initial)
+    sides = _exchanged_messages(sending, initial=tensor.initial)
     if sides is None:
         return None
     moved = tuple(sum(each.elements for each in side) for side in sides)
@@ -147,7 +147,7 @@ def _in_closed_form(
     return read, written
 
 
-def _exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
+def _exchanged_messages(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
     """Return what the sender reads of the tensor and what is written to it, in all steps (docs/counting.md); None for a
     written tensor of which tiles overlap, or whose loops have fewer iterations at the end of others. initial: whether
     partial sums stand in the sender before.
@@ -161,7 +161,7 @@ def _exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list
         return None
     if rule is PlaceRule.PLAIN:
         is_read = any(read.tensor == tensor for read in statement.reads) or statement.operator is not Operator.ASSIGN
-        written = [each for advance in steps for each in sending.messages(advance, alone)]
+        written = [each for advance in steps for each in sending.messages(advance, no_multicast)]
         return [each for advance in steps for each in sending.messages(advance, as_sent) if is_read], written
     reads: list[Messages] = []
     writes: list[Messages] = []
@@ -194,7 +194,7 @@ def check_pieces(workload: Workload, pieces: Pieces, told: dict[str, str]) -> No
             raise unknown_tensor(workload, name)
     for tensor in workload.tensors:
         _check(workload, tensor, "")
-        _offered(tensor, pieces, told)
+        _offered_layouts(tensor, pieces, told)
 
 
 def unknown_tensor(workload: Workload, name: str) -> OptionError:
@@ -204,20 +204,20 @@ def unknown_tensor(workload: Workload, name: str) -> OptionError:
 
 
 def _check(workload: Workload, tensor: Tensor, reason: str) -> None:
-    found = reason or _unsupported(workload, tensor)
+    found = reason or _why_unsupported(workload, tensor)
     if found:
         what = f"bursts of {tensor.name} in {workload.name} are not counted: {found}"
         raise OptionError(Mistake("PM471", what, _SUPPORTED))
 
 
-def _offered(tensor: Tensor, pieces: Pieces, told: dict[str, str]) -> tuple[Layout, ...]:
+def _offered_layouts(tensor: Tensor, pieces: Pieces, told: dict[str, str]) -> tuple[Layout, ...]:
     """Return the layouts that a tensor may have."""
     words = told.get(tensor.name, told.get(""))
     block = pieces.of(tensor)[0].size
     return (row_major(len(tensor.shape)),) if words is None else layouts_told(tensor, words, block)
 
 
-def _unsupported(workload: Workload, tensor: Tensor) -> str:
+def _why_unsupported(workload: Workload, tensor: Tensor) -> str:
     if len(workload.statements) != 1:
         return "it has several statements"
     (statement,) = workload.statements
@@ -237,19 +237,19 @@ def _addresses(layout: Layout, tensor: Tensor) -> Ints:
     return np.asarray(address).reshape(-1)
 
 
-def _walked(moves: Iterator[Transfer], addresses: list[Ints], blocks: Blocks) -> list[tuple[int, int]]:
+def _walk_messages(moves: Iterator[Transfer], addresses: list[Ints], blocks: Blocks) -> list[tuple[int, int]]:
     """Return (pieces read, pieces written) for each table of addresses; messages that come again are counted once."""
     totals, known = [[0, 0] for _ in addresses], dict[bytes, list[int]]()
     for move in moves:
         key = move.elements.tobytes()
         if key not in known:
-            known[key] = [_touched(np.sort(each[move.elements]), blocks) for each in addresses]
+            known[key] = [_count_touched(np.sort(each[move.elements]), blocks) for each in addresses]
         for total, pieces in zip(totals, known[key], strict=True):
             total[move.is_write] += pieces
     return [(read, written) for read, written in totals]
 
 
-def _touched(addresses: Ints, blocks: Blocks) -> int:
+def _count_touched(addresses: Ints, blocks: Blocks) -> int:
     """Return the pieces that addresses, rising, touch."""
     begins = addresses[1:] // blocks.size != addresses[:-1] // blocks.size
     return 1 + int((begins | (np.diff(addresses) > 1) if blocks.of_runs else begins).sum())

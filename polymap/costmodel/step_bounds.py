@@ -19,7 +19,7 @@ from math import floor, lcm, prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Commands, Ints, distinct, least_commanded, united
+from polymap.costmodel.contiguous import Commands, Ints, distinct, least_commanded, unite_parts
 from polymap.costmodel.step_counts import commands_of
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
@@ -111,11 +111,13 @@ def _grains(workload: Workload, arch: Architecture, *, even_plain: bool, divides
         group = [tensor for tensor in together if not own or _is_held_inside(arch, tensor)]
         read = [tensor for tensor in group if _is_read(workload, tensor)] if loading is not None else []
         written = [tensor for tensor in group if not _is_read(workload, tensor)] if storing is not None else []
-        told = {each: _asked(workload, arch, each, loads=each in read, divides=divides) for each in (*read, *written)}
-        stores = [_Taken(each, told[each][0], storing or both) for each in written]
-        per_load = [_loaded(arch, each, told[each], loading or Fraction(1)) for each in read]
+        told = {
+            each: _least_asked(workload, arch, each, loads=each in read, divides=divides) for each in (*read, *written)
+        }
+        stores = [_BusShare(each, told[each][0], storing or both) for each in written]
+        per_load = [_least_of_load(arch, each, told[each], loading or Fraction(1)) for each in read]
         for number in (0, 1):
-            loads = [_Taken(each, own[number], loading) for each, own in zip(read, per_load, strict=True)]
+            loads = [_BusShare(each, own[number], loading) for each, own in zip(read, per_load, strict=True)]
             found.append(_grain(loads, stores if in_turn else [], even_plain=even_plain and not number))
         if not in_turn:
             found.append(_grain([], stores, even_plain=even_plain))
@@ -123,7 +125,7 @@ def _grains(workload: Workload, arch: Architecture, *, even_plain: bool, divides
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _BusShare:
     """What an element takes of a bus: so many bits at so many a cycle."""
 
     tensor: Tensor
@@ -136,7 +138,7 @@ class _Taken:
         return self.bits / self.band
 
 
-def _grain(loads: list[_Taken], stores: list[_Taken], *, even_plain: bool) -> Grain | None:
+def _grain(loads: list[_BusShare], stores: list[_BusShare], *, even_plain: bool) -> Grain | None:
     """Return what a bus takes for elements; None where it is no more than their own bits, each kind by itself."""
     every = [*loads, *stores]
     is_plain = not (loads and stores) and all(each.bits <= each.tensor.bits for each in every)
@@ -147,7 +149,7 @@ def _grain(loads: list[_Taken], stores: list[_Taken], *, even_plain: bool) -> Gr
     return Grain(reads, writes, Fraction(unit))
 
 
-def _loaded(
+def _least_of_load(
     arch: Architecture, tensor: Tensor, asked: tuple[Fraction, Fraction], band: Fraction
 ) -> tuple[Fraction, Fraction]:
     """Return what an element that is loaded takes at least of the outermost bus: by beats, and by waits for requests,
@@ -158,7 +160,7 @@ def _loaded(
     return beats, (beats + requests * level.request_latency_cycles * band) / level.in_flight
 
 
-def _asked(
+def _least_asked(
     workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool, divides: bool
 ) -> tuple[Fraction, Fraction]:
     """Return the bits of the outermost bus that an element takes at least, and its requests: its share of the longest
@@ -191,7 +193,7 @@ def _by_commands(
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _TileCuts:
     """How tiles that divide cut a tensor: rows, others and base as `least_commanded` has them. whole: the addresses of
     all rows, per further axis."""
 
@@ -202,9 +204,9 @@ class _Cut:
     base: int
 
 
-def _cut_by_commands(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool) -> _Cut | None:
+def _cut_by_commands(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: bool) -> _TileCuts | None:
     """Return how tiles cut a tensor that moves by commands; None where some may move in other ways."""
-    level, inner, extents = arch.levels[0], _next(arch, tensor), workload.extents()
+    level, inner, extents = arch.levels[0], _next_holder(arch, tensor), workload.extents()
     commands = commands_of(level, tensor.bits, loads=loads)
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
     terms = [
@@ -232,7 +234,7 @@ def _cut_by_commands(workload: Workload, arch: Architecture, tensor: Tensor, *, 
         rows = [np.add.outer(own, starts).reshape(-1) * prod(tensor.shape[axis + 1 :]) for own, starts in told]
         whole.append([distinct(rows[0])])
         others.append([*whole[-1][0][:, None]] if in_pieces[axis] else rows)
-    return _Cut(tiles[-1], others, whole, commands, level.base_offset_bits * commands.units // tensor.bits)
+    return _TileCuts(tiles[-1], others, whole, commands, level.base_offset_bits * commands.units // tensor.bits)
 
 
 def _tiles(terms: list[tuple[int, int]]) -> Iterator[tuple[Ints, Ints]]:
@@ -243,7 +245,7 @@ def _tiles(terms: list[tuple[int, int]]) -> Iterator[tuple[Ints, Ints]]:
         starts = np.zeros(1, np.int64)
         for (factor, extent), size in dims:
             starts = np.add.outer(starts, factor * np.arange(0, extent, size)).reshape(-1)
-        yield united([np.arange(size) * factor for (factor, _), size in dims]), starts
+        yield unite_parts([np.arange(size) * factor for (factor, _), size in dims]), starts
 
 
 def _is_read(workload: Workload, tensor: Tensor) -> bool:
@@ -265,12 +267,12 @@ def _together(workload: Workload, arch: Architecture) -> list[list[Tensor]]:
         if arch.levels[0].one_bus and _is_held_inside(arch, tensor):
             found.setdefault("bus", []).append(tensor)
             continue
-        inner = _next(arch, tensor)
+        inner = _next_holder(arch, tensor)
         found.setdefault(f"level {inner.name}" if inner else f"tensor {tensor.name}", []).append(tensor)
     return list(found.values())
 
 
-def _next(arch: Architecture, tensor: Tensor) -> MemoryLevel | None:
+def _next_holder(arch: Architecture, tensor: Tensor) -> MemoryLevel | None:
     """Return the level that surely holds the tensor next below the outermost one; None where there may be several."""
     inner = next((level for level in arch.levels[1:] if level.may_hold(tensor)), None)
     return inner if inner is not None and inner.requires(tensor) else None
@@ -282,7 +284,7 @@ def _longest(workload: Workload, arch: Architecture, tensor: Tensor, *, loads: b
     level = arch.levels[0]
     command = level.command_bits if loads else level.write_command_bits
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
-    inner = _next(arch, tensor)
+    inner = _next_holder(arch, tensor)
     of_rows = bool(command or level.row_requests)
     alone = inner is not None and not arch.fanouts_above(inner.name)
     extents, run = workload.extents(), Fraction(1)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, prod
 
-from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, alone, as_added, as_one, as_sent
-from polymap.costmodel.contiguous import Blocks, Commands, Sent
+from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, as_added, as_one, as_sent, no_multicast
+from polymap.costmodel.contiguous import Blocks, Commands, SentMessages
 from polymap.ir import (
     Architecture,
     MemoryLevel,
@@ -29,7 +29,7 @@ from polymap.ir import (
 )
 from polymap.schedules import LoopInTree
 
-SentOften = tuple[Sent, int]  # messages, and how often each is sent
+SentOften = tuple[SentMessages, int]  # messages, and how often each is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Stream:
 def stage_counts(stage: Stage, clock: Clock, beside: list[Stream], begins: int) -> StageCounts:
     """Return what the steps of a level move. begins: the loops above its nodes at whose advances these are empty."""
     found = tuple(advances_of((stage,), clock, stage.depth, begins, beside))
-    last = _on_buses(stage, (END, *range(begins)), leaving)
+    last = _on_buses(stage, (END, *range(begins)), returns_of_advance)
     return StageCounts(stage.level.name, stage.depth, clock.visits_below[stage.depth], found, last)
 
 
@@ -129,8 +129,10 @@ def advances_of(
     for advance in range(FIRST, depth):
         if not clock.begun(advance):
             continue
-        loads = [use for stage in stages for use in _on_buses(stage, (advance,), loading)]
-        stores = [use for stage in stages if advance >= begins for use in _on_buses(stage, (advance,), leaving)]
+        loads = [use for stage in stages for use in _on_buses(stage, (advance,), loads_of_advance)]
+        stores = [
+            use for stage in stages if advance >= begins for use in _on_buses(stage, (advance,), returns_of_advance)
+        ]
         yield AdvanceCounts(
             advance,
             clock.dims[advance] if advance != FIRST else "",
@@ -160,17 +162,17 @@ def _on_buses(
         beats = requests = 0
         for advance in advances:
             for sent, times in moved(stage, stream, advance):
-                own = _beats_and_requests(sent, bits, level, loads=moved is loading)
+                own = _beats_and_requests(sent, bits, level, loads=moved is loads_of_advance)
                 beats, requests = beats + times * own[0], requests + times * own[1]
         found.append(BusUse(level.name, stream.tensor.name, beats, requests))
     return tuple(found)
 
 
-def loading(stage: Stage, stream: Stream, advance: int) -> list[SentOften]:
+def loads_of_advance(stage: Stage, stream: Stream, advance: int) -> list[SentOften]:
     """Return what is loaded: every tile in every step where the level does not keep those that are only read."""
     if not stage.level.keeps and is_read(stream) and advance < stream.depth:
         return sent_of(stream, advance, as_sent, whole=True)
-    return _arriving(stream, advance)
+    return _arrivals_of_advance(stream, advance)
 
 
 def sent_of(
@@ -186,7 +188,7 @@ def is_read(stream: Stream) -> bool:
     return rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.READ_ONLY
 
 
-def _arriving(stream: Stream, advance: int) -> list[SentOften]:
+def _arrivals_of_advance(stream: Stream, advance: int) -> list[SentOften]:
     """Return what a node gets in all steps that an advance begins: of written tensors what was there before."""
     sending, is_empty = stream.sending, FIRST < advance < stream.begins
     if advance >= stream.depth:
@@ -202,15 +204,15 @@ def _arriving(stream: Stream, advance: int) -> list[SentOften]:
     return [(sent, returned) for sent, _ in sent_of(stream, advance, as_one, whole=is_empty) if returned]
 
 
-def leaving(_: Stage, stream: Stream, advance: int) -> list[SentOften]:
+def returns_of_advance(_: Stage, stream: Stream, advance: int) -> list[SentOften]:
     """Return what a node of a written tensor gives back as an advance begins."""
     if is_read(stream) or advance >= stream.depth or advance == FIRST:
         return []
-    merge = alone if rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.PLAIN else as_added
+    merge = no_multicast if rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.PLAIN else as_added
     return sent_of(stream, advance, merge, leaving=True, whole=FIRST < advance < stream.begins)
 
 
-def _beats_and_requests(sent: Sent, bits: int, level: MemoryLevel, *, loads: bool) -> tuple[int, int]:
+def _beats_and_requests(sent: SentMessages, bits: int, level: MemoryLevel, *, loads: bool) -> tuple[int, int]:
     """Return the beats of messages, and the requests of loads, where they take time."""
     commands = commands_of(level, bits, loads=loads)
     if commands is None:
@@ -231,7 +233,7 @@ def commands_of(level: MemoryLevel, bits: int, *, loads: bool) -> Commands | Non
     return Commands(bits // unit, beat // unit, asked and asked // unit, size // unit, in_powers)
 
 
-def _pieces(sent: Sent, bits: int, block_bits: int, level: MemoryLevel) -> int:
+def _pieces(sent: SentMessages, bits: int, block_bits: int, level: MemoryLevel) -> int:
     """Return the aligned pieces of so many bits that contiguous runs are cut into."""
     if block_bits <= bits:
         return sent.elements() * (bits // block_bits)
@@ -239,7 +241,7 @@ def _pieces(sent: Sent, bits: int, block_bits: int, level: MemoryLevel) -> int:
     return sent.blocks(blocks, level.base_offset_bits // bits)
 
 
-def _requests(sent: Sent, bits: int, level: MemoryLevel) -> int:
+def _requests(sent: SentMessages, bits: int, level: MemoryLevel) -> int:
     if level.request_bits is None:
         return sent.runs(of_rows=level.row_requests)
     return _pieces(sent, bits, level.request_bits, level)
@@ -266,7 +268,7 @@ class Clock:
             if isinstance(loop.node, Temporal):
                 visits.append(prod(choices.values()))
                 dims.append(dim)
-                sizes[dim] = _cut(sizes[dim], loop.tile)
+                sizes[dim] = _cut_sizes(sizes[dim], loop.tile)
             else:
                 sizes[dim] = _first_siblings(sizes[dim], loop.tile)
             choices[dim] = sum(sizes[dim].values())
@@ -277,7 +279,7 @@ class Clock:
         return 1 if advance == FIRST else self.visits_below[advance + 1] - self.visits_below[advance]
 
 
-def _cut(sizes: dict[int, int], tile: int) -> dict[int, int]:
+def _cut_sizes(sizes: dict[int, int], tile: int) -> dict[int, int]:
     """Return the sizes of tiles inside tiles, each with their number."""
     found: dict[int, int] = {}
     for size, count in sizes.items():

@@ -77,7 +77,7 @@ def _innermost(
     if not counted.children:
         steps = counted.stages[-1].advances if counted.stages else counted.begun
         often = sum(each.steps for each in steps)
-        run = _computed(arch, counted) / often
+        run = _compute_cycles(arch, counted) / often
         preloads = {each.advance: each.preloads for each in steps}
         cycles = {advance: _pass_cycles(arch, run, preloads=changes) for advance, changes in preloads.items()}
         turns = {bus: dict.fromkeys(cycles, NOTHING) for bus in buses}
@@ -105,7 +105,7 @@ def _turn(levels: dict[str, MemoryLevel], bus: str, each: AdvanceCounts) -> Frac
     return sum(cycles, NOTHING) / each.steps
 
 
-def _computed(arch: Architecture, counted: StepCounts) -> Fraction:
+def _compute_cycles(arch: Architecture, counted: StepCounts) -> Fraction:
     """Return the cycles that statement instances take: of the compute units, or of the levels that they access."""
     found = Fraction(counted.ticks, arch.compute.per_cycle)
     for name, read, written in counted.accesses:
@@ -157,12 +157,12 @@ def _slowest(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: 
     """Return the cycles of the bus that takes longest, as buses move side by side, and what takes most of them."""
     found = NOTHING, ""
     for name in dict.fromkeys(use.level for use in uses if use.beats):
-        taken = _taken(levels, [use for use in uses if use.level == name], writes=writes)
+        taken = _bus_cycles(levels, [use for use in uses if use.level == name], writes=writes)
         found = max(found, taken, key=lambda each: each[0])
     return found
 
 
-def _taken(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
+def _bus_cycles(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> tuple[Fraction, str]:
     """Return the cycles that the bus of one level takes, and what takes most of them."""
     level = levels[uses[0].level]
     band = _band(level, writes=writes)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from polymap.costmodel.arrivals import END, FIRST, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks, Ints, distinct, united
+from polymap.costmodel.contiguous import Blocks, Ints, distinct, unite_parts
 from polymap.costmodel.step_counts import (
     BusUse,
     SentOften,
@@ -18,9 +18,9 @@ from polymap.costmodel.step_counts import (
     StageCounts,
     Stream,
     is_read,
-    leaving,
-    loading,
+    loads_of_advance,
     misses_take_time,
+    returns_of_advance,
     sent_of,
 )
 from polymap.ir import Architecture, MemoryLevel, Storage, Temporal, Workload
@@ -28,7 +28,7 @@ from polymap.schedules import LoopView, StorageInTree
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class LineMisses:
     """The lines of a cache that the whole run misses on the way between a level that sends and one that holds."""
 
     cache: str
@@ -38,7 +38,7 @@ class Missed:
     stores: Fraction
 
 
-def missed_lines(workload: Workload, arch: Architecture, view: LoopView, stages: list[Stage]) -> Iterator[Missed]:
+def missed_lines(workload: Workload, arch: Architecture, view: LoopView, stages: list[Stage]) -> Iterator[LineMisses]:
     """Yield what caches miss that lie between a level that sends and one that holds, and hold no tile of the mapping.
 
     By working sets: a cache keeps what one visit of a loop's body touches of all tensors that pass, where it fits; a
@@ -55,7 +55,7 @@ def missed_lines(workload: Workload, arch: Architecture, view: LoopView, stages:
         ]
         depths = range(max((stage.depth for stage, _ in passing), default=0) + 1)
         at = [[_passing_at(workload, arch, view, cache, one, depth) for _, one in passing] for depth in depths]
-        kept = _kept(cache, at, [stream.depth for _, stream in passing])
+        kept = _kept_shares(cache, at, [stream.depth for _, stream in passing])
         for place, (stage, stream) in enumerate(passing):
             own = [(_passing_loads(stage, stream), _passing_stores(stage, stream), kept[0][place])]  # nothing is kept
             own += (
@@ -64,7 +64,7 @@ def missed_lines(workload: Workload, arch: Architecture, view: LoopView, stages:
             )
             loads = sum((share * _lines(sent, stream, cache) for sent, _, share in own if share), Fraction(0))
             stores = sum((share * _lines(sent, stream, cache) for _, sent, share in own if share), Fraction(0))
-            yield Missed(cache.name, stage.level.name, stream.sender.name, loads, stores)
+            yield LineMisses(cache.name, stage.level.name, stream.sender.name, loads, stores)
 
 
 def _passing_loads(stage: Stage, stream: Stream, *, changed: bool = False) -> list[SentOften]:
@@ -73,7 +73,7 @@ def _passing_loads(stage: Stage, stream: Stream, *, changed: bool = False) -> li
     found: list[SentOften] = []
     for advance in range(FIRST, stream.depth if changed else stage.depth):
         if not (changed and is_read(stream)):
-            found += loading(stage, stream, advance)
+            found += loads_of_advance(stage, stream, advance)
         elif advance == FIRST or any(
             loop.place >= advance and loop.trips > 1 and loop.dim in stream.sending.own_dims
             for loop in stream.sending.clock
@@ -83,10 +83,10 @@ def _passing_loads(stage: Stage, stream: Stream, *, changed: bool = False) -> li
 
 
 def _passing_stores(stage: Stage, stream: Stream) -> list[SentOften]:
-    return [each for advance in (*range(stream.depth), END) for each in leaving(stage, stream, advance)]
+    return [each for advance in (*range(stream.depth), END) for each in returns_of_advance(stage, stream, advance)]
 
 
-def _kept(cache: MemoryLevel, at: list[list[Stream]], own: list[int]) -> list[list[Fraction]]:
+def _kept_shares(cache: MemoryLevel, at: list[list[Stream]], own: list[int]) -> list[list[Fraction]]:
     """Return per number of loops which share of each tensor's lines a cache keeps during one visit below so many, and
     no longer: those in its sets that the visit does not fill beyond their ways. Those below none are there before the
     run; instead the first row is what is not kept during one step.
@@ -117,7 +117,7 @@ def _lines_of_sets(stream: Stream, cache: MemoryLevel, sets: int) -> Ints:
         for each in sent.messages:
             first = sum((start[:1] for start in each.starts), np.array([base]))
             parts = [_ends_of_lines(part, size) if place == each.row else part for place, part in enumerate(each.parts)]
-            numbers = distinct((united(parts) + first) // size)
+            numbers = distinct((unite_parts(parts) + first) // size)
             found += np.bincount(numbers % sets, minlength=sets)
     return found
 
@@ -147,7 +147,7 @@ def _lines(sent: list[SentOften], stream: Stream, cache: MemoryLevel) -> int:
     return sum(times * each.blocks(blocks, base // stream.tensor.bits) for each, times in sent)
 
 
-def with_misses(stage: StageCounts, missed: list[Missed]) -> StageCounts:
+def with_misses(stage: StageCounts, missed: list[LineMisses]) -> StageCounts:
     """Return the counts of a stage with what caches miss, shared among its steps as beats are."""
     own = [each for each in missed if each.stage == stage.level]
     if not own:

@@ -9,7 +9,7 @@ from math import prod
 
 from polymap.costmodel.arrivals import sending_of
 from polymap.costmodel.closed_form import common_access, whole_access
-from polymap.costmodel.counting import counted
+from polymap.costmodel.counting import count_mapping
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.step_counts import (
     Clock,
@@ -220,7 +220,7 @@ class _Tree:
             for node in leg.mapping.nodes
         )
         mapping = Mapping(tuple(node for node in held if not isinstance(node, Storage) or node.tensors))
-        counts, _ = counted(leg.workload, self.arch, mapping, seconds=TUNING.count_limit_s)
+        counts, _ = count_mapping(leg.workload, self.arch, mapping, seconds=TUNING.count_limit_s)
         return ticks, [*_accesses(leg.workload, self.arch, leg.view, counts)]
 
 

@@ -51,7 +51,7 @@ def transfers(sending: Sending, fanouts: Sequence[Fanout], tensor: Tensor) -> It
             yield from (Transfer(is_write=True, elements=each) for each in left.values() if len(each))
             yield from _loaded(sending, fanouts, entered)
         else:
-            yield from _added(fanouts, partial, left)
+            yield from _merge_arrivals(fanouts, partial, left)
             for where in sorted(entered):
                 taken = entered[where][partial[entered[where]]]
                 if len(taken):
@@ -60,7 +60,7 @@ def transfers(sending: Sending, fanouts: Sequence[Fanout], tensor: Tensor) -> It
         held = tiles
 
 
-def _added(fanouts: list[Fanout], partial: np.ndarray, left: dict[Digits, Ints]) -> Iterator[Transfer]:
+def _merge_arrivals(fanouts: list[Fanout], partial: np.ndarray, left: dict[Digits, Ints]) -> Iterator[Transfer]:
     """Yield the arrivals of one step, group by group of siblings that are added on the way, and mark them partial."""
     sent: dict[Digits, list[Ints]] = {}
     for where, leaving in left.items():

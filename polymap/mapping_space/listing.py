@@ -44,13 +44,13 @@ def structures(
 
 
 def _structures(workload: Workload, arch: Architecture, rules: Rules) -> Iterator[MappingStructure]:
-    from polymap.search.problem import listed  # CP-SAT takes half a second to load
+    from polymap.search.problem import list_structures  # CP-SAT takes half a second to load
 
     problem = analyse(workload, arch)
     is_free = any_order_is_legal(workload)
     vectors = None if is_free else [[*signs.values()] for signs in signs_of(workload, strict=False)]
     about_structure = tuple(rule for rule in rules if not isinstance(rule, AtMost))
-    for found in listed(problem, about_structure, vectors):
+    for found in list_structures(problem, about_structure, vectors):
         (chosen,) = found.statements
         spread = tuple(
             (fanout.name, dim, count)

@@ -29,7 +29,11 @@ with lazy(__name__):
         of_rest as of_rest,
         open_structures_of as open_structures_of,
     )
-    from polymap.search.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
+    from polymap.search.in_order import (
+        asked_in_order as asked_in_order,
+        is_covered as is_covered,
+        rank_mappings as rank_mappings,
+    )
     from polymap.search.nest_after_nest import (
         begin_nest_after_nest as begin_nest_after_nest,
         begin_without_steps as begin_without_steps,

@@ -51,7 +51,7 @@ def answer(
     cost = cost or evaluate(question.workload, question.arch, mapping)
     values = objective_values(question.workload, question.arch, objective, cost)
     check_answer(question, mapping, cost)
-    left = believed(question, left, [(mapping, claimed, cost)])
+    left = believed_bounds(question, left, [(mapping, claimed, cost)])
     least = _each_alone(min((*left, values)), values, question.floors())
     status = "OPTIMAL" if least == values else "FEASIBLE"
     gap = next((gap_of(value, bound) for value, bound in zip(values, least, strict=True) if value != bound), 0.0)
@@ -77,7 +77,7 @@ def answer(
     )
 
 
-def believed(
+def believed_bounds(
     question: Question, left: Sequence[Values], claims: Sequence[tuple[Mapping, Values | None, Cost | None]]
 ) -> Sequence[Values]:
     """Return the bounds of what was not searched: those of a search whose mappings cost what it claims (None: it claims
@@ -121,7 +121,7 @@ def front_answer(
     search says that each mapping costs, as `answer` has it. known: what the first mappings cost."""
     others = mappings[len(known) :]
     costs = [*known, *(evaluate(question.workload, question.arch, mapping) for mapping in others)]
-    left = believed(question, left, list(zip(mappings, claimed or [None] * len(mappings), costs, strict=True)))
+    left = believed_bounds(question, left, list(zip(mappings, claimed or [None] * len(mappings), costs, strict=True)))
     points: dict[Values, SearchResult] = {}
     for mapping, cost in zip(mappings, costs, strict=True):
         values = objective_values(question.workload, question.arch, question.objective, cost)

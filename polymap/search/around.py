@@ -35,7 +35,7 @@ class HeldTile:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Surroundings:
     """Nodes above a branch, and what they leave to the legs. extents: of all dims, below the temporal loops. spread:
     (fan-out, dim, instances). held: outermost first."""
 
@@ -45,7 +45,7 @@ class Around:
     held: tuple[HeldTile, ...]
 
     @staticmethod
-    def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
+    def of(program: Workload, arch: Architecture, nodes: Nodes) -> Surroundings | None:
         """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, statements
         may touch unlike parts of a tensor that some node holds, or there is no room."""
         tiles = program.extents()
@@ -56,12 +56,12 @@ class Around:
                     return None
                 tiles[node.dim] = min(tiles[node.dim], node.tile)
             elif isinstance(node, Spatial):
-                length = cut(tiles, spread)[node.dim]
+                length = lengths_per_instance(tiles, spread)[node.dim]
                 if node.tile < length:
                     spread.append((node.fanout, node.dim, -(-length // node.tile)))
             elif isinstance(node, Storage):
                 above = {fanout.name for fanout in arch.fanouts_above(node.level)}
-                own = cut(tiles, [each for each in spread if each[0] in above])
+                own = lengths_per_instance(tiles, [each for each in spread if each[0] in above])
                 level = arch.level_index(node.level)
                 sizes = {name: shared_tile(program, name, own) for name in node.tensors}
                 if None in sizes.values():
@@ -73,7 +73,7 @@ class Around:
         if any(room is not None and taken[number] > room for number, room in rooms.items()):
             return None
         nodes = tuple(node for node in nodes if not (isinstance(node, Storage) and not arch.level_index(node.level)))
-        return Around(nodes, tuple(tiles.items()), tuple(spread), tuple(held))
+        return Surroundings(nodes, tuple(tiles.items()), tuple(spread), tuple(held))
 
     def leaves_one(self, statement: Statement) -> bool:
         """Return whether each instance of a statement runs on siblings of its own."""
@@ -89,7 +89,7 @@ class Around:
         taken = _bits_taken(program, self.held)
         for name, level in given.items():
             above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
-            own = cut(inside, [each for each in self.spread if each[0] in above])
+            own = lengths_per_instance(inside, [each for each in self.spread if each[0] in above])
             taken[level] -= elements_of(accesses_of(statement, name)[0], own) * program.tensor(name).bits
         names = [each[0] for each in self.spread]
         names += [fanout.name for each in self.held for fanout in arch.fanouts_above(arch.levels[each.level].name)]
@@ -110,7 +110,7 @@ def _bits_taken(program: Workload, held: Iterable[HeldTile]) -> Counter[int]:
     return taken
 
 
-def cut(extents: dict[str, int], spread: Iterable[tuple[str, str, int]]) -> dict[str, int]:
+def lengths_per_instance(extents: dict[str, int], spread: Iterable[tuple[str, str, int]]) -> dict[str, int]:
     """Return how long the dims are on one instance."""
     found = dict(extents)
     for _, dim, instances in spread:
@@ -180,13 +180,15 @@ def runs_over_fanouts(program: Workload, arch: Architecture, kept: tuple[str, ..
             continue
         names = [name for name in accesses if any(accesses_of(each, name) for each in own)]
         inside = [name for name in kept if name in names and dim in accesses[name].dims]
-        whole = _stored(program, _above(arch), [name for name in kept if name not in inside])
+        whole = _storage_nodes(program, _above(arch), [name for name in kept if name not in inside])
         if whole is None or not all(time in accesses[name].dims for name in kept if name in names):
             continue
         read = [name for name in names if name not in kept and {dim, time} & set(accesses[name].dims)]
         for order in filter(None, orders):
             ways = _inside(program, arch, order, (dim, time), (read, inside))
-            inner = next((each for each in ways if Around.of(program, arch, (*outer, *whole, *each)) is not None), None)
+            inner = next(
+                (each for each in ways if Surroundings.of(program, arch, (*outer, *whole, *each)) is not None), None
+            )
             if inner is not None:
                 yield Run(begin, end, (*outer, *whole), inner)
 
@@ -205,9 +207,9 @@ def _inside(
     read, inside = names
     again = [name for name in read if dim in accesses[name].dims and time not in accesses[name].dims]
     below = [each for each in arch.levels[1:] if {*order} <= {*arch.fanouts_above(each.name)}]
-    held, passed = _stored(program, below, again), _stored(program, below, inside)
+    held, passed = _storage_nodes(program, below, again), _storage_nodes(program, below, inside)
     whole, tiles = (
-        _stored(program, _above(arch), [name for name in read if (name in again) == is_whole])
+        _storage_nodes(program, _above(arch), [name for name in read if (name in again) == is_whole])
         for is_whole in (True, False)
     )
     if passed is None or not again:
@@ -216,13 +218,13 @@ def _inside(
         (tile, (Temporal(time, tile),) if tile < extents[time] else ()) for tile in reversed(divisors(extents[time]))
     ]
     if held is not None:
-        yield from ((*_spread(arch, order, {dim: extents[dim]}), *held, *loop, *passed) for _, loop in loops)
+        yield from ((*_spread_loops(arch, order, {dim: extents[dim]}), *held, *loop, *passed) for _, loop in loops)
     if whole is not None and tiles is not None and len(order) > 1:
         for tile, loop in loops:
-            yield (*whole, *loop, *tiles, *_spread(arch, order, {dim: extents[dim], time: tile}), *passed)
+            yield (*whole, *loop, *tiles, *_spread_loops(arch, order, {dim: extents[dim], time: tile}), *passed)
 
 
-def _spread(arch: Architecture, order: tuple[Fanout, ...], left: dict[str, int]) -> Nodes:
+def _spread_loops(arch: Architecture, order: tuple[Fanout, ...], left: dict[str, int]) -> Nodes:
     """Return loops over fan-outs, of each in an order as many instances as there are, of the first dims first."""
     found = list[tuple[int, str, str, int]]()
     for fanout in order:
@@ -244,7 +246,7 @@ def _above(arch: Architecture) -> list[MemoryLevel]:
     return [each for each in reversed(arch.levels[1:]) if not arch.fanouts_above(each.name)]
 
 
-def _stored(program: Workload, levels: list[MemoryLevel], names: list[str]) -> Nodes | None:
+def _storage_nodes(program: Workload, levels: list[MemoryLevel], names: list[str]) -> Nodes | None:
     """Return nodes for some tensors, each in the first of the levels that may hold it; None where one has no level."""
     found: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -280,7 +282,7 @@ def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: 
             inside = Branch(tuple(without_nodes(child, (name,), (level.name,)) for child in last.children))
             for at in places:
                 above = (*around[:at], Storage(level.name, (name,)), *around[at:])
-                if is_in_order(arch, (*above, inside)) and Around.of(program, arch, above) is not None:
+                if is_in_order(arch, (*above, inside)) and Surroundings.of(program, arch, above) is not None:
                     yield (*above, inside)
 
 

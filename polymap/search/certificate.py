@@ -74,7 +74,7 @@ NO_MAPPING = "this answer has no certificate: there is no mapping"
 
 def check_certifiable(workload: Workload, arch: Architecture, objective: str, rules: Rules = ()) -> None:
     """Raise OptionError PM515 for a problem that is none of those which are certified."""
-    _asked(workload, arch, objective, rules)
+    _checker_question(workload, arch, objective, rules)
 
 
 def asked_head(workload: Workload, arch: Architecture, objective: str, constraints: object) -> dict[str, object]:
@@ -91,7 +91,7 @@ def _head(workload: Workload, arch: Architecture, objective: str, rules: Rules) 
     return {**tables, "constraints": constraints_table(rules), "objective": objective_line(arch, objective)}
 
 
-def _asked(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem | Program:
+def _checker_question(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem | Program:
     """Return a question as the checker reads it; OptionError PM515 for one that it does not read."""
     is_program = len(workload.statements) > 1
     reason = _beyond_boxes(workload) if is_program else analyse(workload, arch).reason
@@ -107,7 +107,7 @@ def _asked(workload: Workload, arch: Architecture, objective: str, rules: Rules)
 
 
 def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
-    found = _asked(workload, arch, objective, rules)
+    found = _checker_question(workload, arch, objective, rules)
     assert isinstance(found, Problem), "a workload of one statement"
     return found
 
@@ -137,7 +137,7 @@ def program_certificate(
     that raises the bound, for at most so many seconds. Raises OptionError: PM515 for programs outside the class that is
     certified, PM517 where the checker counts no such tree.
     """
-    program, words = _asked(workload, arch, objective, rules), _head(workload, arch, objective, rules)
+    program, words = _checker_question(workload, arch, objective, rules), _head(workload, arch, objective, rules)
     assert isinstance(program, Program), "a workload of several statements"
     nodes, until, divides = mapping_to_document(mapping)["nodes"], time.process_time() + seconds, best_alone is not None
     try:
@@ -163,7 +163,7 @@ def program_certificate(
             *(line for label, own in sorted(legs.items()) for line in (f"leg {label}", *own)),
         ]
         count += sum(int(own[2].split(" ")[1]) for own in legs.values())
-    return _finished([*lines, f"bound {bound}", f"structures {count}"])
+    return _finish_certificate([*lines, f"bound {bound}", f"structures {count}"])
 
 
 def _leg(
@@ -199,10 +199,10 @@ def certificate(
     PM515 for problems outside the class that is certified, PM517 where the mapping is not the best or breaks a rule.
     """
     problem = _problem(workload, arch, objective, rules)
-    lines, value = _begun(workload, arch, objective, mapping, rules, divides=True)
+    lines, value = _begin_certificate(workload, arch, objective, mapping, rules, divides=True)
     with _deadline(seconds):
         proofs = _proofs(problem, value)
-    return _finished([*lines, *proofs])
+    return _finish_certificate([*lines, *proofs])
 
 
 def bound_certificate(
@@ -216,7 +216,7 @@ def bound_certificate(
     problem, refused = _problem(workload, arch, objective, rules), OptionError(Mistake("PM517", NO_MAPPING))
     for mapping in filter(None, mappings):
         try:
-            lines, _ = _begun(workload, arch, objective, mapping, rules, divides=False)
+            lines, _ = _begin_certificate(workload, arch, objective, mapping, rules, divides=False)
         except OptionError as refusal:
             refused = refusal
             continue
@@ -224,11 +224,11 @@ def bound_certificate(
             count, bound = least(problem)
         except Refused as refusal:
             raise OptionError(Mistake("PM515", f"this answer cannot be certified: {refusal}", HINT)) from None
-        return _finished([*lines, f"bound {Fraction(bound, problem.scale)}", f"structures {count}"])
+        return _finish_certificate([*lines, f"bound {Fraction(bound, problem.scale)}", f"structures {count}"])
     raise refused
 
 
-def _begun(
+def _begin_certificate(
     workload: Workload, arch: Architecture, objective: str, mapping: Mapping, rules: Rules, *, divides: bool
 ) -> tuple[list[str], int]:
     """Return a certificate's lines up to the mapping, and what that costs, scaled; OptionError PM517 where the checker
@@ -248,7 +248,7 @@ def _lines(words: dict[str, object]) -> list[str]:
     return [FORMAT, *head, f"sha256 {digest(head)}"]
 
 
-def _finished(lines: list[str]) -> str:
+def _finish_certificate(lines: list[str]) -> str:
     return "\n".join((*lines, f"end {digest(lines)}", ""))
 
 

@@ -108,7 +108,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     spent, share = search.limits.share(), TUNING.chains_share
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
-    goals, binding = _asked(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
+    goals, binding = _tree_objectives(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
     groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
@@ -265,7 +265,7 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
     return [(each[0], run[-1][1]) for each in before] + [(run[0][0], each[1]) for each in behind]
 
 
-def _asked(search: Search) -> tuple[str | Powers, ...]:
+def _tree_objectives(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
     sum, of a product after energy alone, and again for what that finds; else energy and latency."""
     found = list[str | Powers]()

@@ -57,11 +57,11 @@ from polymap.search.dividing import OpenStructures
 from polymap.search.problem import objective_unit
 from polymap.search.programs import (
     TUNING,
-    folded,
+    fold_tensor,
     instance_bound,
     may_be_folded,
     program_arrays,
-    reordered,
+    reorder_arrays,
     with_values,
 )
 from polymap.search.result import SearchResult, Settings
@@ -342,7 +342,7 @@ def _refusal(text: Workload, program: Workload, moduli: Table[str, tuple[int, ..
         return (
             f"has too many statement instances to be checked (at most {TUNING.most_instances:,} in the boxes of loops)"
         )
-    arrays = reordered(program_arrays(text), program)
+    arrays = reorder_arrays(program_arrays(text), program)
     if arrays is None:
         return "is no rewriting of the C text: it does not run each instance once in an order that keeps dependences"
     for name, shape in moduli.items():
@@ -364,7 +364,7 @@ def _has_short_order(program: Workload) -> bool:
 
 def _in_buffers(program: Workload, moduli: Table[str, tuple[int, ...]]) -> Workload:
     for name, shape in moduli.items():
-        program = folded(program, program.tensor(name), shape)
+        program = fold_tensor(program, program.tensor(name), shape)
     return program
 
 

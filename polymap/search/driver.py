@@ -20,7 +20,7 @@ from polymap.search.answer import (
     Question,
     Values,
     answer,
-    believed,
+    believed_bounds,
     bound_of,
     covers,
     front_answer,
@@ -30,7 +30,7 @@ from polymap.search.answer import (
 )
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.evidence import Evidence, Incumbent
-from polymap.search.in_order import is_covered, ranked
+from polymap.search.in_order import is_covered, rank_mappings
 from polymap.search.options import TUNING, OnProgress, Options
 from polymap.search.problem import (
     Goal,
@@ -238,7 +238,7 @@ class Search:
     def proven(self, evidence: Evidence, claims: tuple[tuple[Mapping, Values], ...], space: SpaceCount) -> Evidence:
         """Return the evidence that nothing beats these mappings, claimed to have these values; what was known before
         where one does not cost what is claimed, so that other provers are asked."""
-        if believed(self.asked, (), [(*claim, None) for claim in claims]):
+        if believed_bounds(self.asked, (), [(*claim, None) for claim in claims]):
             return evidence
         is_as_good = covers if self.objective.goal is Goal.PARETO else le
         if any(not any(is_as_good(values, one.values) for _, values in claims) for one in evidence.incumbents):
@@ -257,10 +257,10 @@ class Search:
         if len(self.workload.statements) > 1:
             if found.best is None or found.workload != self.workload:  # of a program that was rewritten
                 return found
-            return replace(found, proof=partial(certified, self.asked, found.best))
+            return replace(found, proof=partial(certify_best, self.asked, found.best))
         if dividing is None:
             return found
-        proof = partial(certified, self.asked, found.best, dividing.best, any_size=True) if found.best else None
+        proof = partial(certify_best, self.asked, found.best, dividing.best, any_size=True) if found.best else None
         return replace(found, dividing=dividing, proof=proof)
 
     def closed(self, evidence: Evidence, *, whole: bool = True) -> SearchResult:
@@ -464,7 +464,7 @@ def best_mappings(
 ) -> Scored:
     """Return the `count` best mappings with their costs, best first: a search of its own, with limits of its own. best:
     the answer, which comes first where that search finds no mapping with dividing tiles that is as good."""
-    found = tuple(ranked(asked, count, time_limit_s, memory_limit_mb))
+    found = tuple(rank_mappings(asked, count, time_limit_s, memory_limit_mb))
     if count < 1 or best in [mapping for mapping, _ in found]:
         return found
     cost = evaluate(asked.workload, asked.arch, best)
@@ -485,7 +485,7 @@ def counted_space(size: SpaceSize | None, count: Count) -> SpaceCount:
     return SpaceCount(*known, None, count.evaluated, count.pruned, count.listed, infeasible)
 
 
-def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *, any_size: bool = False) -> str:
+def certify_best(asked: Question, best: Mapping, dividing: Mapping | None = None, *, any_size: bool = False) -> str:
     """Return the certificate of the best dividing mapping; with tiles of any size of what no mapping beats."""
     from polymap.search import certificate
 
@@ -493,14 +493,14 @@ def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *
     if len(asked.workload.statements) > 1:
         divides = asked.tiles == "divide"
         return certificate.program_certificate(
-            *question, best, asked.rules, partial(_alone, asked) if divides else None
+            *question, best, asked.rules, partial(_map_statement, asked) if divides else None
         )
     if any_size:
         return certificate.bound_certificate(*question, (best, dividing), asked.rules)
     return certificate.certificate(*question, best, asked.rules)
 
 
-def _alone(asked: Question, nest: Workload, arch: Architecture, rules: Rules, seconds: float) -> Mapping | None:
+def _map_statement(asked: Question, nest: Workload, arch: Architecture, rules: Rules, seconds: float) -> Mapping | None:
     """Return the best dividing mapping of a statement of a program alone."""
     question = replace(asked, workload=nest, arch=arch, rules=rules)
-    return next((mapping for mapping, _ in ranked(question, 1, seconds)), None)
+    return next((mapping for mapping, _ in rank_mappings(question, 1, seconds)), None)

@@ -16,7 +16,7 @@ from polymap.costmodel import evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.resources import Stop
 from polymap.search.dividing import Found, solve
-from polymap.search.enumeration import ExhaustiveResult, Walking
+from polymap.search.enumeration import ExhaustiveResult, TreeWalk
 from polymap.search.local import climber_for
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -31,14 +31,14 @@ from polymap.search.problem import (
     divisors,
     is_confirmed,
     measure_under,
-    narrowed,
+    narrow_machine,
     refusals,
 )
 from polymap.search.program_search import program_order
 from polymap.search.refuted import is_refuted, most_busy
 
 
-class Feasible(Protocol):
+class Feasibility(Protocol):
     """Questions about the mappings of one workload that meet a set of rules on a machine."""
 
     def refutes(self, arch: Architecture, rules: Rules) -> bool:
@@ -64,7 +64,7 @@ class Feasible(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Dividing:
+class DividingMappings:
     """Mappings in which every tile divides the enclosing one. The lattice search answers."""
 
     workload: Workload
@@ -162,7 +162,7 @@ class AnySize:
             return True
         if analyse(self.workload, arch, rules).reason is not None or beyond_sums(arch, rules):
             return None
-        if Dividing(self.workload, self.stop).exists(arch, rules) or self._is_met_near(arch, rules):
+        if DividingMappings(self.workload, self.stop).exists(arch, rules) or self._is_met_near(arch, rules):
             return True
         return some_tree(self.workload, arch, rules, self.stop)
 
@@ -251,12 +251,12 @@ def walk_begun(
     *,
     count_distinct: bool,
     tiles: str = "any",
-) -> Walking:
+) -> TreeWalk:
     """Return a walk over all trees, not yet started. see: as in `walk`."""
     meets = partial(_meets, workload, arch, rules, see)
-    machine = narrowed(workload, arch, rules)
+    machine = narrow_machine(workload, arch, rules)
     asked = meets if rules or see is not None else None
-    return Walking(workload, machine, objective.text, tiles, count_distinct=count_distinct, meets=asked)
+    return TreeWalk(workload, machine, objective.text, tiles, count_distinct=count_distinct, meets=asked)
 
 
 def _meets(

@@ -109,7 +109,7 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
     if room is None:
         return None
     rules = _rules(relative.rules, dims, tensors, times)
-    return Form(Relative(_renamed(nest, dims, tensors), room, rules), dims, tensors, statement.name, left_out)
+    return Form(Relative(_rename_nest(nest, dims, tensors), room, rules), dims, tensors, statement.name, left_out)
 
 
 def own_form(relative: Relative) -> Form:
@@ -119,7 +119,7 @@ def own_form(relative: Relative) -> Form:
     return Form(relative, own, {each.name: each.name for each in nest.tensors}, nest.statements[0].name)
 
 
-def _renamed(nest: Workload, dims: dict[str, Extents], tensors: dict[str, str]) -> Workload:
+def _rename_nest(nest: Workload, dims: dict[str, Extents], tensors: dict[str, str]) -> Workload:
     (statement,) = nest.statements
     names = {own: name for name, own in tensors.items()}
     extents = {name: prod(extent for _, extent in own) for name, own in dims.items()}

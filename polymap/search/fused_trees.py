@@ -27,7 +27,7 @@ from polymap.ir import (
 )
 from polymap.resources import Stop
 from polymap.search.around import (
-    Around,
+    Surroundings,
     levels_above_fanouts,
     loops_above,
     read_off,
@@ -91,7 +91,7 @@ class Interface:
         )
 
 
-class Counted(dict[tuple[tuple[str, ...], Nodes], Part | None]):
+class TreeCounts(dict[tuple[tuple[str, ...], Nodes], Part | None]):
     """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
     again. None: not legal, or that takes too long to say."""
 
@@ -102,7 +102,7 @@ class FusedTrees:
 
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self.objective, self._divides = search, workload, objective, divides
-        self._known = search.engines.made(Counted, Counted, (objective.text, workload))
+        self._known = search.engines.made(TreeCounts, TreeCounts, (objective.text, workload))
 
     def alone(self, program: Workload, statement: Statement) -> Part | None:
         """Return a statement in its own best mapping."""
@@ -184,7 +184,7 @@ class FusedTrees:
         for name in (each for each in interface.shared if each not in within):
             tiles = reversed(divisors(program.extents()[name])[:-1])
             ways += [(*above, Temporal(name, tile), kept) for tile in tiles]
-        return next((way for way in ways if Around.of(program, self._search.arch, way) is not None), None)
+        return next((way for way in ways if Surroundings.of(program, self._search.arch, way) is not None), None)
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
@@ -214,12 +214,12 @@ class FusedTrees:
             trees = with_one_more(program, arch, part.nodes[0], part.moved_again)
             best = part
             for nodes in takewhile(lambda _: not is_over(), trees):
-                best = _least([best, self._counted(program, nodes)])
+                best = _cheapest_part([best, self._counted(program, nodes)])
             if best is part:
                 break
             part = best
         again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
-        return _least([part, again])
+        return _cheapest_part([part, again])
 
     def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with one more tensor held above its branch, for which smaller tiles of the loops around make
@@ -232,11 +232,11 @@ class FusedTrees:
         for name in (each.name for each in program.tensors if each.name in part.moved_again):
             for level in (arch.levels[number].name for number in levels_above_fanouts(arch, program, (name,))):
                 nodes = (*above[:-1], Storage(level, (name,)), above[-1])
-                if is_over() or (name, level) in there or Around.of(program, arch, nodes) is not None:
+                if is_over() or (name, level) in there or Surroundings.of(program, arch, nodes) is not None:
                     continue
                 with_room = self._with_room(program, interface, nodes)
                 found = None if with_room is None else self.below(program, with_room)
-                best = _least([best, found])
+                best = _cheapest_part([best, found])
         return best
 
     def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
@@ -264,7 +264,7 @@ class FusedTrees:
                     nodes = (*outside, *_stores(level, held), Temporal(dim, tile), *_stores(level, kept))
                     at_least = least + self._again(program, dim, tile, held)
                     most = apart * TUNING.promising if best is None else best.value
-                    if at_least >= most or Around.of(program, arch, nodes) is None:
+                    if at_least >= most or Surroundings.of(program, arch, nodes) is None:
                         continue
                     inside = [self._inside(program, nodes, child) for child in children]
                     legs = tuple(each for each in inside if each is not None)
@@ -299,7 +299,7 @@ class FusedTrees:
         arch, names = self._search.arch, statements_below(child)
         held = {name for node in above if isinstance(node, Storage) for name in node.tensors}
         outside = {node.dim for node in above if isinstance(node, Temporal)}
-        *own, last = _inner(child if isinstance(child[-1], Branch) else (Branch((child,)),), held, outside)
+        *own, last = _inner_nodes(child if isinstance(child[-1], Branch) else (Branch((child,)),), held, outside)
         interface = Interface.of(part_of(program, tuple(each for each in program.statements if each.name in names)))
         loops = [
             Temporal(dim, tile)
@@ -308,7 +308,7 @@ class FusedTrees:
             if dim not in outside and not any(isinstance(node, Temporal) and node.dim == dim for node in own)
         ]
         for nodes in (own, *((loop, *own) for loop in loops)):
-            if Around.of(program, arch, (*above, *nodes)) is not None:
+            if Surroundings.of(program, arch, (*above, *nodes)) is not None:
                 found = self.with_best_legs(program, above, (*nodes, last))
                 if found is None or len(names) > 1:
                     return found
@@ -325,7 +325,7 @@ class FusedTrees:
                 found = self._counted(program, nodes)
                 if found is not None and found.value < part.value * TUNING.promising:
                     found = self._with_larger_tiles(program, found, is_over)
-                best = _least([best, found])
+                best = _cheapest_part([best, found])
             if best is part:
                 break
             part = best
@@ -369,7 +369,7 @@ class FusedTrees:
         while not is_over():
             best = part
             for nodes in self._with_one_larger_tile(program, part.nodes[0], is_over):
-                best = _least([best, self._counted(program, nodes)])
+                best = _cheapest_part([best, self._counted(program, nodes)])
             if best is part:
                 break
             part = best
@@ -410,7 +410,7 @@ class FusedTrees:
         """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
         the level in which it stands first, the innermost one before others, unless there are many."""
         arch = self._search.arch
-        around = Around.of(program, arch, above)
+        around = Surroundings.of(program, arch, above)
         if around is None:
             return
         levels, slides = [*enumerate(arch.levels)][1:], passes_through_windows(program)
@@ -441,7 +441,7 @@ class FusedTrees:
 
     def _children(self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...]) -> tuple[Nodes, ...] | None:
         """Return the best legs of statements below some nodes; None where one has no mapping."""
-        around = Around.of(program, self._search.arch, nodes)
+        around = Surroundings.of(program, self._search.arch, nodes)
         if around is None:
             return None
         legs: list[Nodes] = []
@@ -526,7 +526,7 @@ class FusedTrees:
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost; of latency, if nothing else took time."""
-        return _moved(self._search.arch, self.objective, number, read, written)
+        return _move_cost(self._search.arch, self.objective, number, read, written)
 
     def passed(self, program: Workload, tensor: str, level: int) -> Fraction:
         """Return what it costs to write all of a tensor into a level once, and to read it there for each reader."""
@@ -542,10 +542,10 @@ class FusedTrees:
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
 
 
-def _moved(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
+def _move_cost(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
     level = arch.levels[number]
     if objective.goal is Goal.WEIGHTED:
-        costs = (weight * _moved(arch, part, number, read, written) for weight, part in objective.parts)
+        costs = (weight * _move_cost(arch, part, number, read, written) for weight, part in objective.parts)
         return sum(costs, Fraction(0))
     if objective.goal is Goal.TRAFFIC:
         return Fraction(read + written if objective.level == level.name else 0)
@@ -567,10 +567,10 @@ def _accesses(program: Workload, tensors: Collection[str]) -> list[Access]:
     return [each for name in tensors for one in program.statements for each in accesses_of(one, name)]
 
 
-def _inner(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> Nodes:
+def _inner_nodes(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> Nodes:
     """Return nodes without those for some tensors, and without loops over some dims."""
     return tuple(
-        Branch(tuple(_inner(child, held, dims) for child in node.children)) if isinstance(node, Branch) else node
+        Branch(tuple(_inner_nodes(child, held, dims) for child in node.children)) if isinstance(node, Branch) else node
         for node in without_nodes(nodes, held)
         if not (isinstance(node, Temporal) and node.dim in dims)
     )
@@ -584,6 +584,6 @@ def _touch(program: Workload, statements: Collection[str], tensor: str) -> bool:
     return any(accesses_of(program.statement(name), tensor) for name in statements)
 
 
-def _least(parts: list[Part | None]) -> Part:
+def _cheapest_part(parts: list[Part | None]) -> Part:
     """Return the first of the parts that cost least."""
     return min((each for each in parts if each is not None), key=lambda each: each.value)

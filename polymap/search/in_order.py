@@ -24,7 +24,7 @@ from polymap.search.problem import (
     parse_single,
     rules_from_document,
 )
-from polymap.search.program_search import sampled
+from polymap.search.program_search import sample_mappings
 
 
 def asked_in_order(
@@ -46,7 +46,7 @@ def is_covered(asked: Question, problem: Problem | None = None) -> bool:
     return read.reason is None and not beyond_sums(asked.arch, asked.rules, asked.objective)
 
 
-def ranked(
+def rank_mappings(
     asked: Question, limit: int, time_limit_s: float, memory_limit_mb: int | None = None
 ) -> Iterator[tuple[Mapping, Cost]]:
     """Yield the `limit` best mappings with dividing tiles, best first, each with its cost; the best of samples
@@ -58,7 +58,7 @@ def ranked(
     if clashes(asked.workload, asked.arch, asked.rules):
         return
     if not is_covered(asked):
-        drawn = sampled(
+        drawn = sample_mappings(
             *question,
             limits,
             climber=climber_for(*question, divide=asked.tiles == "divide", seed=asked.seed),

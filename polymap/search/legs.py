@@ -119,7 +119,7 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
     if nest is None or arch is None:
         return None
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
-    rules = (*rules, *_around(search.arch, nest, leg))
+    rules = (*rules, *_rules_around(search.arch, nest, leg))
     for name, level in leg.first:
         rules = (*rules, *held_first(search.arch, name, level))
     for name, level in leg.free:
@@ -134,7 +134,7 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
     return form_of(relative, objective, apart, divides=leg.divides)
 
 
-def _around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
+def _rules_around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
     """Return the rules that say what stands around a leg."""
     rules: Rules = ()
     for name, level in leg.given:

@@ -81,7 +81,7 @@ def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objecti
     evidence = search.with_tree(evidence, search.workload, Mapping((Branch(apart),)))
     inside, workload = list[Nodes](), search.workload
     for nest, nodes in zip(nests, mapped, strict=True):
-        children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes, objective))
+        children, workload = _set_inside(search, workload, nest, _map_nest(search, nest, nodes, objective))
         inside += children
     return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
 
@@ -125,7 +125,7 @@ def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
     return tuple(found)
 
 
-def _mapped(search: Search, nest: Nest, nodes: Nodes, objective: Objective) -> Nodes:
+def _map_nest(search: Search, nest: Nest, nodes: Nodes, objective: Objective) -> Nodes:
     """Return the nodes of a nest, others where nobody, or several instances, would hold what is to be set there."""
     at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
     if nest.sets is None or (at is not None and not _shares_sums(search, nest, nodes[: at + 1])):
@@ -144,7 +144,7 @@ def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
 def _set_inside(search: Search, workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:
     """Return the same where the result is set right below its outermost node, in loops called like those around it, and
     the program with its loops renamed; as before it where it is held nowhere, or indexed otherwise."""
-    names = _renaming(nest, workload)
+    names = _new_dim_names(nest, workload)
     at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
     if nest.sets is None or names is None or at is None or _shares_sums(search, nest, nodes[: at + 1]):
         return _one_by_one(nest, nodes), workload
@@ -153,7 +153,7 @@ def _set_inside(search: Search, workload: Workload, nest: Nest, nodes: Nodes) ->
         below += 1  # nodes that stand there with it keep what they hold while zeros are set
     loops = (node for node in nodes[below:] if isinstance(node, Temporal | Spatial) and node.dim in names.values())
     children = ((*loops, Compute(nest.sets.name)), nodes[below:])
-    return [(*nodes[:below], Branch(children))], _renamed(workload, nest.sets, names)
+    return [(*nodes[:below], Branch(children))], _rename_loops(workload, nest.sets, names)
 
 
 def _shares_sums(search: Search, nest: Nest, nodes: Nodes) -> bool:
@@ -168,7 +168,7 @@ def _holds(node: MappingNode, tensor: str) -> bool:
     return isinstance(node, Storage) and tensor in node.tensors
 
 
-def _renaming(nest: Nest, workload: Workload) -> dict[str, str] | None:
+def _new_dim_names(nest: Nest, workload: Workload) -> dict[str, str] | None:
     """Return, per dim of the setting statement, the equally long dim of the other one that indexes the same axis alone;
     None where some axis is indexed otherwise."""
     names, extents = dict[str, str](), workload.extents()
@@ -182,7 +182,7 @@ def _renaming(nest: Nest, workload: Workload) -> dict[str, str] | None:
     return names if same and all(extents[old] == extents[new] for old, new in names.items()) else None
 
 
-def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) -> Workload:
+def _rename_loops(workload: Workload, statement: Statement, names: dict[str, str]) -> Workload:
     """Return the program with the loops of a statement called like equally long ones of another."""
     values = {old: dim(new) for old, new in names.items()}
     own = replace(with_values(statement, values), dims=tuple(names[old] for old in statement.dims))

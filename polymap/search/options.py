@@ -57,10 +57,10 @@ class Options:
     def check(self) -> None:
         """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""
         mistakes: list[Mistake] = []
-        if self.work_limit is not None and _whole(self.work_limit) < 1:
+        if self.work_limit is not None and _read_integer(self.work_limit) < 1:
             what = f"work_limit is {shown(self.work_limit)}"
             mistakes.append(Mistake("PM549", what, "Use an integer of at least 1."))
-        if self.memory_limit_mb is not None and _whole(self.memory_limit_mb) < 1:
+        if self.memory_limit_mb is not None and _read_integer(self.memory_limit_mb) < 1:
             what = f"memory_limit_mb is {shown(self.memory_limit_mb)}"
             mistakes.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
         if self.tiles not in ("any", "divide"):
@@ -68,9 +68,9 @@ class Options:
         if not _is_positive(self.time_limit_s):
             what = f"time_limit_s is {shown(self.time_limit_s)}"
             mistakes.append(Mistake("PM504", what, "Use a positive number of seconds."))
-        if _whole(self.workers) < 1:
+        if _read_integer(self.workers) < 1:
             mistakes.append(Mistake("PM505", f"workers is {shown(self.workers)}", "Use an integer of at least 1."))
-        if _whole(self.seed) < 0:
+        if _read_integer(self.seed) < 0:
             mistakes.append(Mistake("PM506", f"seed is {shown(self.seed)}", "Use an integer of at least 0."))
         if self.on_progress is not None and not callable(self.on_progress):  # pyright: ignore[reportUnnecessaryComparison]
             what = f"on_progress is {shown(self.on_progress)}"
@@ -79,7 +79,7 @@ class Options:
             raise OptionError(mistakes)
 
 
-def _whole(value: object) -> int:
+def _read_integer(value: object) -> int:
     """Return an integer; -1 for anything else."""
     found = as_integer(value)
     return -1 if found is None else found

@@ -17,9 +17,9 @@ from polymap.search.legs import takes_long_to_climb
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import analyse, floor_of
-from polymap.search.program_search import Drawn, sampled
+from polymap.search.program_search import DrawnMappings, sample_mappings
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
-from polymap.search.provers import climber_of, rounded
+from polymap.search.provers import climber_of, round_extent
 from polymap.search.relatives import Starts, go_on_with_boxes, starts_of_relatives
 
 
@@ -54,7 +54,7 @@ def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evid
         return evidence
     own = with_loops_joined(search.workload)
     extents = own.extents()
-    wanted = {dim: rounded(extent) for dim, extent in extents.items()}
+    wanted = {dim: round_extent(extent) for dim, extent in extents.items()}
     longer = None if wanted == extents else with_extents(own, wanted)
     if longer is None or len(own.statements) < 2:
         dividing = replace(search, asked=replace(search.asked, tiles="divide"))
@@ -82,7 +82,7 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
     starts, evidence = search.engines.get(Starts), _bound_by_capacities(search, evidence)
     climber = climber_of(search, divide=search.divides)
     is_known = bool(evidence.incumbents)
-    climbed = None if is_known and takes_long_to_climb(search) else _climbed(search, alone=climber is None)
+    climbed = None if is_known and takes_long_to_climb(search) else _climb_program(search, alone=climber is None)
     if climbed is not None and climber is None:
         return _with_tree(search, evidence, climbed, 0)
     if is_known and climber is None:
@@ -94,7 +94,7 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
         met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
         search.report(mapping, value, floor)
 
-    drawn = sampled(
+    drawn = sample_mappings(
         search.workload,
         search.arch,
         search.objective,
@@ -102,7 +102,7 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
         lambda: met or search.limits(),
         climber=climber,
         seed=search.asked.seed,
-        before=search.engines.get(Drawn),
+        before=search.engines.get(DrawnMappings),
         starts=starts.mappings if starts else (),
         limits=search.limits,
         report=report,
@@ -132,7 +132,7 @@ def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
+def _climb_program(search: Search, *, alone: bool) -> ProgramTree | None:
     """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
     or the program is too large."""
     asked = search.workload, search.arch, search.objective

@@ -36,14 +36,14 @@ Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnMappings:
     """The mappings found that meet the rules, best first, and the number of mappings scored."""
 
     found: tuple[Sampled, ...]
     tried: int
 
 
-def sampled(
+def sample_mappings(
     workload: Workload,
     arch: Architecture,
     objective: Objective,
@@ -52,11 +52,11 @@ def sampled(
     *,
     climber: TreeClimber | None,
     seed: int,
-    before: Drawn | None,
+    before: DrawnMappings | None,
     starts: tuple[Mapping, ...] = (),
     limits: Limits,
     report: Callable[[Mapping, Fraction], None],
-) -> Drawn:
+) -> DrawnMappings:
     """Return the mappings that meet the rules among the program as written, random trees and what local search finds.
 
     If no tree drawn at first meets the rules, local search goes on until one does or a limit is reached. before: the
@@ -64,12 +64,12 @@ def sampled(
     steps these are; `stop` may end it before.
     """
     if before is None:
-        scored, tried = _drawn(workload, arch, objective, seed, limits, starts)
+        scored, tried = _draw_mappings(workload, arch, objective, seed, limits, starts)
         good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
     else:
         good, tried = list(before.found), before.tried
     if climber is None or (good and len(objective.singles) > 1):
-        return Drawn(tuple(good), tried)
+        return DrawnMappings(tuple(good), tried)
     if good:
         climber.know(good[0][1], good[0][0][0])
     climb_beside(climber, stop, limits.work, report, until_found=not good)
@@ -80,10 +80,10 @@ def sampled(
                 workload, arch, mapping, TUNING.last_evaluation_s if good else COUNTING.count_limit_s
             )
             good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
-    return Drawn(tuple(good), tried + climber.scored)
+    return DrawnMappings(tuple(good), tried + climber.scored)
 
 
-def _drawn(
+def _draw_mappings(
     workload: Workload,
     arch: Architecture,
     objective: Objective,

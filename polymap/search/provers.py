@@ -28,7 +28,7 @@ from polymap.ir import (
 )
 from polymap.resources import Limits, Memory, Processes, Stop, never
 from polymap.schedules import any_order_is_legal
-from polymap.search.answer import Question, Values, believed
+from polymap.search.answer import Question, Values, believed_bounds
 from polymap.search.dividing import (
     CompletedMapping,
     Count,
@@ -37,10 +37,10 @@ from polymap.search.dividing import (
     outcome_to_resume,
     solve,
 )
-from polymap.search.driver import Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
-from polymap.search.enumeration import ExhaustiveResult, Walking, scored_trees
+from polymap.search.driver import Kind, Search, Table, certify_best, counted_space, further, kind_of, of_rest
+from polymap.search.enumeration import ExhaustiveResult, TreeWalk, scored_trees
 from polymap.search.evidence import Evidence, Known
-from polymap.search.feasible import AnySize, Dividing, may_be_walked, walk_begun
+from polymap.search.feasible import AnySize, DividingMappings, may_be_walked, walk_begun
 from polymap.search.local import (
     DividingPolish,
     TreeClimber,
@@ -71,7 +71,7 @@ from polymap.search.problem import (
 from polymap.search.program_search import program_order
 from polymap.search.refuted import is_refuted
 from polymap.search.result import SearchResult
-from polymap.search.rule_clashes import clashing
+from polymap.search.rule_clashes import clashing_rules
 
 if TYPE_CHECKING:
     from polymap.search.any_size import SiblingSearch
@@ -121,7 +121,7 @@ def refute_rules(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     if search.problem.reason is None and search.divides:
         return evidence  # the search over dividing tiles knows, and which limits the rest allows
     if is_refuted(search.workload, search.arch, search.rules):
-        return replace(evidence, clash=_clashing(search, AnySize))
+        return replace(evidence, clash=_clashing_rules(search, AnySize))
     return evidence
 
 
@@ -137,14 +137,14 @@ def search_dividing_tiles(search: Search, evidence: Evidence, stop: Stop) -> Evi
     if stop is not search.limits:
         hints = replace(search.asked.hints, enough=evidence.best[1] if evidence.best else None)
         search, limits = replace(search, asked=replace(search.asked, hints=hints)), (stop, never)
-    outcome, evidence = _solved(search, evidence, *limits)
+    outcome, evidence = _solve_dividing(search, evidence, *limits)
     measure = measure_of(search.objective, search.workload, search.arch)
     counted = [search.counted(leaf.mapping) for _, leaf in outcome.found]
     costs = [each[0].cost if each else None for each in counted]
     claims = [
         (leaf.mapping, measure.unscaled_values(v), cost) for (v, leaf), cost in zip(outcome.found, costs, strict=True)
     ]
-    left = tuple(believed(search.asked, _left(search, evidence, outcome), claims))
+    left = tuple(believed_bounds(search.asked, _unsearched_bounds(search, evidence, outcome), claims))
     found = tuple(each for one in counted for each in one)
     if not found:
         found = search.written()
@@ -155,9 +155,9 @@ def search_dividing_tiles(search: Search, evidence: Evidence, stop: Stop) -> Evi
         evidence = evidence.with_floor(0, min(left)[0])  # of a front a point may be less than all that is left
     size = search.space_size(search.limits) if search.divides else None
     own = Evidence(evidence.floors, left=left, space=counted_space(size, outcome.count)).with_incumbents(found)
-    result = _accounted(search.closed(own, whole=search.divides), outcome.count)
+    result = _account_for_structures(search.closed(own, whole=search.divides), outcome.count)
     if result.status == "OPTIMAL" and result.best is not None:
-        result = replace(result, proof=partial(certified, search.asked, result.best))
+        result = replace(result, proof=partial(certify_best, search.asked, result.best))
     evidence = replace(evidence.with_incumbents(found), dividing=result, nodes=outcome.nodes)
     return replace(evidence, left=()) if search.divides and evidence.dividing_is_final else evidence
 
@@ -175,13 +175,13 @@ def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evid
         return evidence
     counting = further(TUNING.counting_share)
     evidence = replace(evidence, size=(size := search.space_size(counting(search.limits))))
-    done = _walked(search, counting(search.limits))
+    done = _walk_trees(search, counting(search.limits))
     if done is None or (is_program and search.rules and done.best is None):
         return evidence
     best = done.front_trees or (() if done.best is None else (done.best,))
     if not best:
         none_fits = (f"none of the {done.legal:,} legal loop trees is within the capacities",)
-        return replace(evidence, clash=_clashing(search, AnySize) if search.rules else none_fits)
+        return replace(evidence, clash=_clashing_rules(search, AnySize) if search.rules else none_fits)
     if is_program and not search.divides and not all(search.incumbent(mapping).cost.legal for mapping in best):
         return evidence
     space = replace(counted_space(size, Count(evaluated=done.legal)), distinct=done.distinct)
@@ -218,7 +218,7 @@ def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     """Propose the best dividing mapping of a nest whose extents with large prime factors are rounded up, with tiles cut
     to size: few tiles divide such an extent."""
     extents = search.problem.extents
-    longer = tuple(map(rounded, extents))
+    longer = tuple(map(round_extent, extents))
     tried = search.engines.made(set, set[tuple[int, ...]])
     is_new = longer not in {extents, *tried} and not search.divides
     tried.add(longer)
@@ -228,7 +228,7 @@ def begin_rounded_nests(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     return _with_longer(search, evidence, longer, TUNING.rounded_share) if is_new else evidence
 
 
-def rounded(extent: int) -> int:
+def round_extent(extent: int) -> int:
     """Return an extent with a large prime factor rounded up to one with many divisors; any other as it is."""
     return rounded_up(extent, TUNING.bits_of_rounded, TUNING.most_prime)
 
@@ -271,7 +271,7 @@ def _with_longer(search: Search, evidence: Evidence, longer: tuple[int, ...], sh
     score = exact_score(search.workload, search.arch, search.objective, mapping)
     if score is None or score.excess:
         return evidence
-    return search.tell(_offered(search, evidence, (mapping, score.value)))
+    return search.tell(_offer_mapping(search, evidence, (mapping, score.value)))
 
 
 def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -284,7 +284,7 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     waits = stop is not search.limits and not search.rules and not evidence.dividing_is_final  # dividing tiles go on
     asked = structures, climber, best, stop, search.limits.work, search.report
     best = climb_structures(*asked, until_stalled=waits)
-    evidence = _offered(search, evidence.with_floor(0, structures.value), best)
+    evidence = _offer_mapping(search, evidence.with_floor(0, structures.value), best)
     if best is None and structures.value is None:
         return replace(evidence, clash=evidence.dividing_clash)
     if best is None or evidence.floors[0] < best[1]:
@@ -293,7 +293,7 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     return search.proven(evidence, ((best[0], (best[1],)),), space)
 
 
-def _offered(search: Search, evidence: Evidence, best: Known | None) -> Evidence:
+def _offer_mapping(search: Search, evidence: Evidence, best: Known | None) -> Evidence:
     """Return the evidence with a mapping that an engine knows, if it is better than those that are known."""
     if best is None or (evidence.best is not None and evidence.best[1] <= best[1]):
         return evidence
@@ -345,7 +345,7 @@ def climb_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evide
         search.report(mapping, value, floor)
 
     climb_beside(climber, stop, search.limits.work, report, until_found=best is None)
-    return _offered(search, evidence, climber.best)
+    return _offer_mapping(search, evidence, climber.best)
 
 
 def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -363,8 +363,8 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 
     found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, divide=False))
     if found is None:
-        return _offered(search, evidence, engine.best)
-    evidence = _offered(search, evidence.with_floor(0, found.bound), found.best)
+        return _offer_mapping(search, evidence, engine.best)
+    evidence = _offer_mapping(search, evidence.with_floor(0, found.bound), found.best)
     if found.best is None or (found.bound is not None and evidence.floors[0] < found.best[1]):
         return evidence
     space = counted_space(evidence.size, Count(evaluated=evidence.nodes + found.solved))
@@ -378,7 +378,7 @@ def begin_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
         return evidence
     climber.walk(1, stop)
     search.limits.work.add(climber.scored)
-    return search.tell(_offered(search, evidence, climber.best))
+    return search.tell(_offer_mapping(search, evidence, climber.best))
 
 
 def begin_as_written(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -419,7 +419,7 @@ def _report_program_order(search: Search, evidence: Evidence) -> None:
 
 def _without_dividing(search: Search, evidence: Evidence, outcome: Outcome) -> Evidence:
     """Return the evidence that no mapping has dividing tiles."""
-    clash = _clashing(search, Dividing)
+    clash = _clashing_rules(search, DividingMappings)
     evidence = replace(evidence, dividing=search.infeasible(clash), nodes=outcome.nodes)
     return replace(evidence, clash=clash) if search.divides else evidence
 
@@ -434,7 +434,7 @@ def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
     return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share())), never
 
 
-def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) -> tuple[Outcome, Evidence]:
+def _solve_dividing(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) -> tuple[Outcome, Evidence]:
     """Return what the search over dividing tiles ends with, and what else was found on the way."""
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
     outcome, met, enough = search.engines.get(Outcome), False, search.asked.hints.enough
@@ -576,7 +576,7 @@ def _dividing_polish(search: Search) -> DividingPolish | None:
     return DividingPolish(climber, measure, search.limits, has_window=windows)
 
 
-def _left(search: Search, evidence: Evidence, outcome: Outcome) -> tuple[Values, ...]:
+def _unsearched_bounds(search: Search, evidence: Evidence, outcome: Outcome) -> tuple[Values, ...]:
     """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""
     if outcome.left is None:
         return (evidence.floors,)
@@ -585,7 +585,7 @@ def _left(search: Search, evidence: Evidence, outcome: Outcome) -> tuple[Values,
     return tuple(tuple(max(pair) for pair in zip(one, evidence.floors, strict=True)) for one in bounds)
 
 
-def _accounted(found: SearchResult, count: Count) -> SearchResult:
+def _account_for_structures(found: SearchResult, count: Count) -> SearchResult:
     """Return a dividing answer that tells where every structure went: of an optimum those whose trees were not searched
     are refuted by what no mapping beats, if not by their own bounds."""
     if found.status != "OPTIMAL" or count.listed is None:
@@ -594,16 +594,16 @@ def _accounted(found: SearchResult, count: Count) -> SearchResult:
     return replace(found, space=replace(found.space, pruned=refuted))
 
 
-def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]:
+def _clashing_rules(search: Search, over: type[DividingMappings | AnySize]) -> tuple[str, ...]:
     """Return which rules no mapping meets together, over dividing tiles or those of any size; or that none fits."""
     if not search.rules:
         return ("every mapping with tiles that divide was refuted: none is within the capacities",)
     alone = search.divides
     stop = search.limits if alone else search.limits.until(search.limits.share() + TUNING.clashing_share)
-    return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
+    return clashing_rules(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
-def _walked(search: Search, counting: Stop) -> ExhaustiveResult | None:
+def _walk_trees(search: Search, counting: Stop) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
     suffice, half of it is spent on a part of them, and the bounds have the rest."""
     if not may_be_walked(search.workload) or (trees := search.few_trees(TUNING.few_trees, counting)) is None:
@@ -612,7 +612,7 @@ def _walked(search: Search, counting: Stop) -> ExhaustiveResult | None:
     if search.limits():
         return None
     asked = search.workload, search.arch, search.objective, search.rules
-    walking = search.engines.made(Walking, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
+    walking = search.engines.made(TreeWalk, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
     before, noted = walking.legal, work.done
     most = None if work.left is None or trees - before <= work.left else work.left // 2
     stop = of_rest(TUNING.walking_share)(search.limits)
@@ -639,10 +639,10 @@ def walk_timed_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence
             break
         search.limits.work.add(1)
         if stop():
-            return _offered(search, evidence, best)
+            return _offer_mapping(search, evidence, best)
         score = exact_score(search.workload, search.arch, search.objective, mapping, None if best is None else best[1])
         if score is None:
-            return _offered(search, evidence, best)  # not counted: it may be the best
+            return _offer_mapping(search, evidence, best)  # not counted: it may be the best
         if score.excess or (best is not None and score.value >= best[1]):
             continue
         if not search.rules or search.meets(mapping, score.cost):

@@ -107,15 +107,15 @@ Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at lea
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor of a program to what its statements cost alone, less what never passes."""
-    return _bounded(search, evidence, stop, splits=0)
+    return _raise_floors(search, evidence, stop, splits=0)
 
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor further by the cases of where tensors stand, unless a tree costs no more."""
-    return evidence if evidence.is_met else _bounded(search, evidence, stop, splits=TUNING.most_splits_of_trees)
+    return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
-def _bounded(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
+def _raise_floors(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
     passed = passed_tensors(search.workload)
     if passed is None or search.rules or stop():
         return evidence
@@ -140,7 +140,7 @@ def _floor(
         return None
     refunds = Refunds(Cases.of(search, objective), stop)
     search.engines.keep(refunds, objective.text)
-    least, lined = _least(refunds, passed, splits), in_lines_of(search)
+    least, lined = _least_cost(refunds, passed, splits), in_lines_of(search)
     if least is None or lined is None:
         return least
     in_lines = floor_of_lines(search, lined, objective, stop, splits)
@@ -163,18 +163,18 @@ def _floor_of_product(
         before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
         for arch, price in with_time_priced(search.arch, levels, [part * worth for part in TUNING.prices]):
             one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
-            found = _least(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
+            found = _least_cost(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
             sums.append((price, found))
             dearest = max(dearest, (found - price * fastest, one, price), key=lambda each: each[0])
             if stop() or found - price * fastest < before:
                 break  # it is concave in the price
             before = found - price * fastest
-    found = _least(Refunds(Cases.of(dearest[1], energy), stop), passed, splits) or Fraction(0)
+    found = _least_cost(Refunds(Cases.of(dearest[1], energy), stop), passed, splits) or Fraction(0)
     least, sums = (least, [*sums, (dearest[2], found)]) if dearest[2] else (max(least, found), sums)
     return powers.least_product(least, fastest, sums)
 
 
-def _least(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fraction | None:
+def _least_cost(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fraction | None:
     found: Fraction | None = None
     with suppress(OutOfTime):
         for least in refunds.sums(passed, splits):
@@ -191,7 +191,7 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
     tensors = tuple(each for each in lined.tensors if any(accesses_of(one, each.name) for one in inside))
     own = replace(search, asked=replace(search.asked, workload=replace(lined, statements=inside, tensors=tensors)))
     passed = passed_tensors(own.workload, apart=True)
-    least = None if passed is None else _least(Refunds(Cases.of(own, objective), stop), passed, splits)
+    least = None if passed is None else _least_cost(Refunds(Cases.of(own, objective), stop), passed, splits)
     if least is None or objective.goal is not Goal.ENERGY:
         return least
     extents = lined.extents()
@@ -299,7 +299,7 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _asked(statement: str, where: Stays) -> Asked:
+def _ask_statement(statement: str, where: Stays) -> Asked:
     """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
     return statement, tuple((name, stay) for name, stay in where.items() if stay.level)
 
@@ -427,7 +427,7 @@ class Refunds:
 
     def _known(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known before the refund: with these stays, with wider ones, or with any."""
-        asked = _asked(statement, where)
+        asked = _ask_statement(statement, where)
         if asked in self.known or not asked[1]:
             return self._before_refund(statement, where)
         if asked not in self._told:
@@ -439,7 +439,7 @@ class Refunds:
     def _before_refund(self, statement: str, where: Stays) -> Fraction | None:
         """Return what a statement costs before the refund, from now on known; no less than with tensors anywhere, as a
         limit may have ended one of the two."""
-        asked = _asked(statement, where)
+        asked = _ask_statement(statement, where)
         if asked not in self.known:
             if self.stop():
                 raise OutOfTime

@@ -19,7 +19,7 @@ from polymap.search.problem import (
     clashes,
     floor_of,
     least_steps,
-    narrowed,
+    narrow_machine,
 )
 
 
@@ -27,7 +27,7 @@ def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
     """Return whether it is proven that no mapping, with tiles of any size, meets the rules on the machine."""
     if clashes(workload, arch, rules):
         return True
-    machine = narrowed(workload, arch, rules)
+    machine = narrow_machine(workload, arch, rules)
     limits = [rule for rule in rules if isinstance(rule, AtMost)]
     if any(floor_of(workload, machine, rule.objective) > rule.most for rule in limits):
         return True
@@ -44,7 +44,7 @@ def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
 def most_busy(workload: Workload, arch: Architecture, rules: Rules) -> Fraction | None:
     """Return an upper bound of the utilization of a single-statement program over a box; None: no mapping meets the
     rules."""
-    cycles = _least_cycles(workload, narrowed(workload, arch, rules), rules)
+    cycles = _least_cycles(workload, narrow_machine(workload, arch, rules), rules)
     if cycles is None:
         return None
     return Fraction(_instances(workload), cycles * arch.compute.per_cycle * prod(f.size for f in arch.fanouts))

@@ -142,7 +142,7 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     if answer is None:
         return [], Fraction(0)
     mappings = (one.best for one in (answer, answer.dividing) if one is not None and one.best is not None)
-    found = [pair for mapping in dict.fromkeys(mappings) for pair in _scored(search, mapping)]
+    found = [pair for mapping in dict.fromkeys(mappings) for pair in _score_mapping(search, mapping)]
     least = at_least(relative, answer, sums) or Fraction(0)
     if _is_latency_in_steps(search, objective):
         better, after = _after_waits(search, objective)
@@ -178,7 +178,7 @@ def _by_boxes(search: Search, evidence: Evidence) -> tuple[list[tuple[Mapping, F
     for one in told[: TUNING.trees_of_boxes]:
         if one.cycles > best or stop():
             break
-        found += _scored(search, tree_of_boxes(boxes, one))
+        found += _score_mapping(search, tree_of_boxes(boxes, one))
         best = min([float(value) for _, value in found], default=best)
     is_bound = search.divides and least < inf
     floor = Fraction(ceil(Fraction(least) * (1 - _UNROUNDED))) if is_bound else Fraction(0)
@@ -203,7 +203,7 @@ def _after_waits(search: Search, objective: Objective) -> tuple[list[tuple[Mappi
     relative = Relative(workload, machine, _in_sums(search))
     answer = answer_of(search, relative, objective, TUNING.waits_share)
     least = at_least(relative, answer, objective)
-    found = _scored(search, answer.best) if answer is not None and answer.best is not None else []
+    found = _score_mapping(search, answer.best) if answer is not None and answer.best is not None else []
     return found, Fraction(0) if least is None else least + floor(arch.start_cycles)
 
 
@@ -223,7 +223,7 @@ def _holding_less(
         if answer is None or answer.best is None:
             break
         held = dict(evaluate(search.workload, relative.arch, answer.best).occupancy_bits)
-        scored = _scored(search, answer.best)
+        scored = _score_mapping(search, answer.best)
         if len(levels) > 1 and held[levels[1].name] > 1:
             less = _with_room_for(relative, levels[1].name, held[levels[1].name] // 2)
             scored += _holding_less(search, less, objective, levels[1:], stop)
@@ -261,7 +261,7 @@ def _with_output_kept(search: Search, objective: Objective) -> tuple[list[tuple[
         lower = at_least(part, answer, objective)
         if lower is not None:
             held = [search.arch.levels[0].name, *(rule.level for rule in rules if isinstance(rule, Held) and rule.must)]
-            least.append(max(Fraction(0), lower - _dead(search.arch, prices, held, copies)))
+            least.append(max(Fraction(0), lower - _dead_copy_cost(search.arch, prices, held, copies)))
         answers = () if answer is None else (answer, answer.dividing)
         for mapping in dict.fromkeys(one.best for one in answers if one is not None and one.best is not None):
             cost = search.legal_cost(workload, mapping)
@@ -310,7 +310,7 @@ def _kinds_of_output(workload: Workload, arch: Architecture, *, divides: bool) -
     return found
 
 
-def _dead(arch: Architecture, prices: Prices, held: list[str], copies: dict[str, int]) -> Fraction:
+def _dead_copy_cost(arch: Architecture, prices: Prices, held: list[str], copies: dict[str, int]) -> Fraction:
     """Return what the elements cost that leave a node for the last time, where the output is written back: each copy is
     read, what siblings do not add on the way is written further out, and read there but for the first.
 
@@ -331,7 +331,7 @@ def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fr
     of each answer the best."""
     names = names_apart(search.workload)
     rules = search.rules
-    relative = apart(search.workload, search.arch, rules, names)
+    relative = split_names(search.workload, search.arch, rules, names)
     answer = answer_of(search, relative, objective, TUNING.apart_share)
     if answer is not None and answer.best is None:  # what is held once is held twice there
         rules = tuple(rule for rule in relative.rules if not isinstance(rule, AtMost))
@@ -340,12 +340,16 @@ def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fr
     found: list[tuple[Mapping, Fraction]] = []
     for one in answers:
         if one is not None and one.best is not None:
-            scored = [pair for mapping in dict.fromkeys(merged(one.best, names)) for pair in _scored(search, mapping)]
+            scored = [
+                pair
+                for mapping in dict.fromkeys(merge_names(one.best, names))
+                for pair in _score_mapping(search, mapping)
+            ]
             found.extend(sorted(scored, key=lambda pair: pair[1])[:1])
     return found
 
 
-def _scored(search: Search, mapping: Mapping) -> list[tuple[Mapping, Fraction]]:
+def _score_mapping(search: Search, mapping: Mapping) -> list[tuple[Mapping, Fraction]]:
     score = exact_score(search.workload, search.arch, search.objective, mapping)
     if score is None or score.excess or not search.meets(mapping, score.cost):
         return []
@@ -386,7 +390,7 @@ def _floor(search: Search, objective: Objective) -> Fraction:
         return powers.product(*parts)
     adds_up = objective.goal is Goal.ENERGY and is_plain_energy(arch)
     relative = with_one_element(workload, arch, search.rules, all_reads=adds_up)
-    least = _least(search, relative, objective)
+    least = _least_cost(search, relative, objective)
     if least is None:
         return Fraction(0)
     least = max(Fraction(0), least - filled_too_much(workload, arch)) if adds_up else least
@@ -394,7 +398,7 @@ def _floor(search: Search, objective: Objective) -> Fraction:
     if not more or not may_stay_out(arch, search.rules, often):
         return least + more
     relative = with_one_element(workload, arch, search.rules, all_reads=is_plain_energy(arch))
-    outside = _least(search, nowhere_held(relative, often), objective)
+    outside = _least_cost(search, nowhere_held(relative, often), objective)
     return least + more if outside is None else min(least + more, max(least, outside))
 
 
@@ -403,7 +407,7 @@ def is_plain_energy(arch: Architecture) -> bool:
     return not arch.has_wire_energies and not any(level.leak_pj_per_cycle or level.burst_bits for level in arch.levels)
 
 
-def _least(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
+def _least_cost(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
     """Return what the related nest costs at least; None where there is no mapping of it."""
     return at_least(relative, answer_of(search, relative, objective, TUNING.one_element_share), objective)
 
@@ -486,7 +490,7 @@ def names_apart(workload: Workload) -> Names:
     return found
 
 
-def apart(workload: Workload, arch: Architecture, rules: Rules, names: Names) -> Relative:
+def split_names(workload: Workload, arch: Architecture, rules: Rules, names: Names) -> Relative:
     """Return the nest with one name per access."""
     (statement,) = workload.statements
     left = {tensor: iter(each) for tensor, each in names.items()}
@@ -516,7 +520,7 @@ def _all_names(words: tuple[str, ...], names: Names) -> tuple[str, ...]:
     return tuple(name for word in words for name in names.get(word, (word,)))
 
 
-def merged(mapping: Mapping, names: Names) -> Iterator[Mapping]:
+def merge_names(mapping: Mapping, names: Names) -> Iterator[Mapping]:
     """Yield mappings of the nest itself: at each level that holds some of a tensor's names, the tensor stands where one
     of these stands, or nowhere."""
     tensor_of = {name: tensor for tensor, each in names.items() for name in each}

@@ -9,7 +9,7 @@ from math import prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
 from polymap.resources import Stop
-from polymap.search.feasible import Feasible
+from polymap.search.feasible import Feasibility
 from polymap.search.problem import AtMost, Rule, Rules, Utilization, clashes, figure, floor_of, rule_text
 
 LATE = "which of them clash was not found out in time"
@@ -56,8 +56,8 @@ class Spreads:
 Fact = Capacity | MustHold | MayNotHold | Size | Spreads
 
 
-def clashing(
-    workload: Workload, arch: Architecture, rules: Rules, feasible: Feasible, out_of_time: Stop
+def clashing_rules(
+    workload: Workload, arch: Architecture, rules: Rules, feasible: Feasibility, out_of_time: Stop
 ) -> tuple[str, ...]:
     """Return a minimal set of rules that no mapping meets together (none can be left out), the facts of the machine
     that take part (each could be left out, and there were a mapping), and figures that would help; a sentence each.
@@ -76,12 +76,12 @@ def clashing(
     if words:
         return words
     facts = _facts_that_matter(workload, arch, chosen, feasible, out_of_time)
-    told = (_told(arch, rule) for rule in chosen)
+    told = (_rule_sentence(arch, rule) for rule in chosen)
     fewer = (FEWER,) if unsure and len(chosen) > 1 else ()
     return (*told, *facts, *fewer, *_ways_out(workload, arch, rules, chosen, feasible, out_of_time))
 
 
-def _minimal(arch: Architecture, clash: Rules, feasible: Feasible) -> tuple[Rules, bool]:
+def _minimal(arch: Architecture, clash: Rules, feasible: Feasibility) -> tuple[Rules, bool]:
     """Return those rules of a clash that no other of its rules makes superfluous; and whether that of some was not
     found out, so that fewer may clash."""
     kept, unsure = clash, False
@@ -93,7 +93,7 @@ def _minimal(arch: Architecture, clash: Rules, feasible: Feasible) -> tuple[Rule
     return kept, unsure
 
 
-def _smallest(arch: Architecture, rules: Rules, feasible: Feasible, out_of_time: Stop) -> tuple[Rules, bool] | None:
+def _smallest(arch: Architecture, rules: Rules, feasible: Feasibility, out_of_time: Stop) -> tuple[Rules, bool] | None:
     """Return the smallest set of rules that is known to exclude each other, and whether smaller ones may do so, which
     was not found out; None where no set is known in time."""
     unknown = False
@@ -109,7 +109,7 @@ def _smallest(arch: Architecture, rules: Rules, feasible: Feasible, out_of_time:
     return None
 
 
-def _told(arch: Architecture, rule: Rule) -> str:
+def _rule_sentence(arch: Architecture, rule: Rule) -> str:
     """Return the rule as a sentence; a share of the compute units with what they are."""
     if not isinstance(rule, Utilization) or not arch.fanouts:
         return rule_text(rule)
@@ -118,7 +118,7 @@ def _told(arch: Architecture, rule: Rule) -> str:
 
 
 def _facts_that_matter(
-    workload: Workload, arch: Architecture, chosen: Rules, feasible: Feasible, out_of_time: Stop
+    workload: Workload, arch: Architecture, chosen: Rules, feasible: Feasibility, out_of_time: Stop
 ) -> Iterator[str]:
     """Yield the facts of the machine of which none can be left out of the clash with the chosen rules.
 
@@ -132,7 +132,7 @@ def _facts_that_matter(
     unsure: set[Fact] = set()
     for fact in tested:
         others = [one for one in kept if one != fact]
-        answer = None if out_of_time() else feasible.exists(_only(workload, arch, [*others, *fixed]), chosen)
+        answer = None if out_of_time() else feasible.exists(_limit_machine(workload, arch, [*others, *fixed]), chosen)
         if answer is False:
             kept = others
         elif answer is None:
@@ -156,7 +156,7 @@ def _facts(workload: Workload, arch: Architecture) -> Iterator[Fact]:
             yield Spreads(fanout.name)
 
 
-def _only(workload: Workload, arch: Architecture, facts: list[Fact]) -> Architecture:
+def _limit_machine(workload: Workload, arch: Architecture, facts: list[Fact]) -> Architecture:
     """Return the machine with no limits but these."""
     return replace(arch, nodes=tuple(_only_at(workload, node, facts) for node in arch.nodes))
 
@@ -194,7 +194,7 @@ def _fact_text(arch: Architecture, fact: Fact) -> str:
 
 
 def _ways_out(
-    workload: Workload, arch: Architecture, rules: Rules, chosen: Rules, feasible: Feasible, out_of_time: Stop
+    workload: Workload, arch: Architecture, rules: Rules, chosen: Rules, feasible: Feasibility, out_of_time: Stop
 ) -> Iterator[str]:
     """Yield, per limit of a clash, the least value that all other rules allow, or else what no mapping at all is
     below; for a utilization the highest.

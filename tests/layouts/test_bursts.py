@@ -12,7 +12,7 @@ import pytest
 from polymap.costmodel import evaluate
 from polymap.costmodel.layout import Layout, layout_of
 from polymap.costmodel.referees import count_by_simulation
-from polymap.costmodel.referees.state import Copy, PartialSums, Plain, Store
+from polymap.costmodel.referees.state import Copy, LoadedPlace, PartialSums, Store
 from polymap.inputs import arch_from_document, mapping_from_document
 from polymap.ir import (
     ArchError,
@@ -129,7 +129,7 @@ def moves_of_simulator(
 ) -> dict[str, list[tuple[bool, frozenset[tuple[int, ...]]]]]:
     """Return (is a write, elements) of everything that the simulator's outermost level moves at once, per tensor."""
     moved: dict[str, list[tuple[bool, frozenset[tuple[int, ...]]]]] = {each.name: [] for each in workload.tensors}
-    messages, arrivals, enter, leave = Store.messages, Store.arrivals, PartialSums.enter, Plain.leave
+    messages, arrivals, enter, leave = Store.messages, Store.arrivals, PartialSums.enter, LoadedPlace.leave
 
     def is_outermost(store: Store, holder: int) -> bool:
         return store.tree.places[holder].level == 0
@@ -175,7 +175,7 @@ def moves_of_simulator(
                 copies.update(dict.fromkeys(taken, Copy.ZERO))
         enter(self, place, tiles)
 
-    def drained(self: Plain, place: int, tiles) -> None:
+    def drained(self: LoadedPlace, place: int, tiles) -> None:
         parent = self.store.tree.places[place].parent
         if parent is not None and is_outermost(self.store, parent):
             for coordinates in self.store.instances(place):
@@ -185,7 +185,7 @@ def moves_of_simulator(
         leave(self, place, tiles)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Plain, "leave", drained)
+        patched.setattr(LoadedPlace, "leave", drained)
         patched.setattr(Store, "messages", reading)
         patched.setattr(Store, "arrivals", arriving)
         patched.setattr(PartialSums, "enter", entering)

@@ -12,9 +12,9 @@ import pytest
 
 from polymap.costmodel.closed_form.carries import Axes, StepFilter, always, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import (
+    CarryPlace,
     Chain,
     CountedSteps,
-    Cut,
     Part,
     changes,
     kept_indices,
@@ -159,9 +159,9 @@ def test_a_filtered_dim_on_arrays(step_filter: StepFilter) -> None:
         columns = random_columns(rng, extent, chain)
         rows = [with_row(chain, columns, row) for row in range(ROWS if chain else 1)]
         times = times_of(chain)
-        cut = Cut(rng.randrange(times + 1), moved=False)
+        cut = CarryPlace(rng.randrange(times + 1), moved=False)
         if times and rng.random() < 0.5:
-            cut = Cut(rng.randrange(times), moved=True)
+            cut = CarryPlace(rng.randrange(times), moved=True)
         wanted = [sum(often for often, tracks in changes(extent, each, cut) if step_filter(tracks)) for each in rows]
         equal(AcceptedSteps(extent, chain, cut, step_filter), columns, wanted)
 
@@ -176,14 +176,14 @@ def test_the_first_sibling_that_comes_back_on_arrays() -> None:
             rng.shuffle(parts)
         chain = with_pins(parts, [part is Part.MERGED and rng.random() < 0.7 for part in parts])
         columns = random_columns(rng, extent, chain)
-        cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
+        cut = CarryPlace(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
         wanted = [steps_back(extent, with_row(chain, columns, row), cut) for row in range(ROWS)]
         equal(AcceptedSteps(extent, chain, cut, is_first_entrant), columns, wanted)
         found += any(wanted)
     assert found > 25
 
 
-def steps_back(extent: int, chain: Chain, cut: Cut) -> int:
+def steps_back(extent: int, chain: Chain, cut: CarryPlace) -> int:
     """Return at how many steps the sibling that the pin tells is the first that works and did not before."""
     ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
     kinds = [kind[merged] for kind in siblings(extent, chain)]
@@ -214,11 +214,11 @@ def test_windows_on_arrays(seeds: range) -> None:
                 )
             axes.append((factor, extent, chain))
             columns += random_columns(rng, extent, chain)
-        cuts: list[Cut] = []
+        cuts: list[CarryPlace] = []
         mover = rng.randrange(3)
         for number, (_, _, chain) in enumerate(axes):
             moved = number == mover and times_of(chain) > 0
-            cuts.append(Cut(rng.randrange(times_of(chain) + (not moved)), moved=moved))
+            cuts.append(CarryPlace(rng.randrange(times_of(chain) + (not moved)), moved=moved))
         compare_windows(tuple(axes), tuple(cuts), columns)
         in_reach += is_in_reach(tuple(axes), cuts)
     assert in_reach > 0.3 * len(seeds)
@@ -231,17 +231,17 @@ def test_elements_not_read_are_those_of_distinct_loads_written_out(seeds: range)
     for seed in seeds:
         rng = random.Random(seed)
         windows: list[Axes] = []
-        cuts: list[tuple[Cut, ...]] = []
+        cuts: list[tuple[CarryPlace, ...]] = []
         for factors in rng.choices(((1, 1), (2, 1), (1, -2), (2, 3)), k=rng.choice((1, 2, 2, 2, 3))):
             axes: list[tuple[int, int, Chain]] = []
-            own: list[Cut] = []
+            own: list[CarryPlace] = []
             for factor in factors:
                 extent = rng.choice((2, 3, 5, 7))
                 chain = random_chain(rng, (Part.TIME, Part.TIME, Part.MERGED, Part.MERGED, Part.UNITED))[:3]
                 tiles = sorted((rng.randrange(1, extent + 1) for _ in chain), reverse=True)
                 axes.append((factor, extent, tuple((tile, *link[1:]) for tile, link in zip(tiles, chain, strict=True))))
                 moved = times_of(chain) > 0 and rng.random() < 0.7
-                own.append(Cut(rng.randrange(times_of(chain) + (not moved)), moved=moved))
+                own.append(CarryPlace(rng.randrange(times_of(chain) + (not moved)), moved=moved))
             windows.append(tuple(axes))
             cuts.append(tuple(own))
         expected, differ = not_read_written_out(windows, cuts)
@@ -252,7 +252,7 @@ def test_elements_not_read_are_those_of_distinct_loads_written_out(seeds: range)
     assert differing > 0.03 * len(seeds)
 
 
-def not_read_written_out(windows: Sequence[Axes], cuts: Sequence[tuple[Cut, ...]]) -> tuple[int, bool]:
+def not_read_written_out(windows: Sequence[Axes], cuts: Sequence[tuple[CarryPlace, ...]]) -> tuple[int, bool]:
     """Return the elements of distinct tiles that are not read, and whether siblings differ in what they keep."""
     per_window = [
         [(times, loads(axes, siblings, whole=False)) for times, siblings in step_classes(axes, cut, CountedSteps.OWN)]
@@ -294,7 +294,7 @@ def written_out(placed: Placed | None) -> set[int]:
     }
 
 
-def compare_windows(axes: Axes, cuts: tuple[Cut, ...], columns: list[Integers]) -> None:
+def compare_windows(axes: Axes, cuts: tuple[CarryPlace, ...], columns: list[Integers]) -> None:
     rows: list[Axes] = []
     for row in range(ROWS if columns else 1):
         at = 0

@@ -139,7 +139,7 @@ def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) 
 def test_a_structure_that_gets_lost_leaves_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is proven where the queue is empty and structures are not accounted for."""
     monkeypatch.setattr(dividing, "best_product_tiles", lambda *_: None)
-    monkeypatch.setattr(engine, "_promising", lambda *_: ())
+    monkeypatch.setattr(engine, "_promising_structures", lambda *_: ())
     monkeypatch.setattr(engine, "single_tensor_bounds", lambda problem, measure, structures, caches: [1])  # its shape
     assert search(_gemm(8, 8, 8), long_machine(), "edp", "divide").status != "OPTIMAL"
     monkeypatch.setattr(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from tests.c_tally import program_order
 from tests.mixed_programs import Mixed, by_call, by_own_text, by_program, random_arrays, random_mix
 from tests.times import few
@@ -37,7 +37,7 @@ def _case(seed: int, where: Path) -> bool:
     mapping = program_order(workload)
     texts = {form: pm.generate_c(workload, MACHINE, mapping, form) for form in ("faithful", "native")}
     found = {form: by_program(mixed, workload, text, given, where) for form, text in texts.items()}
-    found |= {"interpreted": interpreted(workload, given), "compile": by_call(workload, given)}
+    found |= {"interpreted": compute_workload(workload, given), "compile": by_call(workload, given)}
     for label, arrays in found.items():
         for name, array in wanted.items():
             np.testing.assert_array_equal(arrays[name], array, f"{label}, seed {seed}: {mixed}")

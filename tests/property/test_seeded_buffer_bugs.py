@@ -52,11 +52,11 @@ BUGS = (
     Bug("tiles take twice their room", cells.CellBounds.bits, "found + one.bits", "found + 2 * one.bits"),
     Bug("cells are numbered in 16 bits", first_tiles.FirstTiles.__init__, "np.int32)", "np.int16)"),
     Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
-    Bug("mappings need no room", _private(sizes, "_Scored").best, "if counts[1] <= room", "if counts"),
+    Bug("mappings need no room", _private(sizes, "_ScoredTrees").best, "if counts[1] <= room", "if counts"),
     Bug("every share is loaded in every box", _private(box_visits, "_least_of_boxes"), "share * (", "0 * ("),
     Bug(
         "uncut dims leave nothing",
-        _private(box_visits, "_other"),
+        _private(box_visits, "_bound_other"),
         "np.maximum(uncut, both), np.max",
         "0 * both, np.max",
     ),

@@ -228,7 +228,7 @@ BUGS = (
         "length = piece.before if before else piece.now",
         "length = piece.now",
     ),
-    Bug("equal tiles count once per kind", "window_sums", "if _equal(other, key):", "if False:"),
+    Bug("equal tiles count once per kind", "window_sums", "if _are_equal_keys(other, key):", "if False:"),
     Bug("a new part is not read", "window_sums", '"new", load.at(load.new))', '"kept", load.at(load.new))'),
     Bug(
         "parts of two windows count like one", "window_sums", "        if sum(parts) > 1:", "        if sum(parts) > 9:"

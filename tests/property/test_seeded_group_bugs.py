@@ -30,7 +30,7 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-PLACES, MEMBERS = _private(steps, "_decided"), _private(steps, "_to_search")
+PLACES, MEMBERS = _private(steps, "_decide_place"), _private(steps, "_to_search")
 BUGS = {
     "costs of a group": (
         Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
@@ -56,7 +56,7 @@ BUGS = {
     "bounds side by side": (
         Bug(
             "one count's weight covers the others'",
-            node_costs.uncovered,
+            node_costs.uncovered_vectors,
             "covers(other, one)",
             "other[0] <= one[0]",
         ),
@@ -143,7 +143,7 @@ BUGS = {
         Bug(
             "the last path of loops is the best",
             _private(_private(loop_order, "_WindowPath"), "_least_between"),
-            "_lower(after, least.get(onto, after))",
+            "_lower_costs(after, least.get(onto, after))",
             "after",
         ),
         Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
@@ -161,7 +161,7 @@ BUGS = {
     "the best tree of every structure, place by place": (
         Bug(
             "room counts against chains",
-            _private(branch_and_bound, "_Priced").less,
+            _private(branch_and_bound, "_PricedCosts").less,
             "- self.added",
             "- abs(self.added)",
         ),

@@ -11,7 +11,7 @@ import pytest
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.source import TUNING, Chosen, Core, choose
+from polymap.codegen.source import TUNING, ChosenOrder, Core, choose
 from tests.c_to_c import parameters_of
 from tests.compiled_programs import expected_arrays, sanitized_case
 from tests.times import few
@@ -163,7 +163,7 @@ def test_loops_are_parallel_where_threads_meet_seldom(monkeypatch: pytest.Monkey
     assert many.count("#pragma omp") == 2
 
 
-def chosen(name: str, size: int) -> Chosen:
+def chosen(name: str, size: int) -> ChosenOrder:
     sizes: dict[str, Any] = {key: min(value, 3) if key == "tsteps" else size for key, value in KERNELS[name][1].items()}
     return choose(pm.from_c(KERNELS[name][0], sizes), Core(512, 32))
 

@@ -116,7 +116,7 @@ def larger_boxes_left_out(boxes: Any) -> Any:
     return boxes[:, : boxes.shape[1] // 2 + 1]
 
 
-@pytest.mark.parametrize(("name", "change"), [("_other", one_visit_more), ("_boxes", larger_boxes_left_out)])
+@pytest.mark.parametrize(("name", "change"), [("_bound_other", one_visit_more), ("_boxes", larger_boxes_left_out)])
 def test_mistakes_are_noticed(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
     right = getattr(box_visits, name)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.search.programs.climbing import Climber
-from polymap.search.programs.contraction import contracted, in_order_of
+from polymap.search.programs.contraction import contract_arrays, in_order_of
 from polymap.search.programs.instances import program_arrays
 from polymap.search.programs.placement import Weights
-from polymap.search.programs.shapes import timed
+from polymap.search.programs.shapes import time_shape
 
 ARCH = pm.load_arch("flat3")
 
@@ -48,7 +48,7 @@ def compared(seed: int) -> tuple[int, int]:
     work = random_program(random)
     arrays = program_arrays(work)
     data: dict[str, Any] = {"X": np.arange(np.prod(work.tensor("X").shape)).reshape(work.tensor("X").shape) ** 2}
-    expected = interpreted(work, data)["Y"]
+    expected = compute_workload(work, data)["Y"]
     one = Weights((Fraction(1),) * len(ARCH.levels), (Fraction(1),) * len(ARCH.levels))
     floors = dict.fromkeys(expected_names(work), Fraction(0))
     climber = Climber(replace(arrays, folding=True), ARCH, one, floors, seed, never)
@@ -59,15 +59,15 @@ def compared(seed: int) -> tuple[int, int]:
         if not climber.is_legal(rewriting, shape):
             continue
         ordered = in_order_of(program, shape)
-        times = timed(program, shape)
+        times = time_shape(program, shape)
         assert times is not None
         assert (times.rank.max() + 1) == ordered.count
-        assert (interpreted(ordered.workload, data)["Y"] == expected).all(), (seed, shape)
-        smaller = contracted(program, shape)
+        assert (compute_workload(ordered.workload, data)["Y"] == expected).all(), (seed, shape)
+        smaller = contract_arrays(program, shape)
         found[0] += 1
         if smaller is not None:
             found[1] += 1
-            assert (interpreted(smaller.workload, data)["Y"] == expected).all(), (seed, shape)
+            assert (compute_workload(smaller.workload, data)["Y"] == expected).all(), (seed, shape)
     return found[0], found[1]
 
 

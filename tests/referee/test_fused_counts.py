@@ -421,8 +421,8 @@ MISTAKES = {
     "a last tile is as long as the others": ("cut[rest] += number", "cut[tile] += number"),
     "what is overwritten is loaded": ("if not each.initial or each.name in overwritten)", "if not each.initial)"),
     "what siblings share is read for each": (
-        "return Moved(entries, 0, tile, loads)",
-        "return Moved(entries, 0, tile, entries)",
+        "return BranchMoves(entries, 0, tile, loads)",
+        "return BranchMoves(entries, 0, tile, entries)",
     ),
     "siblings' nodes are loaded by each child": (
         "rows.append(row._replace(reads=reads, writes=writes, fills=0, drains=0))",

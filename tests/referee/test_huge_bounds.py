@@ -182,7 +182,7 @@ def test_visits_of_boxes_are_rounded_down_by_less_than_the_margin() -> None:
         problem = analyse(workload, two_levels(usable, None, ()))
         order = [problem.extents[problem.dims.index(dim)] for dim in "mnk"]
         assert tuple(order) == extents
-        held = [box_visits._Held(problem.dims.index(d), bits[i], weights[i]) for i, d in enumerate("mnk")]  # pyright: ignore[reportPrivateUsage]
+        held = [box_visits._HeldTensor(problem.dims.index(d), bits[i], weights[i]) for i, d in enumerate("mnk")]  # pyright: ignore[reportPrivateUsage]
         found = box_visits._least_of_plan(problem, held)  # pyright: ignore[reportPrivateUsage]
         truth = exact_least(extents, usable, weights, bits)
         assert found is not None

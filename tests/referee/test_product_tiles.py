@@ -417,9 +417,13 @@ def test_no_structure_costs_less_than_its_kind() -> None:
 
 
 MISTAKES = {
-    "merged fan-outs": lambda: (product_spread, "_merged", lambda classes: classes[-1]),
+    "merged fan-outs": lambda: (product_spread, "_merge_classes", lambda classes: classes[-1]),
     "bounds of values": lambda: (PartValues, "least", scaled(PartValues.least, 1.5)),
-    "one of a kind": lambda: (chain_weights, "_uncovered", lambda kind, *_: np.unique(kind, return_index=True)[1]),
+    "one of a kind": lambda: (
+        chain_weights,
+        "_uncovered_columns",
+        lambda kind, *_: np.unique(kind, return_index=True)[1],
+    ),
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polymap.codegen.interpret import Data
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Operator, Workload
 from polymap.search.programs.alignments import (
@@ -20,10 +20,10 @@ from polymap.search.programs.alignments import (
     scheduled_rewritings,
     skewed_rewritings,
 )
-from polymap.search.programs.contraction import contracted, in_order_of
+from polymap.search.programs.contraction import contract_arrays, in_order_of
 from polymap.search.programs.instances import ProgramArrays, program_arrays
-from polymap.search.programs.rewriting import rewritten
-from polymap.search.programs.shapes import Shape, is_legal, source_shape, timed
+from polymap.search.programs.rewriting import rewrite_arrays
+from polymap.search.programs.shapes import Shape, is_legal, source_shape, time_shape
 from polymap.workload.c.reader import from_c
 from tests.nests import instances
 from tests.shapes import random_shape
@@ -79,7 +79,7 @@ def test_rewritten_programs_keep_the_order_of_every_element(source: str) -> None
     scheduled = scheduled_rewritings(work, lambda: False)
     assert scheduled
     for rewriting in (*scheduled, *merged_rewritings(work)[1:], *skewed_rewritings(work)):
-        found = rewritten(arrays, rewriting)
+        found = rewrite_arrays(arrays, rewriting)
         assert found is not None
         assert events(found.workload) == events(work)
         points = sum(each.shape[1] for each in found.points)
@@ -106,7 +106,7 @@ def shapes_of(rng: random.Random, work: Workload) -> Iterator[Shape]:
 
 
 def values_after(program: ProgramArrays, data: Data, asked: list[str]) -> dict[str, bytes]:
-    found = interpreted(program.workload, data)
+    found = compute_workload(program.workload, data)
     return {name: found[name].tobytes() for name in asked}
 
 
@@ -131,7 +131,7 @@ def check_rewritings(seed: int, met: Counter[str]) -> list[str]:
         *islice(every_rewriting(arrays), 1, 12),
     )
     for number, rewriting in enumerate(rng.sample(every, min(len(every), 8))):
-        found = rewritten(arrays, rewriting) if rewriting else arrays
+        found = rewrite_arrays(arrays, rewriting) if rewriting else arrays
         if found is None:
             met["impossible"] += 1
             continue
@@ -147,7 +147,7 @@ def check_shapes(
 ) -> Iterator[str]:
     """Yield the shapes of a program in which it computes something else."""
     for shape in shapes_of(rng, program.workload):
-        times = timed(program, shape)
+        times = time_shape(program, shape)
         if times is None or not is_legal(program, times):
             met["illegal"] += 1
             continue
@@ -155,7 +155,7 @@ def check_shapes(
         ordered = in_order_of(program, shape)
         if values_after(ordered, data, list(expected)) != expected:
             yield str(shape)
-        smaller = contracted(program, shape)
+        smaller = contract_arrays(program, shape)
         met["contracted"] += smaller is not None
         if smaller is not None and values_after(smaller, data, list(expected)) != expected:
             yield f"contracted {shape}"

@@ -13,7 +13,7 @@ from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import dependence_violations
 from polymap.search.programs.counting import counts_of
 from polymap.search.programs.instances import program_arrays
-from polymap.search.programs.shapes import is_legal, mapping_of_shape, source_shape, timed
+from polymap.search.programs.shapes import is_legal, mapping_of_shape, source_shape, time_shape
 from polymap.search.programs.stays import Stays
 from tests.programs import random_chain, random_program
 from tests.shapes import random_nodes, random_shape
@@ -37,7 +37,7 @@ def test_counts_of_shapes_equal_simulation(seed: int) -> None:
         nodes = random_nodes(rng, work, MACHINE, shape)
         mapping = mapping_of_shape(shape, nodes)
         check_mapping(work, MACHINE, mapping)
-        when = timed(arrays, shape)
+        when = time_shape(arrays, shape)
         assert when is not None
         found = counts_of(Stays(arrays, shape, when), MACHINE, nodes)
         assert found == count_by_simulation(work, MACHINE, mapping)
@@ -49,7 +49,7 @@ def test_legality_of_shapes_equals_isl(seed: int) -> None:
     work = random_program(rng) if seed % 2 else random_chain(rng)
     arrays = program_arrays(work)
     for shape in (source_shape(work), *(random_shape(rng, work) for _ in range(4))):
-        when = timed(arrays, shape)
+        when = time_shape(arrays, shape)
         assert when is not None
         try:
             found = dependence_violations(work, mapping_of_shape(shape))

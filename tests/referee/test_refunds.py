@@ -221,8 +221,8 @@ MISTAKES = {
     ),
     "a writer is not refunded": ("(writes and (stay.also_outside or not workload.tensor(tensor).temporary))", "writes"),
     "what several read is charged to each": (
-        "return found\n\n\ndef _asked(",
-        "return dict.fromkeys(found, ())\n\n\ndef _asked(",
+        "return found\n\n\ndef _ask_statement(",
+        "return dict.fromkeys(found, ())\n\n\ndef _ask_statement(",
     ),
     "rows are whole for readers that need nothing of one another": (
         "if any(name in alike and _reads(each, name) for name in needed):",

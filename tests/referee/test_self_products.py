@@ -153,7 +153,7 @@ def test_one_name_per_access_has_the_rules_of_the_tensor() -> None:
         }
     )
     names = relatives.names_apart(product)
-    relative = relatives.apart(product, arch, (), names)
+    relative = relatives.split_names(product, arch, (), names)
     assert [tensor.name for tensor in relative.workload.tensors] == ["C", "A", "A_2"]
     assert relative.arch.levels[1].must_hold == ("A", "A_2")
     assert replace(relative.workload.tensors[2], name="A") == product.tensor("A")

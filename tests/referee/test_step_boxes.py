@@ -31,7 +31,7 @@ from polymap.ir import (
     Workload,
 )
 from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
-from polymap.search.enumeration.step_boxes import Floats, Held, Ints
+from polymap.search.enumeration.step_boxes import Floats, HeldTensors, Ints
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from polymap.search.relatives import Starts, go_on_with_boxes
@@ -162,7 +162,7 @@ def with_room(node: ComputeUnit | Fanout | MemoryLevel) -> ComputeUnit | Fanout 
     return replace(node, capacity_bits=None) if isinstance(node, MemoryLevel) and node.name != "Reg" else node
 
 
-def told_of(boxes: StepBoxes, held: Held, own: dict[str, dict[str, int]]) -> float:
+def told_of(boxes: StepBoxes, held: HeldTensors, own: dict[str, dict[str, int]]) -> float:
     """Return what trees with these boxes take at least."""
     place = {name: boxes.table.T.tolist().index(list(box.values())) for name, box in own.items()}
     inner, outer = sorted(held.reads, key=lambda tensor: prod(own[tensor.name].values()))

@@ -18,7 +18,7 @@ from polymap.report.figures.order_classes import order_figure
 from polymap.schedules.signs import sign_vectors
 from polymap.search.problem import structure_model
 from polymap.search.problem.problem import analyse
-from polymap.search.problem.structure_model import listed
+from polymap.search.problem.structure_model import list_structures
 from polymap.space import MappingStructure
 from tests.nests import permutation_is_legal
 
@@ -237,7 +237,7 @@ def test_the_model_proposes_only_orders_that_signs_allow(name: str) -> None:
     vectors = sign_vectors(program)
     dims = range(len(program.dims))
     legal = {order for order in permutations(dims) if permutation_is_legal(vectors, order)}
-    found = [one.statements[0].order for one in listed(analyse(program, ONE), (), vectors)]
+    found = [one.statements[0].order for one in list_structures(analyse(program, ONE), (), vectors)]
     names = [dim.name for dim in program.dims]
     assert sorted(tuple(names.index(dim) for dim in order) for order in found) == sorted(legal)
 

@@ -20,7 +20,7 @@ from polymap.costmodel.crossovers import family, placements
 from polymap.ir.loopnest import Workload
 from polymap.search import dividing
 from polymap.search.driver import Resumption
-from polymap.search.enumeration import Walking
+from polymap.search.enumeration import TreeWalk
 from polymap.search.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 
@@ -182,7 +182,7 @@ def test_a_walk_over_all_trees_goes_on_where_it_was() -> None:
     assert isinstance(again, SearchResult)
     assert isinstance(found.again, Resumption)
     assert isinstance(again.again, Resumption)
-    walking, other = (one.search.engines.get(Walking) for one in (found.again, again.again))
+    walking, other = (one.search.engines.get(TreeWalk) for one in (found.again, again.again))
     assert walking is not None
     assert other is not None
     assert 0 < walking.legal == other.legal

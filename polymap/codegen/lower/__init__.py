@@ -18,7 +18,7 @@ with lazy(__name__):
         If as If,
         Int as Int,
         Invoke as Invoke,
-        Local as Local,
+        LocalArray as LocalArray,
         Name as Name,
         Program as Program,
         Run as Run,
@@ -93,7 +93,7 @@ with lazy(__name__):
         sums_in_turn as sums_in_turn,
         sums_of_several_loops as sums_of_several_loops,
     )
-    from polymap.codegen.lower.tidy import inlined as inlined, prune as prune
+    from polymap.codegen.lower.tidy import inline_constants as inline_constants, prune as prune
     from polymap.codegen.lower.tiles import (
         Frame as Frame,
         Values as Values,

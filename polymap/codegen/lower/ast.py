@@ -132,7 +132,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalArray:
     """A local array without initial values."""
 
     type: str
@@ -154,7 +154,7 @@ class Scope:
     body: Block
 
 
-Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope | Local | Verbatim
+Stmt = Declare | Assign | Copy | Count | For | If | Run | Remark | Scope | LocalArray | Verbatim
 Block = tuple[Stmt, ...]
 
 
@@ -229,7 +229,7 @@ def modulo(left: Expr, divisor: int) -> Expr:
     return Int(left.value % divisor) if isinstance(left, Int) else Binary("%", left, Int(divisor))
 
 
-def folded(symbol: str, left: Expr, right: Expr) -> Expr:
+def fold_operation(symbol: str, left: Expr, right: Expr) -> Expr:
     """Return `left symbol right`, sums and products with constants folded."""
     if symbol == "+":
         return add(left, right)

@@ -122,12 +122,12 @@ def _parts(loop: For, update: _Update, found: Extreme, name: str) -> Block:
     return (
         Verbatim((f"{found.kind} {declared};", every, f"    {start}")),
         For(f"{name}_at", Name(f"{name}_begin"), Name(f"{name}_end"), steps, type="long", step=parts),
-        Verbatim(tuple(_joined(found, name))),
+        Verbatim(tuple(_join_parts(found, name))),
         Verbatim((f"{name}_again = {again};", f"if (!{name}_again)", f"    {target} = {name}[0];")),
     )
 
 
-def _joined(found: Extreme, name: str) -> Sequence[str]:
+def _join_parts(found: Extreme, name: str) -> Sequence[str]:
     """Return the lines that find the maximum of the parts, halves of them at once."""
     each, other = f"{name}[{name}_i]", f"{name}[{name}_i + {name}_half]"
     lines = [
@@ -143,7 +143,7 @@ def _joined(found: Extreme, name: str) -> Sequence[str]:
 
 def _update(loop: For) -> _Update | None:
     """Return the update that is a loop's whole body, None for other bodies."""
-    *heads, last = _flat(loop.body)
+    *heads, last = _flat_statements(loop.body)
     declared = [each for each in heads if isinstance(each, Declare)]
     target = _target(last)
     if len(declared) < len(heads) or target is None:
@@ -164,9 +164,9 @@ def _update(loop: For) -> _Update | None:
     return _Update(target, value, tuple(fixed), tuple(own), before, last)
 
 
-def _flat(block: Block) -> list[Stmt]:
+def _flat_statements(block: Block) -> list[Stmt]:
     """Return the statements of a block, those of scopes in it as its own."""
-    return [one for each in block for one in (_flat(each.body) if isinstance(each, Scope) else (each,))]
+    return [one for each in block for one in (_flat_statements(each.body) if isinstance(each, Scope) else (each,))]
 
 
 def _target(last: Stmt) -> Expr | None:

@@ -20,7 +20,7 @@ from polymap.codegen.lower.ast import (
     If,
     Int,
     Invoke,
-    Local,
+    LocalArray,
     Name,
     Program,
     Remark,
@@ -86,7 +86,7 @@ def _statement(statement: Stmt, depth: int) -> list[str]:
             return [*lines, f"{pad}}}"]
         case Run(function, arguments):
             return [f"{pad}{function}({', '.join(expression(argument) for argument in arguments)});"]
-        case Local(kind, name, length):
+        case LocalArray(kind, name, length):
             return [f"{pad}{kind} {name}[{length}];"]
         case Verbatim(lines):
             return [f"{pad}{line}" for line in lines]

@@ -20,14 +20,14 @@ from polymap.codegen.lower.ast import (
     If,
     Int,
     Invoke,
-    Local,
+    LocalArray,
     Name,
     Remark,
     Run,
     Scope,
     Stmt,
     Verbatim,
-    folded,
+    fold_operation,
 )
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -55,7 +55,7 @@ def prune(block: Block) -> Block:
     return tuple(reversed(kept))
 
 
-def inlined(block: Block) -> Block:
+def inline_constants(block: Block) -> Block:
     """Return the block with constants that equal a variable or a number replaced by it."""
     return _inline(block, {})
 
@@ -98,7 +98,7 @@ def _substitute(statement: Stmt, known: dict[str, Name | Int]) -> Stmt:
             texts = {name: f"({value})" for name, value in values.items()}
             changed = (_IDENTIFIER.sub(lambda found: texts.get(found[0], found[0]), line) for line in lines)
             return Verbatim(tuple(changed))
-        case Count() | Remark() | Local():
+        case Count() | Remark() | LocalArray():
             return statement
     assert_never(statement)
 
@@ -110,7 +110,7 @@ def _replace_names(value: Expr, known: dict[str, Name | Int]) -> Expr:
         case Name(text):
             return known.get(text, value)
         case Binary(symbol, left, right):
-            return folded(symbol, _replace_names(left, known), _replace_names(right, known))
+            return fold_operation(symbol, _replace_names(left, known), _replace_names(right, known))
         case Element(array, index):
             return Element(array, tuple(_replace_names(i, known) for i in index))
         case Invoke(called, arguments):
@@ -122,7 +122,7 @@ def _replace_names(value: Expr, known: dict[str, Name | Int]) -> Expr:
 
 def function(name: str, clock: tuple[str, ...], body: Block, remark: str = "") -> tuple[Function, Run]:
     """Return a function of the clock indices that its body uses, and its call."""
-    body = prune(inlined(body))
+    body = prune(inline_constants(body))
     used = names_in(body)
     parameters = tuple(index for index in clock if index in used)
     return Function(name, parameters, body, remark), Run(name, tuple(Name(index) for index in parameters))
@@ -156,7 +156,7 @@ def _statement_names(statement: Stmt) -> frozenset[str]:
             return frozenset(name for line in lines for name in _IDENTIFIER.findall(line))
         case Scope(body):
             return names_in(body)
-        case Remark() | Local():
+        case Remark() | LocalArray():
             return frozenset()
     assert_never(statement)
 

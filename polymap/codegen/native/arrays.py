@@ -205,7 +205,7 @@ def _kinds(workload: Workload) -> dict[str, str]:
     for tensor in workload.tensors:
         kind = tensor.element_type or _BY_BITS.get(tensor.bits, "")
         if kind not in _C_TYPES:
-            names = ", ".join(f'"{each.name}": "{_likely(each)}"' for each in workload.tensors)
+            names = ", ".join(f'"{each.name}": "{_likely_type(each)}"' for each in workload.tensors)
             what = f"tensor {tensor.name} has {tensor.bits} bits and " + (
                 f"elements of type {kind}, in which no function computes" if kind else "no element type"
             )
@@ -214,7 +214,7 @@ def _kinds(workload: Workload) -> dict[str, str]:
     return kinds
 
 
-def _likely(tensor: Tensor) -> str:
+def _likely_type(tensor: Tensor) -> str:
     if tensor.element_type in _C_TYPES:
         return tensor.element_type
     if tensor.element_type in SHORT_FLOATS:
@@ -233,7 +233,7 @@ def _array_layout(workload: Workload, tensor: Tensor, layout: str) -> Placed:
     if bare is None:
         return _in_order(tensor.shape, tensor.origin, tuple((axis,) for axis in range(len(tensor.shape))))
     is_input = tensor.name == bare.tensor
-    sizes, before = (bare.shape, bare.before) if is_input else _whole(workload, tensor)
+    sizes, before = (bare.shape, bare.before) if is_input else _whole_array(workload, tensor)
     image = tensor.name != "W"
     rest = len(sizes) - (3 if image else 2)  # axes of channels: group and channel, one of them, or none
     channels = tuple(range(1, 1 + rest)) if image else tuple(range(rest))
@@ -248,7 +248,7 @@ def _array_layout(workload: Workload, tensor: Tensor, layout: str) -> Placed:
     return _in_order(sizes, before, (filters, kernel_channels, (rows,), (columns,)))
 
 
-def _whole(workload: Workload, tensor: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _whole_array(workload: Workload, tensor: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return sizes and padding of a layer's weights or output, with the elements that only padding meets."""
     (statement,) = workload.statements
     access = next(each for each in (statement.target, *statement.reads) if each.tensor == tensor.name)

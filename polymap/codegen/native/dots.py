@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from polymap.codegen.lower import Block, For, Int, Local, Verbatim
+from polymap.codegen.lower import Block, For, Int, LocalArray, Verbatim
 from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
 from polymap.codegen.native.panels import lane_types, numbers
 from polymap.codegen.native.tuning import TUNING
@@ -136,7 +136,7 @@ def _block(dots: Dots, name: str, rows: int) -> list[str]:
         for lane in range(count, dots.lanes):
             lines += _joins(dots, names, (vector_number, lane), "")
         place = f"to + {dots.place(vector_number)}" if vector_number else "to"
-        lines += _stored(dots, names[vector_number, 0], place, count)
+        lines += _store_lines(dots, names[vector_number, 0], place, count)
     return [*lines, "}"]
 
 
@@ -186,7 +186,7 @@ def _joins(dots: Dots, names: dict[tuple[int, int], str], at: tuple[int, int], v
     return lines
 
 
-def _stored(dots: Dots, value: str, place: str, count: int) -> list[str]:
+def _store_lines(dots: Dots, value: str, place: str, count: int) -> list[str]:
     if count == dots.lanes:
         return [f"    *({dots.vector}_any *)({place}) {'+=' if dots.adds else '='} {value};"]
     if not dots.adds:
@@ -226,7 +226,7 @@ class FewColumns:
                 for column in range(dots.columns)
             )
             loop = For("k", Int(0), Int(dots.terms), (Verbatim(copies),), type="long")
-            gathered, b = (Local(dots.kind, "columns", dots.columns * dots.terms), loop), "columns"
+            gathered, b = (LocalArray(dots.kind, "columns", dots.columns * dots.terms), loop), "columns"
         calls = dot_calls(dots, name, place(self.a, self.a_at), b, place(to, self.to_at))
         body: Block = (Verbatim(tuple(calls)),)
         for dim in reversed(self.outer):

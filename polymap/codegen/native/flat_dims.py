@@ -47,7 +47,7 @@ def flatten(workload: Workload, layout: str, *, has_tail: bool = False) -> Workl
     if any(size > 1 and all(name not in group for group in groups) for name, size in extents.items()):
         return None  # a loop that no array sees
     blocks = {group[0]: group for group in groups if len(group) > 1}
-    return _named(with_blocks_as_dims(without_idle_dims(_in_memory_order(workload, forms)), blocks), blocks)
+    return _name_blocks(with_blocks_as_dims(without_idle_dims(_in_memory_order(workload, forms)), blocks), blocks)
 
 
 def _in_memory_order(workload: Workload, forms: Mapping[str, ArrayForm]) -> Workload:
@@ -68,7 +68,7 @@ def _in_memory_order(workload: Workload, forms: Mapping[str, ArrayForm]) -> Work
     return replace(workload, tensors=tuple(map(ordered, workload.tensors)), statements=(own,), bare=None)
 
 
-def _named(flat: Workload, blocks: Mapping[str, tuple[str, ...]]) -> Workload:
+def _name_blocks(flat: Workload, blocks: Mapping[str, tuple[str, ...]]) -> Workload:
     """Return the workload in which the dim of a block has a name of its own, such as pq of p and q."""
     names = {each.name: each.name for each in flat.dims}
     for first, block in blocks.items():

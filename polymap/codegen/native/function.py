@@ -42,13 +42,13 @@ from polymap.codegen.native.plan import (
     dim_names,
     is_heap,
     kernel_plan,
-    unpacked,
+    unpack_plan,
     whole_sums,
 )
 from polymap.codegen.native.scalar import scalar_function
 from polymap.codegen.native.tails import Requantize, Tail, in_a_loop, tail_of, vector_helpers
 from polymap.codegen.native.variants import kernels
-from polymap.codegen.native.words import gathering, word_helpers
+from polymap.codegen.native.words import gather_loops, word_helpers
 from polymap.ir import Architecture, Mapping, Workload
 
 _HEAD = """#include <math.h>
@@ -192,7 +192,7 @@ def native_function(
         text = _scalar_text(name, arrays, _with_tail(loops, sums[-1], steps))
         weights = sums[-2].tensor if len(sums) > 1 else ""  # of values that read nothing there are none
         return NativeFunction(name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=weights)
-    body, ahead = _body(name, arrays, whole, unpacked(plan), threads), _ahead(whole)
+    body, ahead = _body(name, arrays, whole, unpack_plan(plan), threads), _packing_ahead(whole)
     tensor, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
     text = head + _types([plan], body) + body
     return NativeFunction(name, text, arrays, tensor, elements, "", weights=sums[-2].tensor)
@@ -247,7 +247,7 @@ def function_of_parts(
         except NoPlan:
             return None
         check_memory(_own_bytes(plan))
-        own = unpacked(plan)
+        own = unpack_plan(plan)
         plans.append(replace(own, operands=tuple(replace(each, ahead=None) for each in own.operands)))
     body, calls = "", ""
     for number, plan in enumerate(plans):
@@ -267,7 +267,7 @@ def _body(name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, direct: Ke
     if direct is not plan:
         packings = tuple(each.packing for each in direct.operands)
         own = replace(nest, plan=direct, prefix=f"{name}_direct", packings=packings)
-    used = [own] if own is nest or _ahead(plan) is None else [nest, own]
+    used = [own] if own is nest or _packing_ahead(plan) is None else [nest, own]
     parts = [text for each in used for text in _tiles(each)]
     return "\n".join([*parts, *_entries(name, arrays, nest, own)]) + "\n"
 
@@ -319,7 +319,7 @@ def _head(remark: str) -> str:
 def _own_bytes(plan: KernelPlan) -> int:
     """Return the bytes of the copies that stand beside the caller's arrays at a time."""
     copies = [each for each in (operand.packing for operand in plan.operands) if each is not None]
-    whole = [each.elements * ELEMENT_BYTES[each.c_type] for each in _gathered(plan)]
+    whole = [each.elements * ELEMENT_BYTES[each.c_type] for each in _gathered_arrays(plan)]
     return sum((each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies), sum(whole))
 
 
@@ -337,7 +337,7 @@ def _with_tail(loops: Callable[[ArrayForm], Block], target: ArrayForm, tail: Tai
     return (*begin, *loops(sums), *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
 
 
-def _ahead(plan: KernelPlan) -> Packing | None:
+def _packing_ahead(plan: KernelPlan) -> Packing | None:
     """Return the packing that callers may do ahead: of the last operand in panels, which the weights are."""
     return next((each.ahead for each in reversed(plan.operands) if each.ahead is not None), None)
 
@@ -414,7 +414,7 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
 
 def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) -> list[str]:
     """Return the functions for callers: on weights packed ahead, and on weights as they are (own)."""
-    ahead, names = _ahead(nest.plan), dim_names(nest.plan)
+    ahead, names = _packing_ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in own.packings if each is not None and is_heap(each)]
     casts = _casts(own.plan, arrays)
     body = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(own), 1), *_releases(own.plan, whole)])
@@ -446,10 +446,10 @@ def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") ->
     given = {form.tensor: form.parameter for form in arrays}
     lines: list[str] = []
     for form in (each.form for each in plan.operands if each.form.word is not None):
-        if form in _gathered(plan):
+        if form in _gathered_arrays(plan):
             lines += [
-                *_allocated(form.c_type, form.parameter, form.elements),
-                *lines_of(gathering(form, given[form.tensor]), 1),
+                *_allocation(form.c_type, form.parameter, form.elements),
+                *lines_of(gather_loops(form, given[form.tensor]), 1),
             ]
             continue
         end = "_packed" if form.tensor == packed else ""
@@ -457,7 +457,7 @@ def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") ->
     return lines
 
 
-def _gathered(plan: KernelPlan) -> list[ArrayForm]:
+def _gathered_arrays(plan: KernelPlan) -> list[ArrayForm]:
     """Return the arrays whose words are put together before they are broadcast."""
     words = [each.form for each in plan.operands if not each.is_vector and each.form.word is not None]
     return [form for form in words if form.word is not None and form.word.axes]
@@ -475,12 +475,12 @@ def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
 def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
     lines: list[str] = []
     for packing in packings:
-        lines += _allocated(packing.form.c_type, packing.parameter, packing.elements)
+        lines += _allocation(packing.form.c_type, packing.parameter, packing.elements)
         lines += lines_of(copy_loops(packing, names), 1)
     return lines
 
 
-def _allocated(kind: str, name: str, elements: int) -> list[str]:
+def _allocation(kind: str, name: str, elements: int) -> list[str]:
     size = elements * ELEMENT_BYTES[kind]
     return [
         f"    {kind} *const {name} = ({kind} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});",
@@ -489,4 +489,4 @@ def _allocated(kind: str, name: str, elements: int) -> list[str]:
 
 
 def _releases(plan: KernelPlan, packings: list[Packing]) -> list[str]:
-    return [f"    free({each.parameter});" for each in (*packings, *_gathered(plan))]
+    return [f"    free({each.parameter});" for each in (*packings, *_gathered_arrays(plan))]

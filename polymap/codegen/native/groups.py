@@ -206,7 +206,7 @@ def _loops(found: NarrowGroups, name: str, to: ArrayForm) -> Block:
         f"                filters[{own}] = {found.b.parameter}[{of_lane} + {taps}];",
         f"{kind} band[{rows.length(found.band) * found.row}] {aligned};",
     )
-    copying = _copying(found, f"{found.a.parameter}{image} + at")
+    copying = _copy_rows(found, f"{found.a.parameter}{image} + at")
     tiles = Verbatim(tuple(_tiles(found, name, f"{to.parameter}{result} + at")))
     end = f"const long end = MIN(top + {found.band}, {rows.outs});"
     band: Block = (Verbatim((end, *copying)), For("p", Name("top"), Name("end"), (tiles,), type="long"))
@@ -217,7 +217,7 @@ def _loops(found: NarrowGroups, name: str, to: ArrayForm) -> Block:
     return body
 
 
-def _copying(found: NarrowGroups, image: str) -> Iterator[str]:
+def _copy_rows(found: NarrowGroups, image: str) -> Iterator[str]:
     """Yield the loops that copy the rows of a band, with zeros outside of the image."""
     vector, rows, columns = found.vector, found.rows, found.columns
     width = columns.length(columns.outs)

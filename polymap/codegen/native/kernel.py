@@ -38,7 +38,7 @@ class Kernel:
         return -(-self.valid // self.plan.lanes)
 
 
-def bounded(plan: KernelPlan) -> tuple[str, ...]:
+def bounded_reductions(plan: KernelPlan) -> tuple[str, ...]:
     """Return the reductions whose bounds are arguments of the kernels."""
     at_run_time = {guard.tap for guard in plan.guards if not is_static(plan, guard)}
     return tuple(name for name in plan.reductions if name in plan.split or name in at_run_time)
@@ -51,7 +51,7 @@ def parameters(plan: KernelPlan) -> tuple[str, ...]:
     arrays = list(dict.fromkeys(arrays))
     arrays.append(f"{stored_type(plan)} *restrict {plan.target.parameter}")
     ats = [f"const long {each.name}_at" for each in plan.operands] + ["const long o_at"]
-    ends = [f"const int {names[dim]}_{end}" for dim in bounded(plan) for end in ("from", "to")]
+    ends = [f"const int {names[dim]}_{end}" for dim in bounded_reductions(plan) for end in ("from", "to")]
     first = ["const int first"] if plan.split and not plan.continues else []
     last = ["const int last"] if plan.split and plan.tail is not None else []
     return (*arrays, *ats, *ends, *first, *last, *(tail_parameters(plan.tail) if plan.tail is not None else ()))
@@ -131,22 +131,22 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
         return narrow_store(plan.tail, name, place, step, plan.lanes, lanes)
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
-        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), _continued(plan, name, vector))
+        return Copy(Name(vector), Name(name)) if back else Copy(Name(name), _continued_sum(plan, name, vector))
     if step == 1 and back:
         part = Name(f"{lanes} * sizeof({plan.accumulator})")
-        return Scope((*_copied(name), Run("memcpy", (Name(place), Name("&some"), part))))
+        return Scope((*_copy_of_sum(name), Run("memcpy", (Name(place), Name("&some"), part))))
     # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
-    opening: Block = _copied(name) if back else (Declare("vec", "some", Name("(vec){0}")),)
+    opening: Block = _copy_of_sum(name) if back else (Declare("vec", "some", Name("(vec){0}")),)
     call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
-    after = () if back else (Copy(Name(name), _continued(plan, name, "some")),)
+    after = () if back else (Copy(Name(name), _continued_sum(plan, name, "some")),)
     return Scope((*opening, call, *after))
 
 
-def _continued(plan: KernelPlan, name: str, stored: str) -> Name:
+def _continued_sum(plan: KernelPlan, name: str, stored: str) -> Name:
     return Name(stored if plan.is_ordered else f"{name} + {stored}")
 
 
-def _copied(name: str) -> Block:
+def _copy_of_sum(name: str) -> Block:
     """Return the copy of a sum to memory: gcc would keep the sum itself there, through all steps (a product of 500 x 7
     and 50 terms took 26 us instead of 9)."""
     return Declare("vec", "some", Name(name)), Run("COPIED", (Name("some"),))
@@ -253,7 +253,7 @@ def _spans(
 ) -> list[tuple[Expr, Expr, dict[str, tuple[int, int]]]]:
     """Return (first, stop, ranges of the tile) of the parts of a reduction."""
     plan = kernel.plan
-    if dim in bounded(plan):
+    if dim in bounded_reductions(plan):
         name = dim_names(plan)[dim]
         return [(Name(f"{name}_from"), Name(f"{name}_to"), ranges)]
     groups = _groups_of(kernel, dim)
@@ -278,7 +278,7 @@ def _is_fused(kernel: Kernel, level: int) -> bool:
         return False
     outer, inner = plan.reductions[level : level + 2]
     size = plan.extents[inner]
-    if inner in bounded(plan) or _groups_of(kernel, inner) is not None or size == 1:
+    if inner in bounded_reductions(plan) or _groups_of(kernel, inner) is not None or size == 1:
         return False
     return all(each.inside.of(outer) == size * each.inside.of(inner) for each in plan.operands)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from polymap.codegen.lower import LINE_BYTES, Block, Declare, Expr, For, If, Int, Local, Name, Run, Stmt
-from polymap.codegen.native.kernel import arguments, bounded
+from polymap.codegen.lower import LINE_BYTES, Block, Declare, Expr, For, If, Int, LocalArray, Name, Run, Stmt
+from polymap.codegen.native.kernel import arguments, bounded_reductions
 from polymap.codegen.native.panels import Packing, copy_loops, start_of
 from polymap.codegen.native.plan import KernelPlan, Operand, OuterLoop, dim_names, is_heap, loop_name
 from polymap.codegen.native.variants import Side, is_static, runs
@@ -50,7 +50,9 @@ def _copies(nest: Nest, level: int) -> Block:
         if packing is None or packing == nest.ahead or is_heap(packing) or packing.level != level:
             continue
         found.append(
-            Local(f"__attribute__((aligned({LINE_BYTES}))) {packing.form.c_type}", packing.parameter, packing.elements)
+            LocalArray(
+                f"__attribute__((aligned({LINE_BYTES}))) {packing.form.c_type}", packing.parameter, packing.elements
+            )
         )
         found += copy_loops(packing, dim_names(nest.plan))
     return tuple(found)
@@ -81,7 +83,7 @@ def _calls(nest: Nest, at: dict[str, str]) -> Block:
     plan = nest.plan
     head = [_position(plan, *each, at) for each in zip(plan.operands, nest.packings, strict=True)]
     head.append(Declare("const long", "o_at", Name(_sum(plan.store.factors, plan.store.constant, plan, at))))
-    for dim in bounded(plan):
+    for dim in bounded_reductions(plan):
         head += _bounds(plan, dim, at)
     if plan.split and not plan.continues:
         firsts = [f"{at[dim]} == 0" for dim in plan.split]

@@ -157,7 +157,7 @@ def kernel_plan(
     accumulator = target.c_type
     lanes = _lanes(arch)
     if narrows and all(by_name[access.tensor].word is None for access in statement.reads):
-        lanes = _narrowed(lanes, workload, shape)
+        lanes = _narrow_lanes(lanes, workload, shape)
     windows = _windows(workload, statement, by_name, shape.vector)
     guards = _guards(workload, statement, by_name, windows)
     _check_guards(shape, guards)
@@ -254,7 +254,7 @@ def _lanes(arch: Architecture) -> int:
     return lane.size
 
 
-def _narrowed(lanes: int, workload: Workload, shape: _Shape) -> int:
+def _narrow_lanes(lanes: int, workload: Workload, shape: _Shape) -> int:
     """Return the elements of a vector that few indices fill: as many, or the next power of two; of one sum of operands
     that are read once, where they lie, the one before, as parts of vectors would be loaded by way of memory."""
     block, (statement,) = shape.inside[shape.vector], workload.statements
@@ -447,7 +447,7 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
     return replace(plain, inside=inside, ahead=ahead, packing=packing)
 
 
-def unpacked(plan: KernelPlan) -> KernelPlan:
+def unpack_plan(plan: KernelPlan) -> KernelPlan:
     """Return the plan of one call on operands as they are: panels that few rows of tiles read are read where they lie,
     as copying them takes longer, also where the last of several tiles has less than one vector. Words are put together
     of whole vectors of their elements."""
@@ -573,12 +573,12 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
         return panels(form, source, own, _span(plan, plan.vector, level), width, level, lanes)
 
     whole = at(0)
-    near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner(each) == _inner(whole)]
+    near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner_lengths(each) == _inner_lengths(whole)]
     fitting = _copies_that_fit(plan, near)
     return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
 
-def _inner(packing: Packing) -> dict[str, int]:
+def _inner_lengths(packing: Packing) -> dict[str, int]:
     return {each.span.dim: each.inner for each in packing.dims}
 
 

@@ -35,7 +35,7 @@ from polymap.codegen.lower import (
     Int,
     Invoke,
     Layout,
-    Local,
+    LocalArray,
     Loop,
     Name,
     Program,
@@ -53,7 +53,7 @@ from polymap.codegen.lower import (
     extremes,
     has_floors,
     includes,
-    inlined,
+    inline_constants,
     layout_of,
     main_text,
     multiply,
@@ -127,14 +127,14 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     kinds = [fanout.kind for fanout in arch.fanouts]
     sunk = frozenset(loop.name for loop in loops if loop.fanout is not None and kinds[loop.fanout] is FanoutKind.LANE)
     cores = frozenset(loop.name for loop in loops if loop.fanout is not None and kinds[loop.fanout] is FanoutKind.CORE)
-    exact = frozenset(loop.name for use in nest.uses for loop in _exact(use, sunk))
+    exact = frozenset(loop.name for use in nest.uses for loop in _exact_loops(use, sunk))
     frame = Frame(layout.frame.names, layout.frame.extents, exact)
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
     native = Native(layout, frame, sunk, cores, stages)
     opening = _head_of_program(native)
     check_memory(sum(prod(each.shape) * ELEMENT_BYTES[each.type] for each in opening if isinstance(each, Array)))
-    body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
-    kernel = Function("run", (), prune(inlined(body)), "")
+    body: Block = (*_zeros(native), *_open_clock(native, nest.clock, ()))
+    kernel = Function("run", (), prune(inline_constants(body)), "")
     return Program((*opening, kernel, Text(main_text(layout, counted=False))))
 
 
@@ -160,7 +160,7 @@ def _head_of_program(native: Native) -> list[Text | Array]:
     return opening
 
 
-def _exact(use: Use, sunk: frozenset[str]) -> list[Loop]:
+def _exact_loops(use: Use, sunk: frozenset[str]) -> list[Loop]:
     """Return the loops that are opened after every loop around them over their dim."""
     exact: list[Loop] = []
     for dim in use.statement.dims:
@@ -172,7 +172,7 @@ def _exact(use: Use, sunk: frozenset[str]) -> list[Loop]:
     return exact
 
 
-def _open(native: Native, clock: Clock, done: tuple[Loop, ...]) -> Block:
+def _open_clock(native: Native, clock: Clock, done: tuple[Loop, ...]) -> Block:
     """Return the nest from a part of the clock inwards; `done` are the loops that are open (or sunk) already."""
     match clock:
         case ClockLoop(loop, above, body):
@@ -228,12 +228,12 @@ def _loop(native: Native, loops: tuple[Loop, ...], index: int, clock: Clock) -> 
 def _inside(native: Native, clock: Clock, loops: tuple[Loop, ...]) -> Block:
     match clock:
         case ClockBranch(_, above, children) if len(above) == len(loops):
-            parts = [_open(native, child, above) for child in children]
+            parts = [_open_clock(native, child, above) for child in children]
             return tuple(Scope(part) for part in parts)
         case ClockStep(use) if len(use.loops) == len(loops):
             return _lanes(native, use)
         case _:
-            return _open(native, clock, loops)
+            return _open_clock(native, clock, loops)
 
 
 def _lanes(native: Native, use: Use) -> Block:
@@ -370,7 +370,7 @@ def _body_with_copies(native: Native, stage: Stage, body: Block) -> Block:
     kind = native.layout.types[stage.place.tensor].c_type
     inwards = _tile_copy(native, stage, back=False)
     outwards = _tile_copy(native, stage, back=True)
-    return (Local(kind, stage.name, stage.length), Scope(inwards), *body, Scope(outwards))
+    return (LocalArray(kind, stage.name, stage.length), Scope(inwards), *body, Scope(outwards))
 
 
 def _tile_copy(native: Native, stage: Stage, *, back: bool) -> Block:

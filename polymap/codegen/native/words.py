@@ -37,7 +37,7 @@ class Words:
     dims: tuple[str, ...]
 
 
-class _Read(NamedTuple):
+class _ReadInForm(NamedTuple):
     access: Access
     form: ArrayForm
 
@@ -53,7 +53,7 @@ def in_words(workload: Workload, layout: str, lanes: int) -> Words | None:
         return None
     (statement,) = workload.statements
     forms = {form.tensor: form for form in array_forms(workload, layout)}
-    reads = [_Read(access, forms[access.tensor]) for access in statement.reads]
+    reads = [_ReadInForm(access, forms[access.tensor]) for access in statement.reads]
     product = Apply("*", (Read(0), Read(1)))
     if statement.operator is not Operator.ADD or statement.expression != product or statement.constraints:
         return None
@@ -78,7 +78,7 @@ def _lies_in_words(form: Word) -> bool:
     return form.step == 1 and form.length % form.count == 0
 
 
-def _axis_of(read: _Read, name: str, extent: int) -> int | None:
+def _axis_of(read: _ReadInForm, name: str, extent: int) -> int | None:
     """Return the axis that a dim alone indexes, all of it."""
     axes = [number for number, index in enumerate(read.access.index) if name in index.dims]
     if len(axes) != 1:
@@ -88,7 +88,7 @@ def _axis_of(read: _Read, name: str, extent: int) -> int | None:
     return axes[0] if alone and read.form.sizes[axes[0]] == extent else None
 
 
-def _over(workload: Workload, layout: str, reads: list[_Read], name: str, lanes: int) -> Words:
+def _over(workload: Workload, layout: str, reads: list[_ReadInForm], name: str, lanes: int) -> Words:
     """Return the workload over words along one reduction."""
     extents, count = workload.extents(), _WORD_BYTES // ELEMENT_BYTES[reads[0].form.c_type]
     bare, tensors = workload.bare, {each.name: each for each in workload.tensors}
@@ -127,7 +127,7 @@ def _shorter(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, ...]:
     return (*shape[:axis], -(-shape[axis] // count), *shape[axis + 1 :])
 
 
-def gathering(form: ArrayForm, source: str) -> Block:
+def gather_loops(form: ArrayForm, source: str) -> Block:
     """Return the loops that copy an array, a C text, into the words that are broadcast."""
     word = form.word
     assert word is not None, "an array of words"
@@ -149,7 +149,7 @@ def gathering(form: ArrayForm, source: str) -> Block:
     return tuple(found)
 
 
-def _is_vector(dim: str, reads: list[_Read], accesses: tuple[Access, ...]) -> bool:
+def _is_vector(dim: str, reads: list[_ReadInForm], accesses: tuple[Access, ...]) -> bool:
     """Return whether one operand has the dim, and can be packed."""
     having = [each for each in reads if dim in each.access.dims]
     return (

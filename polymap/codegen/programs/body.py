@@ -81,7 +81,7 @@ def instance(
     kinds = operand_types(statement, storage.forms)
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
-        body += _read(workload, storage, access, values, (kind, number, inner))
+        body += _read_constants(workload, storage, access, values, (kind, number, inner))
     expression, zeros = (statement.expression, ()) if fma else rounded_products(workload, statement)
     operands = tuple(Name(each) for each in (*(f"a{number}" for number in range(len(statement.reads))), *zeros))
     value = c_expression(expression, operands, values)
@@ -144,7 +144,7 @@ def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> Ele
     return ElementType(kind, 0, 0, "" if kind in FLOATS else kind, wraps=kind not in FLOATS)
 
 
-def _read(
+def _read_constants(
     workload: Workload, storage: Storage, access: Access, values: dict[str, Expr], how: tuple[str, int, str]
 ) -> Iterator[Stmt]:
     """Yield the constants of one read. how: its type, its number, and the dim of the innermost loop."""

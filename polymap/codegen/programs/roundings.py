@@ -25,7 +25,7 @@ def rounded_products(workload: Workload, statement: Statement) -> tuple[Expressi
         return statement.expression, ()
     kinds = [workload.tensor(each.tensor).element_type or "" for each in statement.reads]
     zeros = tuple(MINUS_ZEROS.values())
-    found = _rounded(statement.expression, kinds, negated="neg" in operations_of(statement.expression))
+    found = _round_products(statement.expression, kinds, negated="neg" in operations_of(statement.expression))
     return (found, zeros) if found != statement.expression else (found, ())
 
 
@@ -33,14 +33,14 @@ def _adds(statement: Statement) -> bool:
     return statement.operator is Operator.ADD or not {"+", "-"}.isdisjoint(operations_of(statement.expression))
 
 
-def _rounded(expression: Expression, kinds: Sequence[str], *, negated: bool) -> Expression:
+def _round_products(expression: Expression, kinds: Sequence[str], *, negated: bool) -> Expression:
     """Return the expression with -0.0 added to the products that something is subtracted from; negated: perhaps, as
     compilers make differences of sums with negative terms."""
     match expression:
         case Convert(kind, value, written):
-            return Convert(kind, _rounded(value, kinds, negated=negated), written)
+            return Convert(kind, _round_products(value, kinds, negated=negated), written)
         case Apply(operation, arguments):
-            parts = [_rounded(each, kinds, negated=negated) for each in arguments]
+            parts = [_round_products(each, kinds, negated=negated) for each in arguments]
             ends = 1 if operation == "-" else 2 if operation == "+" and negated else 0
             for place in range(ends):
                 kind = type_of(arguments[place], kinds)

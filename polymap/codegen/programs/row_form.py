@@ -94,7 +94,7 @@ def row_form(workload: Workload) -> RowForm | None:
     callers, local = program_forms(workload)
     forms = {each.tensor: each for each in (*callers, *local)}
     (kind,) = kinds
-    made = RowForm(workload, kind or "", (), (), _joined([each for each in steps if each]), callers, forms, {})
+    made = RowForm(workload, kind or "", (), (), _join_steps([each for each in steps if each]), callers, forms, {})
     return _with_groups(made, shared)
 
 
@@ -173,7 +173,7 @@ def _product(each: Statement, lane: str, term: str) -> Product | None:
     return None
 
 
-def _joined(steps: Sequence[Product | Sweep]) -> tuple[Product | Sweep, ...]:
+def _join_steps(steps: Sequence[Product | Sweep]) -> tuple[Product | Sweep, ...]:
     """Return the steps with neighbouring loops over as many lanes as one, where no value of a whole row is read that
     the loop finds."""
     found: list[Product | Sweep] = []

@@ -48,19 +48,19 @@ def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
                 yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
 
 
-def scaled(index: str, factor: int) -> str:
+def scaled_index(index: str, factor: int) -> str:
     """Return an index times a factor, nothing for 0."""
     if factor in (0, 1):
         return index if factor else ""
     return f"({index}) * {factor}" if " " in index else f"{index} * {factor}"
 
 
-def added(*terms: str | int) -> str:
+def sum_text(*terms: str | int) -> str:
     """Return the sum of the terms that are not 0."""
     return " + ".join(str(each) for each in terms if each not in ("", "0", 0)) or "0"
 
 
-def looped(counter: str, first: int, end: int, step: int, body: Iterable[str], more: str = "") -> list[str]:
+def loop_text(counter: str, first: int, end: int, step: int, body: Iterable[str], more: str = "") -> list[str]:
     """Return a loop of C, or its body where it has one iteration. more: what else is stepped on."""
     lines = [f"    {line}" for line in body]
     if first + step >= end:
@@ -117,14 +117,14 @@ def _tile_text(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, re
     lines += [f"    {vector} s{row}_{v} = {{0}};" for row, v in cells]
     lines.append(f"    for (long k = 0; k < {plan.form.extent((tile.product.term,))}; ++k) {{")
     lines += [
-        f"        const {vector} b{v} = *(const {vector}_any *)({added('b', v * lanes)});" for v in range(vectors)
+        f"        const {vector} b{v} = *(const {vector}_any *)({sum_text('b', v * lanes)});" for v in range(vectors)
     ]
     for row in range(rows):
         lines += [f"        s{row}_{v} += a[{row * of_rows}] * b{v};" for v in range(vectors)]
     lines += [f"        a += {of_terms};", f"        b += {of_matrix};", "    }"]
     sums = "+=" if _adds(plan, tile) else "="
     for row, v in cells:
-        place = added("to", row * of_sums + v * lanes)
+        place = sum_text("to", row * of_sums + v * lanes)
         if whole or v < vectors - 1:
             lines.append(f"    *({vector}_any *)({place}) {sums} s{row}_{v};")
         elif sums == "=":
@@ -155,7 +155,7 @@ def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
         f"if (packed{number} != {offset}) {{",
         f"    packed{number} = {offset};",
         f"    const {plan.c_type} *const from = {array} + packed{number};",
-        f"    {plan.c_type} *to = {added('scratch', tile.packed)};",
+        f"    {plan.c_type} *to = {sum_text('scratch', tile.packed)};",
     ]
     turned = _is_turned(plan, tile)
     for first, count in ((0, extent - extent % width), (extent - extent % width, extent)):
@@ -166,21 +166,24 @@ def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
         whole = terms - terms % plan.lanes
         body: list[str] = []
         if squares and whole:
-            source = added("from", scaled("j + l", of_lanes), "k")
-            turn = f"turn({source}, {of_lanes}, {added('to', scaled('k', width), 'l')}, {width});"
-            body += looped("k", 0, whole, plan.lanes, looped("l", 0, squares, plan.lanes, [turn]))
+            source = sum_text("from", scaled_index("j + l", of_lanes), "k")
+            turn = f"turn({source}, {of_lanes}, {sum_text('to', scaled_index('k', width), 'l')}, {width});"
+            body += loop_text("k", 0, whole, plan.lanes, loop_text("l", 0, squares, plan.lanes, [turn]))
         else:
             squares = whole = 0
         copies = [(0, terms, squares, own)] if squares < own else []
         copies += [(whole, terms, 0, squares)] if squares and whole < terms else []
-        copies = [(*each, f"from[{added(scaled('j + l', of_lanes), scaled('k', of_terms))}]") for each in copies]
+        copies = [
+            (*each, f"from[{sum_text(scaled_index('j + l', of_lanes), scaled_index('k', of_terms))}]")
+            for each in copies
+        ]
         copies += [(0, terms, own, width, "0")] if own < width else []
         for low, high, left, right, value in copies:
-            copy = f"to[{added(scaled('k', width), 'l')}] = {value};"
-            body += looped("k", low, high, 1, looped("l", left, right, 1, [copy]))
+            copy = f"to[{sum_text(scaled_index('k', width), 'l')}] = {value};"
+            body += loop_text("k", low, high, 1, loop_text("l", left, right, 1, [copy]))
         is_last = count == extent and first + width >= count
         step = "" if is_last else f"to += {width * terms}"
-        lines += [f"    {line}" for line in looped("j", first, count, width, body, step)]
+        lines += [f"    {line}" for line in loop_text("j", first, count, width, body, step)]
     return [*lines, "}"]
 
 
@@ -190,29 +193,31 @@ def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to:
         return dot_calls(_dots(plan, tile), f"{name}_product{tile.number}", matrix, a, to)
     of_rows, _, of_matrix, of_sums = _steps(plan, tile)
     width, terms = tile.vectors * plan.lanes, plan.form.extent((tile.product.term,))
-    source = added("scratch", tile.packed) if tile.packed >= 0 else matrix
+    source = sum_text("scratch", tile.packed) if tile.packed >= 0 else matrix
     of_panels = terms * of_matrix if tile.packed >= 0 else width
     lines: list[str] = []
     for first, vectors, rest in _panels(plan, tile):
         count = plan.form.extent((tile.product.lane,)) // width if first == 0 and vectors == tile.vectors else 1
-        panel = scaled("p", of_panels) if count > 1 else first // width * of_panels
-        at = scaled("p", width) if count > 1 else first
-        body = [f"const {plan.c_type} *const b = {added(source, panel)};"]
+        panel = scaled_index("p", of_panels) if count > 1 else first // width * of_panels
+        at = scaled_index("p", width) if count > 1 else first
+        body = [f"const {plan.c_type} *const b = {sum_text(source, panel)};"]
         is_even = plan.count % plan.block == 0
         body += [] if is_even else ["long u = 0;"]
         for rows in _row_counts(plan, tile):
             own = _name(plan, tile, name, rows, vectors, rest)
-            call = f"{own}({added(a, scaled('u', of_rows))}, b, {added(to, scaled('u', of_sums), at)});"
+            call = (
+                f"{own}({sum_text(a, scaled_index('u', of_rows))}, b, {sum_text(to, scaled_index('u', of_sums), at)});"
+            )
             low = 0 if rows == tile.rows else plan.block - rows
             high = plan.block - plan.block % tile.rows if rows == tile.rows else plan.block
             if is_even and low + rows == high:
-                body.append(f"{own}({added(a, low * of_rows)}, b, {added(to, low * of_sums, at)});")
+                body.append(f"{own}({sum_text(a, low * of_rows)}, b, {sum_text(to, low * of_sums, at)});")
             elif is_even:
-                body += looped("u", low, high, rows, [call])
+                body += loop_text("u", low, high, rows, [call])
             else:
                 body.append(
                     f"for (; u + {rows} <= rows; u += {rows})" if rows == tile.rows else f"if (rows - u == {rows})"
                 )
                 body.append(f"    {call}")
-        lines += looped("p", 0, count, 1, body)
+        lines += loop_text("p", 0, count, 1, body)
     return lines

@@ -17,7 +17,14 @@ from polymap.codegen.lower import (
 from polymap.codegen.native import NativeFunction, signature
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
 from polymap.codegen.programs.row_plan import RowPlan, row_plan
-from polymap.codegen.programs.row_products import added, call_of_tiles, looped, packing_lines, product_texts, scaled
+from polymap.codegen.programs.row_products import (
+    call_of_tiles,
+    loop_text,
+    packing_lines,
+    product_texts,
+    scaled_index,
+    sum_text,
+)
 from polymap.codegen.programs.vector_math import has_functions, helpers, in_vectors
 from polymap.codegen.source import TUNING, Core
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload
@@ -84,9 +91,9 @@ def _loop_over_blocks(plan: RowPlan, name: str, threads: int) -> list[str]:
     inner += [f"long packed{each.number} = -1;" for each in plan.tiles.values() if each.packed >= 0]
     body = [*_indices(plan, blocks), *_steps(plan, name)]
     if threads > 1:
-        inner += ["for (long at = first; at < last; ++at) {", *_indented(body), "}"]
+        inner += ["for (long at = first; at < last; ++at) {", *_indent_lines(body), "}"]
     else:
-        inner += looped("at", 0, groups * blocks, 1, body)
+        inner += loop_text("at", 0, groups * blocks, 1, body)
     inner += ["free(scratch);"] if _is_heap(plan) else []
     lines += [f"{pad}{line}".rstrip() for line in inner]
     return [*lines, "    }"] if threads > 1 else lines
@@ -131,7 +138,7 @@ def _indices(plan: RowPlan, blocks: int) -> list[str]:
         lines.append(f"const long g{number} = {rest}{'' if is_first else f' % {extents[dim]}'};")
         rest = f"{rest} / {extents[dim]}"
     for tensor, place in plan.places.items():
-        lines.append(f"{plan.c_type} *const {pointer(plan, tensor)} = {added('scratch', place)};")
+        lines.append(f"{plan.c_type} *const {pointer(plan, tensor)} = {sum_text('scratch', place)};")
     return lines
 
 
@@ -156,10 +163,10 @@ def start(plan: RowPlan, access: Access, row: str) -> str:
         step, terms = plan.stride(access.tensor), list[str]()
     else:
         factors, step = form.factors(access), form.row_step(access)
-        terms = [scaled(f"g{n}", factors.get(dim, 0)) for n, dim in _groups(form)]
+        terms = [scaled_index(f"g{n}", factors.get(dim, 0)) for n, dim in _groups(form)]
     if form.is_scratch(access.tensor) or plan.blocks == 1:  # rows are counted from the first of a block
         row = row.removeprefix("row").removeprefix(" + ")
-    return added(pointer(plan, access.tensor), *terms, scaled(row, step) if row else "")
+    return sum_text(pointer(plan, access.tensor), *terms, scaled_index(row, step) if row else "")
 
 
 def _steps(plan: RowPlan, name: str) -> list[str]:
@@ -189,13 +196,19 @@ def _sweep(plan: RowPlan, step: Sweep, done: set[str]) -> list[str]:
         size = "fabsf" if plan.c_type == "float" else "fabs"
         plain = [f"{size}({each}) > {least} && {size}({each}) < {most}" for each in inside.divisors]
         heads = [f"const {plan.c_type} r{n} = 1 / {each};" for n, each in enumerate(inside.divisors)]
-        body = [f"if ({' && '.join(plain)}) {{", *_indented([*heads, *products]), "} else {", *_indented(body), "}"]
+        body = [
+            f"if ({' && '.join(plain)}) {{",
+            *_indent_lines([*heads, *products]),
+            "} else {",
+            *_indent_lines(body),
+            "}",
+        ]
     if plan.block == 1:
-        return ["{", *_indented(body), "}"]
-    return ["for (long u = 0; u < rows; ++u) {", *_indented(body), "}"]
+        return ["{", *_indent_lines(body), "}"]
+    return ["for (long u = 0; u < rows; ++u) {", *_indent_lines(body), "}"]
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def _indent_lines(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
@@ -246,14 +259,14 @@ class _Inside:
         ]
         lines = [*self.head, f"{kind} part[{parts}];", f"for (long l = 0; l < {parts}; ++l)", f"    part[l] = {first};"]
         if whole:
-            lines += looped("j", 0, whole, parts, looped("l", 0, parts, 1, ["const long i = j + l;", *update]))
+            lines += loop_text("j", 0, whole, parts, loop_text("l", 0, parts, 1, ["const long i = j + l;", *update]))
         if rest:
-            lines += looped("l", 0, rest, 1, [f"const long i = {added(whole, 'l')};", *update])
+            lines += loop_text("l", 0, rest, 1, [f"const long i = {sum_text(whole, 'l')};", *update])
         length = parts
         while length > 1:
             length //= 2
             update = f"part[l] = part[l + {length}] {symbol} part[l] ? part[l + {length}] : part[l];"
-            lines += looped("l", 0, length, 1, [update])
+            lines += loop_text("l", 0, length, 1, [update])
         return [*lines, f"{place} = part[0];"]
 
     def _assign(self, each: Statement, lane: str) -> list[str]:

@@ -155,20 +155,20 @@ def in_vectors(expression: Expression, kinds: tuple[str, ...], target: str) -> E
     function of a float, this is done with floats: no other value for + - * / and sqrt, and for the functions the stated
     error of the float's own.
     """
-    return _rounded(expression, kinds) if target == "float32" else _value(expression, kinds)
+    return _round_to_float32(expression, kinds) if target == "float32" else _value(expression, kinds)
 
 
-def _rounded(expression: Expression, kinds: tuple[str, ...]) -> Expression:
+def _round_to_float32(expression: Expression, kinds: tuple[str, ...]) -> Expression:
     """Return a value as a float32."""
     match expression:
         case Convert("float32", value):
-            return _rounded(value, kinds)
+            return _round_to_float32(value, kinds)
         case Apply(operation, (argument,)) if operation in _OF_FLOATS:
-            exact = _exact(argument, kinds, scaled=operation in ("exp", "tanh"))
+            exact = _exact_float32(argument, kinds, scaled=operation in ("exp", "tanh"))
             if exact is not None:
                 return Apply(_OF_FLOATS[operation], (exact,))
         case Apply(operation, (left, right)) if operation in _SINGLE:
-            parts = (_exact(left, kinds), _exact(right, kinds))
+            parts = (_exact_float32(left, kinds), _exact_float32(right, kinds))
             if parts[0] is not None and parts[1] is not None:
                 return Apply(operation, (parts[0], parts[1]))
         case _:
@@ -177,7 +177,7 @@ def _rounded(expression: Expression, kinds: tuple[str, ...]) -> Expression:
     return value if type_of(expression, kinds) == "float32" else Convert("float32", value)
 
 
-def _exact(expression: Expression, kinds: tuple[str, ...], *, scaled: bool = False) -> Expression | None:
+def _exact_float32(expression: Expression, kinds: tuple[str, ...], *, scaled: bool = False) -> Expression | None:
     """Return a float32 equal to the value, None where there may be none. scaled: also of floats times powers of two,
     which differ only beyond the ends of the range."""
     if type_of(expression, kinds) == "float32":
@@ -190,10 +190,10 @@ def _exact(expression: Expression, kinds: tuple[str, ...], *, scaled: bool = Fal
         case Convert(_, Number(text)) if _is_float(text):
             return Number(f"{float(text)!r}f")
         case Apply("neg", (value,)):
-            part = _exact(value, kinds, scaled=scaled)
+            part = _exact_float32(value, kinds, scaled=scaled)
             return None if part is None else Apply("neg", (part,))
         case Apply("*" | "/" as operation, (value, Number(text))) if scaled and _is_power_of_two(text):
-            part, factor = _exact(value, kinds, scaled=True), _exact(Number(text), kinds)
+            part, factor = _exact_float32(value, kinds, scaled=True), _exact_float32(Number(text), kinds)
             return None if part is None or factor is None else Apply(operation, (part, factor))
         case _:
             return None
@@ -220,7 +220,7 @@ def _is_power_of_two(text: str) -> bool:
 def _value(expression: Expression, kinds: tuple[str, ...]) -> Expression:
     match expression:
         case Convert("float32", value):
-            return _rounded(value, kinds)
+            return _round_to_float32(value, kinds)
         case Convert(kind, value, written):
             return Convert(kind, _value(value, kinds), written)
         case Apply(operation, arguments):

@@ -4,7 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.codegen.source.choices import ORDERS as ORDERS
-    from polymap.codegen.source.chooser import Chosen as Chosen, choose as choose
+    from polymap.codegen.source.chooser import ChosenOrder as ChosenOrder, choose as choose
     from polymap.codegen.source.contiguous import writes_interleaved as writes_interleaved
     from polymap.codegen.source.contraction import (
         Contraction as Contraction,

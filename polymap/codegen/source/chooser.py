@@ -24,7 +24,7 @@ _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contr
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenOrder:
     """A legal order of a workload, with its contractions; changes: what differs from the text, in words.
 
     strips: the statements whose rows run side by side. extremes: those whose maxima are found in parts.
@@ -47,7 +47,7 @@ def choose(
     wider: bool = True,
     untiled: frozenset[str] = frozenset(),
     clock: Callable[[], float] = cpu_seconds,
-) -> Chosen:
+) -> ChosenOrder:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
 
     threads: that take part. tiled: contractions, and steps of time, may be tiled. wider: variables of one iteration may
@@ -63,7 +63,7 @@ def choose(
     return replace(other, changes=(*other.changes, EXPANDED))
 
 
-def _worth(chosen: Chosen) -> tuple[float, float]:
+def _worth(chosen: ChosenOrder) -> tuple[float, float]:
     """Return what decides between orders, the less the better."""
     extents = chosen.workload.extents()
     own = {each.name: each for each in chosen.workload.statements}
@@ -73,7 +73,7 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
 
 def _best_order(
     workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float], untiled: frozenset[str]
-) -> Chosen:
+) -> ChosenOrder:
     until = clock() + TUNING.choice_cpu_s
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()
@@ -107,7 +107,7 @@ def _best_order(
             f"maxima or minima of {names} in parts side by side; in order where that tells zeros or NaN apart"
         )
     schedule = replace(schedule, strict=False)
-    return Chosen(workload, schedule, _places(schedule, found), tuple(changes), strips, extremes)
+    return ChosenOrder(workload, schedule, _places(schedule, found), tuple(changes), strips, extremes)
 
 
 def _taken_out(
@@ -165,7 +165,7 @@ def _numbers(found: Contraction) -> list[Affine]:
     return [tile_number(Affine(((1, dim),)), size) for dim, size in zip(found.dims, found.tile, strict=True)]
 
 
-def turned(chosen: Chosen, found: Contraction) -> Chosen:
+def turn_points(chosen: ChosenOrder, found: Contraction) -> ChosenOrder:
     """Return an order with the points of a contraction's tiles row by row of its lanes: where elements lie the other
     way than the order was chosen for."""
     own = chosen.schedule.times[found.statement]

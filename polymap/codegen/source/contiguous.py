@@ -36,7 +36,7 @@ def contiguous_order(
     found = True
     while found:
         found = False
-        for candidate in _better(best, kept):
+        for candidate in _better_schedules(best, kept):
             if clock() > until:
                 return best
             if is_legal(candidate, until - clock()):
@@ -53,7 +53,7 @@ def is_legal(schedule: Schedule, seconds: float) -> bool:
         return False
 
 
-def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
+def _better_schedules(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
     """Return the schedules with one exchange more that cost less, the best first; none in which compilers may change
     the order of a sum."""
     workload, now = schedule.workload, cost_of(schedule)

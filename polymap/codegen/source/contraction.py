@@ -82,10 +82,10 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
     lanes = max(1, facts.vector_bits // target.bits)
     rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)
     panel = lanes * TUNING.lane_vectors
-    height = _near(TUNING.tile_rows, rows)
+    height = _near_multiple(TUNING.tile_rows, rows)
     in_triangle = any(found[2] in each.dims for each in statement.constraints)
     terms = height if in_triangle else TUNING.tile_terms  # of one size: diagonals go through corners of tiles
-    tile = (height, _near(TUNING.tile_lanes, panel), terms)
+    tile = (height, _near_multiple(TUNING.tile_lanes, panel), terms)
     made = Contraction(statement.name, *found, rows, lanes, tile)
     return made if rows > 0 and _is_separable(statement, made) else None
 
@@ -133,7 +133,7 @@ def tile_number(entry: Affine, size: int) -> Affine:
     return Affine((), entry.constant // size) if not entry.terms else Affine(((1, Floor(entry, size)),))
 
 
-def _near(size: int, unit: int) -> int:
+def _near_multiple(size: int, unit: int) -> int:
     """Return the multiple of a unit that is nearest to a size from below, at least one."""
     return max(unit, size - size % unit)
 

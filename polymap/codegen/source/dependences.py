@@ -44,10 +44,10 @@ class Conflict:
 def original_times(region: Region) -> dict[str, Map]:
     """Return the program's own times, in which textual positions and loop variables alternate."""
     length = 2 * max(len(each.dims) for each in region.statements) + 1
-    return {each.name: time_map(each, _padded([*interleaved(each)], length)) for each in region.statements}
+    return {each.name: time_map(each, _pad_times([*interleaved(each)], length)) for each in region.statements}
 
 
-def _padded(times: Sequence[Affine], length: int) -> tuple[Affine, ...]:
+def _pad_times(times: Sequence[Affine], length: int) -> tuple[Affine, ...]:
     return (*times, *(Affine(),) * (length - len(times)))
 
 
@@ -91,10 +91,10 @@ def accumulate(first: SourceStatement, one: Reference, second: SourceStatement, 
     """Return whether both references are updates of one kind, whose order only affects rounding."""
     both = one.reads and one.writes and other.reads and other.writes
     updates = bool(first.accumulates) and first.accumulates == second.accumulates
-    return updates and (both or _own(first, one, second, other))
+    return updates and (both or _is_accumulation(first, one, second, other))
 
 
-def _own(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
+def _is_accumulation(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
     """Return whether both references are to the elements that their statements accumulate onto."""
     targets = first.references[-1], second.references[-1]
     return all(

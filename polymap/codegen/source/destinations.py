@@ -81,7 +81,7 @@ def _in_element(region: Region, name: str, own: list[SourceStatement]) -> dict[s
         return None
     made: dict[str, SourceStatement | None] = {}
     for each in own:
-        moved = _moved(each, name, last)
+        moved = _move_store(each, name, last)
         if moved is None:
             return None
         is_idle = isinstance(moved.body, Assign) and moved.body == Assign(body.target, "=", body.target)
@@ -106,7 +106,7 @@ def _meets(each: SourceStatement, first: SourceStatement, last: SourceStatement,
     return False
 
 
-def _moved(each: SourceStatement, name: str, last: SourceStatement) -> SourceStatement | None:
+def _move_store(each: SourceStatement, name: str, last: SourceStatement) -> SourceStatement | None:
     """Return a statement with the element that `last` stores in place of a variable, None where it may run without
     `last`, or is under a condition on data."""
     body, store, target, depth = each.body, last.body, last.references[-1], len(last.dims)
@@ -125,7 +125,11 @@ def _moved(each: SourceStatement, name: str, last: SourceStatement) -> SourceSta
     return replace(
         each,
         constants=constants,
-        body=Assign(_replaced(body.target, name, store.target), body.symbol, _replaced(body.value, name, store.target)),
+        body=Assign(
+            _replace_variable(body.target, name, store.target),
+            body.symbol,
+            _replace_variable(body.value, name, store.target),
+        ),
         references=tuple(map(reference, each.references)),
     )
 
@@ -142,11 +146,11 @@ def _constants(each: SourceStatement, last: SourceStatement, place: Expr, depth:
     return (*each.constants, *(one for one in needed if one.name not in own))
 
 
-def _replaced(value: Expr, name: str, place: Expr) -> Expr:
+def _replace_variable(value: Expr, name: str, place: Expr) -> Expr:
     """Return a value with an expression in place of a variable."""
 
     def all_of(parts: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple(_replaced(each, name, place) for each in parts)
+        return tuple(_replace_variable(each, name, place) for each in parts)
 
     match value:
         case Name(text):

@@ -171,23 +171,24 @@ def _in_step(one: _Call, other: _Call, times: Times, length: int) -> bool:
             break
         if isinstance(each, _Loop):
             outside, inside = (
-                _equal(*(_sequence_position(call, size, length) for call in (one, other)))
+                _equal_points(*(_sequence_position(call, size, length) for call in (one, other)))
                 for size in (number, number + 1)
             )
             before, together = (
-                _equal(_first(mine, size), _first(others, size)) for size in (each.place, each.place + 1)
+                _equal_points(_first_places(mine, size), _first_places(others, size))
+                for size in (each.place, each.place + 1)
             )
             if not outside.is_subset(before) or not outside.intersect(together).is_subset(inside):
                 return False
     return True
 
 
-def _equal(one: isl.Map, other: isl.Map) -> isl.Map:
+def _equal_points(one: isl.Map, other: isl.Map) -> isl.Map:
     """Return { x -> y : one(x) = other(y) }."""
     return one.apply_range(other.reverse())
 
 
-def _first(times: isl.Map, size: int) -> isl.Map:
+def _first_places(times: isl.Map, size: int) -> isl.Map:
     return times.project_out(_OUT, size, times.dim(_OUT) - size)
 
 

@@ -54,11 +54,11 @@ def demanded_loops(schedule: Schedule) -> tuple[LoopPragma, ...]:
             case LoopKind.VECTOR:
                 found.append(LoopPragma(loop.position, statements, "#pragma omp simd"))
             case LoopKind.UNROLLED:
-                found.append(unrolled(loop, loop.factor or TUNING.most_unrolled))
+                found.append(unroll_mark(loop, loop.factor or TUNING.most_unrolled))
     return tuple(found)
 
 
-def unrolled(loop: Loop, factor: int) -> LoopPragma:
+def unroll_mark(loop: Loop, factor: int) -> LoopPragma:
     """Return the mark of a loop that compilers are to unroll."""
     text = f"#pragma GCC unroll {factor}"
     return LoopPragma(loop.position, frozenset(loop.statements), text, independent=False)

@@ -27,7 +27,7 @@ def in_line_tiles(
         loops = [each for each in schedule.loops() if statement.name in each.statements]
         for outer in loops[:-1] if statement.name not in kept else ():
             size = _size(schedule, statement, outer, loops[-1])
-            made = _tiled(schedule, statement, outer, loops[-1], size) if size else None
+            made = _tile_loops(schedule, statement, outer, loops[-1], size) if size else None
             if made is not None and clock() < until and is_legal(made, until - clock()):
                 sides = " x ".join(f"{size} {dim_of(schedule, statement, each)}" for each in (outer, loops[-1]))
                 words.append(f"{statement.name} in tiles of {sides}, which use lines of caches whole")
@@ -51,7 +51,7 @@ def _size(schedule: Schedule, statement: Statement, outer: Loop, inner: Loop) ->
     return TUNING.mixed_line_tile if is_mixed else TUNING.line_tile
 
 
-def _tiled(schedule: Schedule, statement: Statement, outer: Loop, inner: Loop, size: int) -> Schedule:
+def _tile_loops(schedule: Schedule, statement: Statement, outer: Loop, inner: Loop, size: int) -> Schedule:
     """Return the schedule with two loops next to each other, innermost, and the numbers of their tiles outside of what
     was between them."""
     places = list(schedule.scattering(statement.name).places)

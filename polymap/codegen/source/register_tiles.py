@@ -202,14 +202,14 @@ def _is_split(update: Update, value: Expr) -> bool:
     return mixed or expression(update.target) in expression(value)
 
 
-def _joined(update: Update, value: Expr, part: Callable[[Expr], str]) -> Expr:
+def _print_parts(update: Update, value: Expr, part: Callable[[Expr], str]) -> Expr:
     """Return the value with its parts printed by a function."""
     if value == update.target or not _is_split(update, value):
         return Name(part(value))
     assert isinstance(value, Binary | Invoke), "others are no contractions"
     if isinstance(value, Invoke):
-        return Invoke(value.function, tuple(_joined(update, each, part) for each in value.arguments))
-    return Binary(value.symbol, _joined(update, value.left, part), _joined(update, value.right, part))
+        return Invoke(value.function, tuple(_print_parts(update, each, part) for each in value.arguments))
+    return Binary(value.symbol, _print_parts(update, value.left, part), _print_parts(update, value.right, part))
 
 
 def _elements(value: Expr) -> Iterator[Element]:
@@ -300,7 +300,7 @@ def _sums_of_rows(tile: _Tile) -> list[str]:
                 is_sum = value == tile.update.target
                 return f"$s{row}" if is_sum else f"({tile.text(value, f'($i + {row})', '0', '$k')})"
 
-            lines.append(f"        $s{row} = {expression(_joined(tile.update, tile.update.value, part))};")
+            lines.append(f"        $s{row} = {expression(_print_parts(tile.update, tile.update.value, part))};")
         lines.append("    }")
         lines += [f"    {at} = $s{row};" for row, at in enumerate(places)]
         lines.append("}")
@@ -380,7 +380,7 @@ def _function(tile: _Tile) -> list[str]:
     for each in (each for each in arrays if each not in rows):
         lines += [f"        const {vector} {each}_{v} = ((const {vector}_any *){each})[{v}];" for v in vectors]
     for row, v in cells:
-        value = _joined(tile.update, tile.update.value, lambda each, row=row, v=v: part(each, row, v))
+        value = _print_parts(tile.update, tile.update.value, lambda each, row=row, v=v: part(each, row, v))
         lines.append(f"        s{row}_{v} = {expression(value)};")
     lines += [f"        {each} += {step};" for each, step in steps.items()]
     lines.append("    }")

@@ -212,9 +212,9 @@ def _tile(
 ) -> tuple[list[str], str] | None:
     """Return the lines of a tile, and the function that they call; None where rows, lanes or terms have gaps."""
     count = inside.dim(_IN)
-    points = _named(inside.intersect_domain(whole).move_dims(_PARAM, 0, _IN, 0, count).range(), count, prefix)
+    points = _name_points(inside.intersect_domain(whole).move_dims(_PARAM, 0, _IN, 0, count).range(), count, prefix)
     moved = whole.insert_dims(_PARAM, 0, 0).move_dims(_PARAM, 0, _SET, 0, count).params()
-    context = _named(moved, count, prefix)
+    context = _name_points(moved, count, prefix)
     singles = [_projection_onto(points, (place,)) for place in update.places]
     if not all(map(_has_no_gaps, singles)):
         return None
@@ -230,7 +230,7 @@ def _tile(
     return tile_text(update, found, Bounds(rows, columns[0], terms, _ends(at_row, known, names, region)))
 
 
-def _named(points: isl.Set, count: int, prefix: str) -> isl.Set:
+def _name_points(points: isl.Set, count: int, prefix: str) -> isl.Set:
     for place in range(count):
         points = points.set_dim_name(_PARAM, place, f"{prefix}n{place}")
     return points

@@ -96,7 +96,7 @@ class TransformedC(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenText:
     """A new text with the times of its statements and the loops that carry pragmas. name: of the order."""
 
     text: str
@@ -128,7 +128,7 @@ def told_statements(region: Region, times: Times | None) -> tuple[ToldStatement,
 
 def _without_shifts(region: Region, times: Times) -> dict[str, dict[int, str]]:
     """Return statement -> place in its time -> what is counted there, shifts left out that a whole nest has."""
-    counted = {each.name: dict(_counted(times[each.name], each)) for each in region.statements}
+    counted = {each.name: dict(_counted_entries(times[each.name], each)) for each in region.statements}
     for nest in new_nests(region, times):
         for place in sorted({place for name in nest for place in counted[name]}):
             found = {name: _SHIFTED.fullmatch(counted[name][place]) for name in nest if place in counted[name]}
@@ -153,7 +153,7 @@ def marked_loops(region: Region, times: Times, block: ast.Block, counter: str) -
     """Return the loops with pragmas; counter: the prefix of the new loop variables, before their place in the times."""
     counts: dict[int, dict[str, None]] = {}
     for each in region.statements:
-        for place, counted in _counted(times[each.name], each):
+        for place, counted in _counted_entries(times[each.name], each):
             counts.setdefault(place, {})[counted] = None
     found: dict[MarkedLoop, None] = {}
     for loop in _loops(block):
@@ -189,7 +189,7 @@ def _head(times: Map, statement: SourceStatement) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _counted(times: Map, statement: SourceStatement) -> Iterator[tuple[int, str]]:
+def _counted_entries(times: Map, statement: SourceStatement) -> Iterator[tuple[int, str]]:
     """Yield (place, what is counted there) for the entries of a time that are not constant."""
     for place, counted in enumerate(_entries(times, statement)):
         if re.fullmatch(r"-?\d+", counted) is None:

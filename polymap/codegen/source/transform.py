@@ -12,7 +12,7 @@ from math import prod
 from polymap.codegen.lower import Block, expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.chooser import EXPANDED, Chosen, choose, turned
+from polymap.codegen.source.chooser import EXPANDED, ChosenOrder, choose, turn_points
 from polymap.codegen.source.contiguous import cost_of, vector_loops, written_out_sums
 from polymap.codegen.source.contraction import Contraction, Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
@@ -23,7 +23,7 @@ from polymap.codegen.source.given import (
     given_times,
     in_place_loops,
     strip_loops,
-    unrolled,
+    unroll_mark,
     workload_of_text,
 )
 from polymap.codegen.source.loops import (
@@ -44,7 +44,7 @@ from polymap.codegen.source.tile_statements import sizes_of_tiles, with_tiles
 from polymap.codegen.source.told import (
     TransformedC,
     TransformReport,
-    Written,
+    WrittenText,
     marked_loops,
     new_nests,
     sizes_of,
@@ -122,11 +122,11 @@ def transform_c(
 
 
 def _best_text(
-    text_of: Callable[..., Written | str],
-    write: Callable[..., Written],
+    text_of: Callable[..., WrittenText | str],
+    write: Callable[..., WrittenText],
     region: Region,
     conflicts: tuple[Conflict, ...],
-) -> tuple[Region, tuple[Conflict, ...], Written | str]:
+) -> tuple[Region, tuple[Conflict, ...], WrittenText | str]:
     """Return the region, its conflicts and its text in the order chosen, or why the text stays: where variables of one
     iteration keep the order, with elements in their place, if that changes it."""
     found = text_of(region, partial(write, region, conflicts))
@@ -135,7 +135,7 @@ def _best_text(
             other, words = with_destinations(region)
             between = conflicts_of(other) if words else ()
         again = text_of(other, partial(write, other, between), words=words) if words else found
-        if isinstance(again, Written):
+        if isinstance(again, WrittenText):
             return other, between, again
     return region, conflicts, found
 
@@ -147,7 +147,7 @@ def _report(
     region: Region,
     place: RegionText,
     conflicts: Sequence[Conflict],
-    found: Written | str,
+    found: WrittenText | str,
     *,
     reorder_sums: bool,
 ) -> TransformReport:
@@ -179,7 +179,7 @@ def _with_ends_of_lines(text: str, source: str) -> str:
     return text.replace("\n", "\r\n") if is_crlf else text
 
 
-def _first_text(write: Callable[[Order], Written], orders: Sequence[Order]) -> Written:
+def _first_text(write: Callable[[Order], WrittenText], orders: Sequence[Order]) -> WrittenText:
     """Return the text of the first order whose isl loops lose no instance."""
     for each in orders[:-1]:
         with suppress(SolverError):
@@ -196,10 +196,10 @@ def _chosen_text(
     sizes: Mapping[str, int],
     file: str,
     region: Region,
-    write: Callable[..., Written],
+    write: Callable[..., WrittenText],
     names: Names,
     words: Sequence[str] = (),
-) -> Written | str:
+) -> WrittenText | str:
     """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is.
 
     Compilers cannot test whether arrays are apart around short loops, and leave these out of vectors unless told.
@@ -209,7 +209,7 @@ def _chosen_text(
         chosen, tiled, updates = _choice(region, workload, wider=bool(words))
         done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
         vectors = list(vector_loops(chosen.schedule))
-        sums = [] if words else [unrolled(*each) for each in written_out_sums(chosen.schedule)]
+        sums = [] if words else [unroll_mark(*each) for each in written_out_sums(chosen.schedule)]
         is_left = not (chosen.changes or sums or any(is_window for _, is_window in vectors))
         if is_left or (words and not _outweighs_stores(chosen, in_vectors=bool(vectors))):
             return _NOTHING
@@ -237,7 +237,9 @@ def _chosen_text(
         return f"another order cannot be written: {first.what}{f'. {first.hint}' if first.hint else ''}".rstrip(".")
 
 
-def _choice(region: Region, workload: Workload, *, wider: bool) -> tuple[Chosen, list[Contraction], dict[str, Update]]:
+def _choice(
+    region: Region, workload: Workload, *, wider: bool
+) -> tuple[ChosenOrder, list[Contraction], dict[str, Update]]:
     """Return the order chosen, and its contractions that register tiles can be written for; it tiles no others."""
     untiled = frozenset[str]()
     while True:
@@ -248,11 +250,11 @@ def _choice(region: Region, workload: Workload, *, wider: bool) -> tuple[Chosen,
             break
         untiled |= others
     for each in tiled:
-        chosen = chosen if each in chosen.contractions else turned(chosen, each)
+        chosen = chosen if each in chosen.contractions else turn_points(chosen, each)
     return chosen, tiled, updates
 
 
-def _outweighs_stores(chosen: Chosen, *, in_vectors: bool) -> bool:
+def _outweighs_stores(chosen: ChosenOrder, *, in_vectors: bool) -> bool:
     """Return whether vectors or registers outweigh that an element in place of a variable costs a store in each
     iteration: the statement with most instances has its sums in registers, or gains by the order of loops."""
     extents = chosen.workload.extents()
@@ -269,7 +271,7 @@ _WRITTEN_OUT = "short sums marked to be written out, so that loops around them a
 _MARKED = "loops marked for vectors, as their iterations touch no element in common"
 
 
-def _ground(chosen: Chosen, region: Region, sizes: Mapping[str, int]) -> str:
+def _ground(chosen: ChosenOrder, region: Region, sizes: Mapping[str, int]) -> str:
     """Return what is expected of a chosen order, and how that is known; a number only where the chooser counted one."""
     missing = ", ".join(name for name in region.parameters if name not in sizes)
     at = f", with sizes near {TUNING.chosen_sizes[0]:,} for {missing} where arrays have them" if missing else ""
@@ -305,7 +307,7 @@ def _text_of_order(
     reorder_sums: bool,
     tiles: Tiles | None = None,
     tests: Sequence[str] = (),
-) -> Written:
+) -> WrittenText:
     """Return the text of an order after checking that it is legal."""
     times, name = order_of()
     with _isl_budget("the legality of an order"):
@@ -424,15 +426,15 @@ def _times_of_choice(
     """Return the times of an order that polymap chooses, and its name."""
     if order != "original":
         try:
-            return _named("isl's", isl_order(region, conflicts, tile, reorder_sums=reorder_sums), tile)
+            return _name_times("isl's", isl_order(region, conflicts, tile, reorder_sums=reorder_sums), tile)
         except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
     with _isl_budget("the order of a C program"):
-        return _named("the original's", own_order(region, conflicts, tile, reorder_sums=reorder_sums), tile)
+        return _name_times("the original's", own_order(region, conflicts, tile, reorder_sums=reorder_sums), tile)
 
 
-def _named(whose: str, times: Times, tile: int) -> tuple[Times, str]:
+def _name_times(whose: str, times: Times, tile: int) -> tuple[Times, str]:
     """Return times with the name of their order; whether it has tiles is seen from the times."""
     has_tiles = any("floor" in formula_texts(each, each.domain(), ())[0] for each in times.values())
     told = f"permutable bands of several loops tiled by {tile}" if has_tiles else "no permutable band of several loops"
@@ -478,7 +480,7 @@ def _text(
     program: CProgram,
     name: str,
     tests: Sequence[str],
-) -> Written:
+) -> WrittenText:
     """Return the file with the new loops. tests: conditions under which these run, else the original ones."""
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
@@ -496,7 +498,7 @@ def _text(
     begin = "" if place.before.endswith("\n") else "\n"
     top, lines = _conditional(lines, place, program, is_guarded=bool(tests))
     text = top + place.before + begin + "\n".join(lines) + "\n" + place.after
-    return Written(text, name, times, marked_loops(region, times, tuple(block), names.counter))
+    return WrittenText(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
 def _conditional(lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool) -> tuple[str, list[str]]:

@@ -39,9 +39,9 @@ with lazy(__name__):
     from polymap.costmodel.closed_form.derivation import formula as formula
     from polymap.costmodel.closed_form.digits import (
         NOTHING as NOTHING,
+        CarryPlace as CarryPlace,
         Chain as Chain,
         CountedSteps as CountedSteps,
-        Cut as Cut,
         Part as Part,
         PreviousCarry as PreviousCarry,
         Track as Track,

@@ -194,7 +194,7 @@ class Total(Generic[Amount]):
     steps: Any = 0
 
     def add(self, level: int, tensor: str, times: Amount, moves: Sequence[Any]) -> None:
-        self.rows[level, tensor] = _added(self.rows.get((level, tensor)), times, moves)
+        self.rows[level, tensor] = _add_amounts(self.rows.get((level, tensor)), times, moves)
 
     def moves(self, level: int, tensor: str) -> tuple[Any, Any, Any, Any]:
         """Return the reads, writes, fills and drains so far."""
@@ -202,13 +202,13 @@ class Total(Generic[Amount]):
         return reads, writes, fills, drains
 
     def add_busiest(self, level: int, times: Amount, read: Any, written: Any, moved: Any) -> None:
-        self.busiest[level] = _added(self.busiest.get(level), times, (read, written, moved))
+        self.busiest[level] = _add_amounts(self.busiest.get(level), times, (read, written, moved))
 
     def add_wire(self, fanout: int, tensor: str, times: Amount, crossed: Sequence[Any]) -> None:
-        self.wires[fanout, tensor] = _added(self.wires.get((fanout, tensor)), times, crossed)
+        self.wires[fanout, tensor] = _add_amounts(self.wires.get((fanout, tensor)), times, crossed)
 
 
-def _added(before: tuple[Any, ...] | None, times: Any, amounts: Sequence[Any]) -> tuple[Any, ...]:
+def _add_amounts(before: tuple[Any, ...] | None, times: Any, amounts: Sequence[Any]) -> tuple[Any, ...]:
     if before is None:
         return tuple(times * amount for amount in amounts)
     return tuple(one + times * amount for one, amount in zip(before, amounts, strict=True))
@@ -507,7 +507,7 @@ class BranchCounter(Generic[Amount]):
         return [number for name in names if (number := self.arch.level_index(name))]
 
 
-class Moved(NamedTuple):
+class BranchMoves(NamedTuple):
     """What nodes above a branch load and drain in a level, and what one holds, in elements. loads: that are read for
     it; several nodes may share one."""
 
@@ -585,7 +585,7 @@ class SharedTensor:
         touched = of_top[first_level(counter.arch, chain, name)].entries
         return SharedTensor(stays, of_writer, touched, is_written=True, is_fresh=True, dies=True, is_line=True)
 
-    def moved(self, level: int, numbers: Numbers[Any]) -> Moved:
+    def moved(self, level: int, numbers: Numbers[Any]) -> BranchMoves:
         """Return what the node in a level moves.
 
         An element that is written is loaded whenever it enters but for the first time, if it has no value before; it is
@@ -593,13 +593,13 @@ class SharedTensor:
         """
         entries, tile, loads = self.stays[level]
         if not self.is_written:
-            return Moved(entries, 0, tile, loads)
+            return BranchMoves(entries, 0, tile, loads)
         drains = self.of_writer[level].entries
         if self.dies:
             drains = drains - self.touched * numbers.equal(drains, entries)
         fills = entries - (self.touched if self.is_fresh else 0)
         drains = 0 if self.is_line else drains
-        return Moved(fills, drains, tile, fills)
+        return BranchMoves(fills, drains, tile, fills)
 
 
 def _shared_access(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
-from polymap.costmodel.closed_form.digits import Chain, Code, CountedSteps, Cut, Link, Part, PreviousCarry, Track
+from polymap.costmodel.closed_form.digits import CarryPlace, Chain, Code, CountedSteps, Link, Part, PreviousCarry, Track
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
 from polymap.costmodel.closed_form.window_tables import Ask, Carry, is_spread
@@ -23,7 +23,7 @@ Amount = TypeVar("Amount")
 Pins = Mapping[int, int]  # position of a spatial loop -> the one digit of it that counts
 StepFilter = Callable[[tuple[Track, ...]], bool]  # accepts a step by the siblings' lengths now and before
 Axes = tuple[tuple[int, int, Chain], ...]  # of a window: coefficient, extent, chain per dim
-Cuts = tuple[Cut, ...]  # of a window, likewise
+Cuts = tuple[CarryPlace, ...]  # of a window, likewise
 Loops = tuple[tuple[int, ...], ...]  # of a window: the positions of the loops of each chain
 NO_PINS: Pins = {}
 
@@ -117,7 +117,7 @@ class Factors(Protocol[Value, Amount]):
         ...
 
     def accepted(
-        self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
+        self, extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
     ) -> Value:
         """Return the digit vectors that have work at one carry and before it, where a step filter accepts the step."""
         ...
@@ -252,7 +252,8 @@ class NodeCarries(Generic[Value]):
     def cuts_of_windows(self, carry: Loop[Any], outside: Sequence[int]) -> tuple[Cuts, ...]:
         """Return the cuts of the dims of each window."""
         return tuple(
-            tuple(Cut(outside[dim], dim == carry.dim) for dim, _ in window.terms) for window in self.tensor.windows
+            tuple(CarryPlace(outside[dim], dim == carry.dim) for dim, _ in window.terms)
+            for window in self.tensor.windows
         )
 
     def held_by_any(self) -> list[Value]:
@@ -336,15 +337,15 @@ class NodeCarries(Generic[Value]):
         if self.tensor.kinds[dim] is not DimKind.IDLE:
             return self._factors.kept(extent, chain, outside, self._counted)
         if self._needs_filter(dim):
-            return self._accepted(dim, Cut(outside, moved=False), None)
+            return self._accepted(dim, CarryPlace(outside, moved=False), None)
         return self._factors.places(extent, chain, outside)
 
     def _factor_where_it_moves(self, dim: int, outside: int) -> Value:
         if self._needs_filter(dim):
-            return self._accepted(dim, Cut(outside, moved=True), None)
+            return self._accepted(dim, CarryPlace(outside, moved=True), None)
         return self._factors.places(self._nest.extents[dim], self.chains[dim], outside, moving=True)
 
-    def _accepted(self, dim: int, cut: Cut, previous: PreviousCarry | None) -> Value:
+    def _accepted(self, dim: int, cut: CarryPlace, previous: PreviousCarry | None) -> Value:
         return self._factors.accepted(self._nest.extents[dim], self.chains[dim], cut, self._step_filters[dim], previous)
 
     def _allowed_changes(self) -> Ask:
@@ -406,7 +407,9 @@ class NodeCarries(Generic[Value]):
         latest: number of the window along which the last change came.
         """
         found = [
-            self._accepted(dim, Cut(outside[dim], dim == carry.dim), conditions[dim]) if dim in conditions else value
+            self._accepted(dim, CarryPlace(outside[dim], dim == carry.dim), conditions[dim])
+            if dim in conditions
+            else value
             for dim, value in values.items()
         ]
         cuts = self.cuts_of_windows(carry, outside)

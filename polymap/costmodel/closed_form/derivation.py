@@ -28,8 +28,8 @@ from polymap.costmodel.closed_form.progressions import (
     Region,
     Shape,
     always_true,
-    beyond,
     differs,
+    no_formula_error,
     shape_of,
 )
 from polymap.inputs import answers_in_words, expected_text
@@ -54,12 +54,12 @@ def formula(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping, le
     machine = machine_model(arch)
     nest = None if model is None else nest_of(model, machine, mapping)
     if model is None or nest is None:
-        raise beyond("it takes one accumulation over a box, with one linear access per tensor")
+        raise no_formula_error("it takes one accumulation over a box, with one linear access per tensor")
     if not _divides(model, nest):
-        raise beyond("a tile of the mapping does not divide the one around it")
+        raise no_formula_error("a tile of the mapping does not divide the one around it")
     found, number = _tensor_and_node(model, machine, nest, level, tensor)
     if found.written and found.temporary:
-        raise beyond(f"{tensor} is temporary")
+        raise no_formula_error(f"{tensor} is temporary")
     tree = _tree(model, nest)
     counted = DividingTiles(ExpressionProgressions(tree.region), machine, found, tree.loops, nest.holders[found.index])
     if found.written:
@@ -123,7 +123,7 @@ def _tree(model: WorkloadModel, nest: LoopNestView) -> _Tree:
             name = f"{model.dims[dim]}_{depths[dim]}"
             tile = Symbol(name, integer=True, positive=True)
             point[tile] = loop.tile
-            tiles.append(TileSymbol(name, model.dims[dim], depths[dim], _plain(around), loop.tile))
+            tiles.append(TileSymbol(name, model.dims[dim], depths[dim], _plain_value(around), loop.tile))
             conditions.append(Eq(Mod(around, tile), ZERO))
         if not around.is_number or not tile.is_number:
             conditions.append(Gt(around, tile))
@@ -132,7 +132,7 @@ def _tree(model: WorkloadModel, nest: LoopNestView) -> _Tree:
     return _Tree(tuple(loops), tuple(tiles), tuple(conditions), Region(point))
 
 
-def _plain(expression: Expr) -> str | int:
+def _plain_value(expression: Expr) -> str | int:
     return int(expression) if expression.is_number else str(expression)
 
 
@@ -165,7 +165,7 @@ def _moves_of_target(
     found: list[tuple[Expr, Expr]] = []
     for each, (fills, stays) in enumerate(sums):
         if counted.is_lopsided(each) and differs(region, fills, ZERO):
-            raise beyond("partial sums come back to siblings that are displaced along a window")
+            raise no_formula_error("partial sums come back to siblings that are displaced along a window")
         found.append((fills, stays))
     fills, stays = found[number]
     arrivals = counted.arrivals(number + 1) * counted.views[number].instances
@@ -176,7 +176,7 @@ def _crossings(region: Region, counted: DividingTiles[Expr, Shape], number: int)
     """Return the entry events and the entries of a node."""
     entries = counted.entries(number)
     if not _holds_apart(region, counted, number):
-        raise beyond("siblings hold a written element through different offsets of a window")
+        raise no_formula_error("siblings hold a written element through different offsets of a window")
     events = entries * counted.shares(number) * counted.views[number - 1].instances
     return events, entries * counted.views[number].instances
 

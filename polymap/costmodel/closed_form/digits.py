@@ -52,7 +52,7 @@ class CountedSteps(Code):
     MACHINE = 1
 
 
-class Cut(NamedTuple):
+class CarryPlace(NamedTuple):
     """The place of a carry among a dim's TIME loops. outside: how many are outside it. moved: the next one is the
     carry's."""
 
@@ -70,7 +70,7 @@ def times_of(chain: Chain) -> int:
     return sum(part is Part.TIME for _, part, _ in chain)
 
 
-def remaining(length: int, digit: int, tile: int) -> int:
+def remaining_length(length: int, digit: int, tile: int) -> int:
     """Return the length that a digit leaves of a length: a full tile, the rest, or nothing (<= 0)."""
     return min(tile, length - digit * tile)
 
@@ -220,7 +220,7 @@ def _kept_of_instance(chain: Chain, needs: tuple[int, ...], outside: int, counte
             elif outside > 0:
                 lengths = [each for each, _ in branches] + ([] if counted is CountedSteps.OWN else [length])
                 below = [
-                    (count, lengths_at_digit(branches, first, tile), remaining(length, first, tile))
+                    (count, lengths_at_digit(branches, first, tile), remaining_length(length, first, tile))
                     for first, count in segments(lengths, tile)
                 ]
             elif (branches[0][0] - need if counted is CountedSteps.OWN else length) <= tile:
@@ -240,7 +240,7 @@ def lengths_at_digit(branches: Branches, digit: int, tile: int) -> Branches:
     """Return the lengths below one digit; () where it leaves nothing."""
     below: dict[int, int] = {}
     for length, many in branches:
-        rest = remaining(length, digit, tile)
+        rest = remaining_length(length, digit, tile)
         if rest > 0:
             below[rest] = below.get(rest, 0) + many
     return tuple(below.items())
@@ -270,10 +270,11 @@ def places(chain: Chain, cut: int, length: int) -> int:
     if part is Part.EACH or (part is Part.TIME and cut):
         deeper = cut - (part is Part.TIME)
         return sum(
-            count * places(inside, deeper, remaining(length, digit, tile)) for digit, count in segments((length,), tile)
+            count * places(inside, deeper, remaining_length(length, digit, tile))
+            for digit, count in segments((length,), tile)
         )
     digit = pin if part is Part.PINNED else 0
-    rest = remaining(length, digit, tile)
+    rest = remaining_length(length, digit, tile)
     return places(inside, cut, rest) if rest > 0 else 0
 
 
@@ -296,7 +297,7 @@ def siblings(extent: int, chain: Chain) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...]], ...]:
+def changes(extent: int, chain: Chain, cut: CarryPlace) -> tuple[tuple[int, tuple[Track, ...]], ...]:
     """Return (count, tracks) of the steps of one carry on the clock of the machine.
 
     One track (length now, length before) per kind of `siblings`. Only steps at and before which the first sibling
@@ -336,14 +337,16 @@ class PreviousCarry(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def changes_with_origin(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...], CarryOrigin], ...]:
+def changes_with_origin(
+    extent: int, chain: Chain, cut: CarryPlace
+) -> tuple[tuple[int, tuple[Track, ...], CarryOrigin], ...]:
     """Return `changes`, each with the last change before the step."""
     found = _changes(extent, chain, cut, look_back=True)
     return tuple((times, tracks, origin or _NO_CHANGE) for (tracks, origin), times in found.items())
 
 
 def _changes(
-    extent: int, chain: Chain, cut: Cut, *, look_back: bool
+    extent: int, chain: Chain, cut: CarryPlace, *, look_back: bool
 ) -> dict[tuple[tuple[Track, ...], CarryOrigin | None], int]:
     total: dict[tuple[tuple[Track, ...], CarryOrigin | None], int] = {}
     kinds = siblings(extent, chain)
@@ -358,7 +361,7 @@ def _changes(
             inside = part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved))
             for (clock, tracks, origin), times in found.items():
                 if part is Part.TIME:
-                    below = _advance(tile, Cut(outside, cut.moved), clock, tracks)
+                    below = _advance(tile, CarryPlace(outside, cut.moved), clock, tracks)
                 else:
                     placed = tuple(
                         _track_at(track, each[number], each[number], tile)
@@ -392,13 +395,13 @@ def _last_change(
     tile, part, _ = chain[number]
     if part is not Part.TIME:
         placed = tuple(
-            max(0, remaining(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True)
+            max(0, remaining_length(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True)
         )
         return _last_change(chain, number + 1, min(clock, tile), placed, chosen)
     last: tuple[bool, ...] | None = None
     for digit, _ in reversed(list(segments((clock, *lengths), tile))):
-        placed = tuple(max(0, remaining(length, digit, tile)) for length in lengths)
-        works, origin = _last_change(chain, number + 1, remaining(clock, digit, tile), placed, chosen)
+        placed = tuple(max(0, remaining_length(length, digit, tile)) for length in lengths)
+        works, origin = _last_change(chain, number + 1, remaining_length(clock, digit, tile), placed, chosen)
         if last is None:
             last = works
             if origin.loop != NOTHING:
@@ -412,24 +415,28 @@ def _last_change(
 
 
 def _advance(
-    tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]
+    tile: int, cut: CarryPlace, clock: int, tracks: tuple[Track, ...]
 ) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
     """Yield (digits, the clock's length, tracks) below a TIME loop. The cut counts from here; negative inside the
     carry."""
     now, before = [track[0] for track in tracks], [track[1] for track in tracks]
     if cut.outside > 0:
         for digit, count in segments([*now, *before, clock], tile):
-            yield count, remaining(clock, digit, tile), tuple(_track_at(track, digit, digit, tile) for track in tracks)
+            yield (
+                count,
+                remaining_length(clock, digit, tile),
+                tuple(_track_at(track, digit, digit, tile) for track in tracks),
+            )
     elif cut.outside == 0 and cut.moved:
         for digit, count in step_runs(now, before, clock, tile):
             yield (
                 count,
-                remaining(clock, digit - 1, tile),
+                remaining_length(clock, digit - 1, tile),
                 tuple(_track_at(track, digit, digit - 1, tile) for track in tracks),
             )
     else:
         last = -(-clock // tile) - 1
-        yield 1, remaining(clock, last, tile), tuple(_track_at(track, 0, last, tile) for track in tracks)
+        yield 1, remaining_length(clock, last, tile), tuple(_track_at(track, 0, last, tile) for track in tracks)
 
 
 def step_runs(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -> Iterator[tuple[int, int]]:
@@ -448,4 +455,4 @@ def step_runs(now: Iterable[int], before: Iterable[int], clock: int, tile: int) 
 
 def _track_at(track: Track, now: int, before: int, tile: int) -> Track:
     """Return the track below the digits `now` and `before`."""
-    return max(0, remaining(track[0], now, tile)), max(0, remaining(track[1], before, tile))
+    return max(0, remaining_length(track[0], now, tile)), max(0, remaining_length(track[1], before, tile))

@@ -38,9 +38,9 @@ from polymap.costmodel.closed_form.carries import (
     none_stops,
 )
 from polymap.costmodel.closed_form.digits import (
+    CarryPlace,
     Chain,
     CountedSteps,
-    Cut,
     Part,
     PreviousCarry,
     Track,
@@ -332,7 +332,7 @@ class IntegerFactors:
         return places(chain, cut + 1, extent) - found if moving else found
 
     def accepted(
-        self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
+        self, extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
     ) -> int:
         return accepted_steps(extent, chain, cut, step_filter, previous)
 
@@ -382,7 +382,9 @@ class IntegerFactors:
             raise too_large()
 
 
-def accepted_steps(extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
+def accepted_steps(
+    extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
+) -> int:
     """Return the number of the machine's steps at one carry that the filter accepts.
 
     previous: a condition on the last change before the step.
@@ -472,7 +474,7 @@ class Counter(PartialCounts[int, int]):
         for carry, outside, values in view.carries():
             steps = prod(values.values())
             if steps:
-                cuts = tuple(Cut(outside[dim], dim == carry.dim) for dim in form.dims)
+                cuts = tuple(CarryPlace(outside[dim], dim == carry.dim) for dim in form.dims)
                 total -= steps * (held_at(form, axes, cuts) - elements_sent(form, axes, cuts))
         return total
 

@@ -26,7 +26,7 @@ ZERO: Expr = Integer(0)
 ONE: Expr = Integer(1)
 
 
-def beyond(what: str) -> BudgetError:
+def no_formula_error(what: str) -> BudgetError:
     """Return the error of counts that have no formula here."""
     return BudgetError(Mistake("PM495", f"no formula: {what}", "Evaluate the mapping: its counts are exact."))
 
@@ -113,7 +113,7 @@ def shape_of(region: Region, steps: Steps) -> Shape:
     span = ZERO
     for stride, count in left:
         if not region.less(span, stride):
-            raise beyond("a tile is a set of integers with gaps of several kinds")
+            raise no_formula_error("a tile is a set of integers with gaps of several kinds")
         span += stride * (count - 1)
     return Shape(tuple(left))
 
@@ -208,7 +208,7 @@ def new_part(region: Region, shape: Shape, shift: Expr) -> Shape | None:
     if overlap(region, shape, shift) == 0:
         return shape
     if len(shape.steps) != 1:
-        raise beyond("the new part of a tile is a set of integers with gaps of several kinds")
+        raise no_formula_error("the new part of a tile is a set of integers with gaps of several kinds")
     ((stride, _),) = shape.steps
     length = shift if region.value(shift) > 0 else -shift
     return Shape(((stride, cancel(length / stride)),))

@@ -26,7 +26,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.carries import Cuts
-from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
+from polymap.costmodel.closed_form.digits import CarryPlace, Chain, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
 from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.lazy import numpy as np
@@ -132,12 +132,12 @@ def held_at(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
 
 
 def _rows_of(axes: Axes, cuts: Cuts | None) -> list[Rows]:
-    every = cuts or tuple(Cut(times_of(chain), moved=False) for _, chain in axes)
+    every = cuts or tuple(CarryPlace(times_of(chain), moved=False) for _, chain in axes)
     return [rows_of_dim(extent, chain, cut) for (extent, chain), cut in zip(axes, every, strict=True)]
 
 
 @lru_cache(maxsize=1 << 10)
-def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
+def rows_of_dim(extent: int, chain: Chain, cut: CarryPlace) -> Rows:
     """Return the rows of one dim at a carry, without those that have no work.
 
     In the step before, the loops outside of the carry had the same digits, its own loop a digit lower by one, and those

@@ -17,13 +17,13 @@ from typing import Generic, NamedTuple, TypeVar
 from polymap.costmodel.closed_form.carries import Axes, Cuts
 from polymap.costmodel.closed_form.digits import (
     Branches,
+    CarryPlace,
     Chain,
     CountedSteps,
-    Cut,
     Part,
     choices,
     offsets_inside,
-    remaining,
+    remaining_length,
     runs,
     segments,
     separate_runs,
@@ -78,7 +78,7 @@ State = tuple[int, tuple[Piece, ...]]  # of one track: rise and pieces; no piece
 
 
 @lru_cache(maxsize=1 << 14)
-def window_classes(extent: int, chain: Chain, cut: Cut, counted: CountedSteps) -> tuple[Class, ...]:
+def window_classes(extent: int, chain: Chain, cut: CarryPlace, counted: CountedSteps) -> tuple[Class, ...]:
     """Return the kinds of steps of one carry. If all TIME loops are outside of it, the step before is the step
     itself."""
     found: dict[tuple[Track, ...], int] = {}
@@ -113,7 +113,7 @@ class _Walk(NamedTuple):
     """
 
     chain: Chain
-    cut: Cut
+    cut: CarryPlace
     counted: CountedSteps
     digits: list[tuple[int, ...]]
     needs: list[tuple[int, ...]]
@@ -154,18 +154,18 @@ class _Walk(NamedTuple):
             for digit, count in segments([*now, *before] if own else [*now, *before, clock], tile):
                 yield (
                     count,
-                    remaining(clock, digit, tile),
+                    remaining_length(clock, digit, tile),
                     tuple(_state_at(state, digit, digit, tile) for state in states),
                 )
         elif outside == 0 and self.cut.moved:
             for digit, count in step_runs(now, before, clock, tile):
                 reached = tuple(_state_at(state, digit, digit - 1, tile) for state in states)
-                yield count, remaining(clock, digit - 1, tile), reached
+                yield count, remaining_length(clock, digit - 1, tile), reached
         else:
             last = -(-clock // tile) - 1
             yield (
                 1,
-                remaining(clock, last, tile),
+                remaining_length(clock, last, tile),
                 tuple(
                     _state_of_restart(state, needs[number], last, tile, own=own)
                     for state, needs in zip(states, self.needs, strict=True)
@@ -195,7 +195,7 @@ def _state_at(state: State, now: int, before: int, tile: int) -> State:
     rise, pieces = state
     found: list[Piece] = []
     for piece in pieces:
-        lengths = max(0, remaining(piece.now, now, tile)), max(0, remaining(piece.before, before, tile))
+        lengths = max(0, remaining_length(piece.now, now, tile)), max(0, remaining_length(piece.before, before, tile))
         if any(lengths):
             found.append(Piece(*lengths, piece.base, piece.steps))
     if not found or not found[0].now:
@@ -208,7 +208,7 @@ def _pieces_of_free_loop(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, .
     found: list[Piece] = []
     for piece in pieces:
         for digit, count in segments((piece.now, piece.before), tile):
-            now, before = remaining(piece.now, digit, tile), remaining(piece.before, digit, tile)
+            now, before = remaining_length(piece.now, digit, tile), remaining_length(piece.before, digit, tile)
             steps = (*piece.steps, (tile, count)) if count > 1 else piece.steps
             found.append(Piece(max(0, now), max(0, before), piece.base + digit * tile, steps))
     return tuple(found)
@@ -245,7 +245,7 @@ def step_classes(axes: Axes, cuts: Cuts | None, counted: CountedSteps) -> Iterat
     itself."""
     per_dim: list[tuple[Class, ...]] = []
     for number, (_, extent, chain) in enumerate(axes):
-        cut = cuts[number] if cuts else Cut(sum(part is Part.TIME for _, part, _ in chain), moved=False)
+        cut = cuts[number] if cuts else CarryPlace(sum(part is Part.TIME for _, part, _ in chain), moved=False)
         per_dim.append(window_classes(extent, chain, cut, counted))
     for kinds in product(*per_dim):
         times = 1
@@ -289,7 +289,7 @@ def first_tile(axes: Axes) -> int:
         (factor, extent, tuple((tile, Part.PINNED if part is Part.EACH else part, pin) for tile, part, pin in chain))
         for factor, extent, chain in axes
     )
-    ((_, (tracks,)),) = step_classes(first, (Cut(0, moved=False),) * len(axes), CountedSteps.OWN)
+    ((_, (tracks,)),) = step_classes(first, (CarryPlace(0, moved=False),) * len(axes), CountedSteps.OWN)
     return _tile_now(first, tracks).size
 
 
@@ -387,7 +387,7 @@ def _distinct(sets: list[tuple[tuple[Shape | int, ...], int, Placed]]) -> int:
     kinds: list[tuple[tuple[Shape | int, ...], int, list[Placed]]] = []
     for key, size, places in sets:
         for other, _, found in kinds:
-            if _equal(other, key):
+            if _are_equal_keys(other, key):
                 found.append(places)
                 break
         else:
@@ -400,7 +400,7 @@ def _distinct(sets: list[tuple[tuple[Shape | int, ...], int, Placed]]) -> int:
     return total
 
 
-def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool:
+def _are_equal_keys(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool:
     """Return whether two keys of one form are equal, shapes compared as sets."""
     return all(
         a == b if isinstance(a, int) or isinstance(b, int) else same(Placed(0, a), Placed(0, b))

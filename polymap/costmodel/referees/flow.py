@@ -86,7 +86,7 @@ class Flow:
     def tile(self) -> Table:
         """Rows (clock, lanes, element): the elements held."""
         columns = (*self.place.clock, *self.lanes)
-        return united(
+        return unite_tables(
             leaf.touched(access, columns)
             for leaf in self.leaves
             for access in accesses_of(leaf.statement, self.place.tensor)
@@ -96,7 +96,9 @@ class Flow:
     def clock_values(self) -> Table:
         """Rows (clock): the values that the clock takes in the program, also while other children of a Branch run."""
         clock = self.place.clock
-        return united(leaf.rows.computed({column: leaf.at(column) for column in clock}) for leaf in self.tree.leaves)
+        return unite_tables(
+            leaf.rows.computed({column: leaf.at(column) for column in clock}) for leaf in self.tree.leaves
+        )
 
     @property
     def turns(self) -> tuple[Columns, Columns]:
@@ -148,7 +150,9 @@ class Flow:
         ]
         if not uses or not clock:
             return self.departures
-        later = self.departures.join(united(uses).rename(before(clock))).less(clock, tuple(before(clock).values()))
+        later = self.departures.join(unite_tables(uses).rename(before(clock))).less(
+            clock, tuple(before(clock).values())
+        )
         return self.departures.minus(later.keep(self.departures.columns))
 
 
@@ -157,7 +161,7 @@ def _uses(statement: Statement) -> tuple[Access, ...]:
     return statement.reads if statement.operator is Operator.ASSIGN else (*statement.reads, statement.target)
 
 
-def united(tables: Iterable[Table]) -> Table:
+def unite_tables(tables: Iterable[Table]) -> Table:
     """Return the union of the tables: one or more, of the same columns."""
     first, *others = tables
     for other in others:
@@ -289,7 +293,7 @@ class Scene:
     def footprint(self) -> Table:
         """Return every element of the tensor that the program touches."""
         name = self.tensor.name
-        return united(
+        return unite_tables(
             [leaf.touched(access, ()) for leaf in self.tree.leaves for access in accesses_of(leaf.statement, name)]
         )
 

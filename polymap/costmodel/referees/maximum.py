@@ -95,11 +95,11 @@ def _vectors(terms: list[SumTerm], group: frozenset[str]) -> set[Vector]:
         wider: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
         for names, rows in bound.items():
             _extend(wider, names, rows, number, columns, tally)
-        bound = _projected(wider, {name for _, later, _ in parts[place + 1 :] for name in later})
+        bound = _project_rows(wider, {name for _, later, _ in parts[place + 1 :] for name in later})
     return {vector for rows in bound.values() for vectors in rows.values() for vector in vectors}
 
 
-def _projected(
+def _project_rows(
     bound: dict[Columns, dict[tuple[int, ...], set[Vector]]], needed: set[str]
 ) -> dict[Columns, dict[tuple[int, ...], set[Vector]]]:
     """Return the rows without the columns that no later part has; vectors of rows that become equal are united."""

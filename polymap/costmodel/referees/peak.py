@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 
-from polymap.costmodel.referees.flow import Flow, before, united
+from polymap.costmodel.referees.flow import Flow, before, unite_tables
 from polymap.costmodel.referees.maximum import SumTerm, largest_sum
 from polymap.costmodel.referees.set_tree import StatementRows, TileColumns, Tree
 from polymap.costmodel.referees.tuning import TUNING
@@ -142,7 +142,7 @@ def _views(tree: Tree, depth: int) -> list[Clock]:
         values = [leaf.at(column) for column in clock] + [Affine()] * (depth - len(clock))
         return leaf.rows.computed(dict(zip(names, values, strict=True)))
 
-    views = united(leaf_rows(leaf) for leaf in tree.leaves)
+    views = unite_tables(leaf_rows(leaf) for leaf in tree.leaves)
     _check_length(views)
     return sorted(views.tally(names))
 

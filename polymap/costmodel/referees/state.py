@@ -290,7 +290,7 @@ class PartialSums:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class LoadedPlace:
     """Any other place: loaded unless overwritten first, drained where changed."""
 
     store: Store
@@ -336,4 +336,4 @@ class Plain:
             self.store.at(where)[element] = Copy.CHANGED
 
 
-Rule = ReadOnly | PartialSums | Plain
+Rule = ReadOnly | PartialSums | LoadedPlace

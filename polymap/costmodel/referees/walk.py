@@ -19,7 +19,18 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
-from polymap.costmodel.referees.state import Copy, Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
+from polymap.costmodel.referees.state import (
+    Copy,
+    Ledger,
+    LoadedPlace,
+    PartialSums,
+    ReadOnly,
+    Rule,
+    Stay,
+    Store,
+    Tiles,
+    Where,
+)
 from polymap.costmodel.referees.walked_tree import (
     Clock,
     Coordinates,
@@ -230,7 +241,7 @@ def _kind(statements: Sequence[Statement], tensor: str) -> type[Rule]:
     if not operators:
         return ReadOnly
     is_read = any(access.tensor == tensor for each in statements for access in each.reads)
-    return Plain if is_read or len(operators) > 1 or Operator.ASSIGN in operators else PartialSums
+    return LoadedPlace if is_read or len(operators) > 1 or Operator.ASSIGN in operators else PartialSums
 
 
 def _touches(tree: Tree, execution: Execution) -> Iterable[Touch]:

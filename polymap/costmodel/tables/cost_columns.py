@@ -294,7 +294,7 @@ def _total(values: Iterable[Many]) -> Many:
 
 def _energy(prices: Prices, level: int, latency: Many, rows: Sequence[Row[Many]]) -> Many:
     """Return a level's energy in units of 1 / unit: int64 where it fits, else Python integers."""
-    exact = _python_integers if prices.most >= _INT64 else _unchanged
+    exact = _python_integers if prices.most >= _INT64 else _leave_integers
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
     for row in rows:
         if row.level == level:
@@ -306,7 +306,7 @@ def _energy(prices: Prices, level: int, latency: Many, rows: Sequence[Row[Many]]
 
 def _wire_energy(prices: Prices, fanout: int, wires: Sequence[Wire[Many]]) -> Many:
     """Return the energy of a fan-out in units of 1 / unit."""
-    exact = _python_integers if prices.most >= _INT64 else _unchanged
+    exact = _python_integers if prices.most >= _INT64 else _leave_integers
     total: Many = 0
     for wire in wires:
         if wire.fanout == fanout:
@@ -315,7 +315,7 @@ def _wire_energy(prices: Prices, fanout: int, wires: Sequence[Wire[Many]]) -> Ma
     return total
 
 
-def _unchanged(values: Many) -> Many:
+def _leave_integers(values: Many) -> Many:
     return values
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from polymap.costmodel.closed_form import (
     NOTHING,
+    CarryPlace,
     Chain,
     CountedSteps,
-    Cut,
     Part,
     PreviousCarry,
     StepFilter,
@@ -211,7 +211,7 @@ def accepted_is_in_reach(chain: Chain, previous: PreviousCarry | None) -> bool:
 
 
 def accepted_places(
-    extent: Many, digits: Digits, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None = None
+    extent: Many, digits: Digits, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None = None
 ) -> Many:
     """Return the number of pairs (machine step at one carry, EACH digits) that the filter accepts.
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from polymap.costmodel.closed_form import (
     Axes,
+    CarryPlace,
     Chain,
     CountedSteps,
-    Cut,
     Cuts,
     Part,
     PreviousCarry,
@@ -50,7 +50,7 @@ from polymap.costmodel.tables.listed_windows import is_listed, listed_sums
 from polymap.costmodel.tables.loops import Extent, ExtentColumn, Integers, Many
 from polymap.costmodel.tables.planned_sums import NO_ANSWER, Source
 from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
-from polymap.costmodel.tables.window_sums import Summed, first_size, is_in_reach, sums
+from polymap.costmodel.tables.window_sums import StepSum, first_size, is_in_reach, sums
 from polymap.ir import BudgetError
 
 # In the chains of this module a link's tile is the number of a column, and so is a pin, unless it is 0.
@@ -163,7 +163,7 @@ class AcceptedSteps(Line):
     previous: a condition on the last change before the step.
     """
 
-    cut: Cut
+    cut: CarryPlace
     step_filter: StepFilter
     previous: PreviousCarry | None = None
 
@@ -178,7 +178,7 @@ class AcceptedSteps(Line):
         return accepted_places(*self.digits(tiles), self.cut, self.step_filter, self.previous)
 
 
-def _accepted_of_one(axes: Axes, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
+def _accepted_of_one(axes: Axes, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
     ((_, extent, chain),) = axes
     if step_filter is not is_first_entrant:
         return accepted_steps(extent, chain, cut, step_filter, previous)
@@ -267,7 +267,7 @@ class WindowAll(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         axes, steps = _separate_siblings(self.axes), (None,) * len(self.axes)
-        sums_of = partial(_sums_over_steps, lambda each: (all_elements(each),), steps, Summed.TILES)
+        sums_of = partial(_sums_over_steps, lambda each: (all_elements(each),), steps, StepSum.TILES)
         return _with_extents(sums_of, axes, tiles)[0]
 
 
@@ -276,7 +276,7 @@ class WindowDistinct(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         steps = (None,) * len(self.axes)
-        sums_of = partial(_sums_over_steps, lambda each: (distinct_elements(each),), steps, Summed.TILES)
+        sums_of = partial(_sums_over_steps, lambda each: (distinct_elements(each),), steps, StepSum.TILES)
         return _with_extents(sums_of, self.axes, tiles)[0]
 
 
@@ -296,7 +296,7 @@ class WindowKept(OfWindow):
         united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
         if self.counted is CountedSteps.MACHINE and not united and is_tabled(axes):
             at_once = partial(kept_elements_of, axes, cuts=self.cuts)
-        return _sums_over_steps(count, self.cuts, Summed.KEPT, axes, tiles, self.counted, at_once)
+        return _sums_over_steps(count, self.cuts, StepSum.KEPT, axes, tiles, self.counted, at_once)
 
 
 def _separate_siblings(axes: Axes) -> Axes:
@@ -325,7 +325,7 @@ class _WindowSums:
 
     def counts(self, tiles: Sequence[Integers]) -> dict[str, Many]:
         count = partial(sums_of_window, cuts=self.cuts)
-        sums_of = partial(_sums_over_steps, count, self.cuts, Summed.ROLES)
+        sums_of = partial(_sums_over_steps, count, self.cuts, StepSum.ROLES)
         return dict(zip(Sums._fields, _with_extents(sums_of, self.axes, tiles), strict=True))
 
 
@@ -346,8 +346,8 @@ class WindowSum(OfWindow):
 
 def _sums_over_steps(
     count: Callable[[Axes], Sequence[int]],
-    cuts: Sequence[Cut | None],
-    summed: Summed,
+    cuts: Sequence[CarryPlace | None],
+    summed: StepSum,
     axes: Axes,
     tiles: Sequence[Integers],
     counted: CountedSteps = CountedSteps.OWN,

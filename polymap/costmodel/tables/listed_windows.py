@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import ROLES, Axes, CountedSteps, Cut, Part, Sums, role_of
+from polymap.costmodel.closed_form import ROLES, Axes, CarryPlace, CountedSteps, Part, Sums, role_of
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, quotient
 from polymap.costmodel.tables.tuning import TUNING
-from polymap.costmodel.tables.window_sums import State, Summed, state_of_pin, states_below, steep_coefficient
+from polymap.costmodel.tables.window_sums import State, StepSum, state_of_pin, states_below, steep_coefficient
 
 _WHOLE, _KEPT, _PART, _NEW = 1, 2, 4, 8
 _ROLE_OF = np.array(
@@ -55,7 +55,7 @@ class Siblings(NamedTuple):
     added: list[Integers]
 
 
-def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
+def is_listed(axes: Axes, cuts: Sequence[CarryPlace | None]) -> bool:
     """Return whether `listed_sums` counts a window. cuts: of its dims at a carry; None: over all steps."""
     if steep_coefficient(axes) is None:
         return False
@@ -71,8 +71,8 @@ def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
 def listed_sums(
     axes: Axes,
     digits: Sequence[Sequence[Digit]],
-    cuts: Sequence[Cut | None],
-    summed: Summed,
+    cuts: Sequence[CarryPlace | None],
+    summed: StepSum,
     counted: CountedSteps,
 ) -> tuple[Integers, Booleans]:
     """Return sums [sum, mapping] over the steps, and a mask of the mappings for which they are not known."""
@@ -109,7 +109,7 @@ def _owners_and_numbers(counts: Integers) -> tuple[Integers, Integers]:
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: CountedSteps, rows: int) -> Cells:
+def cells_of(extent: int, digits: Sequence[Digit], cut: CarryPlace | None, counted: CountedSteps, rows: int) -> Cells:
     """Return the steps of one dim with the siblings that each compares."""
     states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
@@ -122,9 +122,9 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
         elif digit.part is Part.PINNED:
             states = [state_of_pin(state, digit.tile, digit.pin) for state in states]
         elif digit.part is not Part.TIME:
-            states = list(states_below(states, digit.tile, Cut(1, moved=False)))
+            states = list(states_below(states, digit.tile, CarryPlace(1, moved=False)))
         elif outside > 0 or (outside == 0 and moved):
-            states = list(states_below(states, digit.tile, Cut(outside, moved)))
+            states = list(states_below(states, digit.tile, CarryPlace(outside, moved)))
             outside -= 1
         else:
             inner.append(digit.tile)
@@ -195,7 +195,7 @@ def _steps_of(cells: Sequence[Cells], far: Booleans) -> _Steps:
     return found
 
 
-def _sums(axes: Axes, cells: Sequence[Cells], far: Booleans, summed: Summed) -> tuple[Integers, Booleans]:
+def _sums(axes: Axes, cells: Sequence[Cells], far: Booleans, summed: StepSum) -> tuple[Integers, Booleans]:
     """Return the sums of the rows that are not far, and a mask of those that are not known."""
     steps = _steps_of(cells, far)
     often: Integers = np.ones(len(steps.row), dtype=np.int64)
@@ -219,12 +219,12 @@ def _sums(axes: Axes, cells: Sequence[Cells], far: Booleans, summed: Summed) -> 
             _add(total, odd, steps.row, often, summed)
         else:
             far = far | with_gaps
-        found = _chosen(found, ~gaps)
+        found = _choose_siblings(found, ~gaps)
     _add(total, found, steps.row, often, summed)
     return total, far
 
 
-def _chosen(found: Siblings, where: Booleans) -> Siblings:
+def _choose_siblings(found: Siblings, where: Booleans) -> Siblings:
     tile, added = ([column[where] for column in each] for each in (found.tile, found.added))
     return Siblings(found.group[where], found.size[where], found.new[where], tile, added)
 
@@ -297,18 +297,18 @@ def _lattice(axes: Axes, placed: Sequence[tuple[Integers, Integers]]) -> _Lattic
     return _Lattice(low, many, run, idle)
 
 
-def _add(total: Integers, found: Siblings, row_of_group: Integers, often: Integers, summed: Summed) -> None:
+def _add(total: Integers, found: Siblings, row_of_group: Integers, often: Integers, summed: StepSum) -> None:
     """Add the sums of siblings to those of their rows. often: per group."""
-    if summed is Summed.KEPT:
+    if summed is StepSum.KEPT:
         np.add.at(total[0], row_of_group[found.group], often[found.group] * (found.size - found.new))
         return
-    if summed is Summed.TILES:
+    if summed is StepSum.TILES:
         (first,) = _distinct(found.group, found.tile)
         np.add.at(total[0], row_of_group[found.group[first]], often[found.group[first]] * found.size[first])
         return
     keeps = np.zeros(len(often), dtype=np.bool_)
     keeps[found.group[found.new < found.size]] = True
-    found = _chosen(found, keeps[found.group])
+    found = _choose_siblings(found, keeps[found.group])
     _add_roles(total, found, row_of_group, often)
 
 
@@ -321,7 +321,7 @@ def _add_roles(total: Integers, found: Siblings, row_of_group: Integers, often: 
         np.add.at(sums, number * rows + row_of_group[group], often[group] * values)
 
     kind = np.where(found.new == 0, _KEPT, np.where(found.new < found.size, _PART, _WHOLE))
-    parts = _chosen(found, kind == _PART)
+    parts = _choose_siblings(found, kind == _PART)
     group = np.concatenate([found.group, parts.group])
     sets = [np.concatenate(pair) for pair in zip(found.tile, parts.added, strict=True)]
     size = np.concatenate([found.size, parts.new])

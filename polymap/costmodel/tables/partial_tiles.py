@@ -31,7 +31,7 @@ from polymap.costmodel.closed_form import (
 )
 from polymap.costmodel.tables.digits import most_runs, run_starts
 from polymap.costmodel.tables.loops import Booleans, Extent, ExtentColumn, Integers, Many, Shape, quotient
-from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, evaluated, nested
+from polymap.costmodel.tables.planned_sums import NO_TERMS, NestedSum, Rows, Terms, evaluate_sum, nest_terms
 from polymap.costmodel.tables.plans import Plans
 from polymap.costmodel.tables.tuning import TUNING
 
@@ -43,9 +43,9 @@ class Shares(NamedTuple):
     partial; None: wherever there are fills.
     """
 
-    alike: Nested
-    most: Nested
-    fills: Nested
+    alike: NestedSum
+    most: NestedSum
+    fills: NestedSum
     dims: frozenset[int] | None
 
 
@@ -55,9 +55,9 @@ class Candidate(NamedTuple):
     read and written, too."""
 
     pinned: tuple[tuple[Loop[int], bool], ...]
-    works: Nested
-    reads: Nested
-    writes: Nested
+    works: NestedSum
+    reads: NestedSum
+    writes: NestedSum
     shares: tuple[Shares, ...]
 
 
@@ -111,16 +111,16 @@ class PartialPlan:
             rows += rows_of(self._plans, tensor, nodes, NO_TERMS)
             self._require_equal_loads(machine, tensor, nodes)
         rows.sort(key=lambda row: (row.level, row.tensor))
-        self._rows = [Row(row.level, row.tensor, *map(nested, row[2:])) for row in rows]
+        self._rows = [Row(row.level, row.tensor, *map(nest_terms, row[2:])) for row in rows]
         wires = wires_of(self._plans, machine, model, shape.holders, rows, NO_TERMS)
-        self._wires = [Wire(wire.fanout, wire.tensor, *map(nested, wire[2:])) for wire in wires]
-        self._steps = nested(self._plans.steps())
+        self._wires = [Wire(wire.fanout, wire.tensor, *map(nest_terms, wire[2:])) for wire in wires]
+        self._steps = nest_terms(self._plans.steps())
         fans = dict(machine.levels.values())
         self._alone = [level for level in metered if not fans[level]]
         self._busy = {
             level: self._candidates_of_level(model, shape, rows, level, fans[level]) for level in metered if fans[level]
         }
-        self._doubts = [nested(terms) for terms in self._plans.planned.doubts]  # sums that must be 0
+        self._doubts = [nest_terms(terms) for terms in self._plans.planned.doubts]  # sums that must be 0
         self._grouping = self._plans.planned.numbering.grouping()
 
     def _unequal_shares(self, tensor: TensorModel, node: Node) -> frozenset[int] | None:
@@ -161,7 +161,7 @@ class PartialPlan:
     ) -> Candidates:
         """Return the kinds of instances of a level that may be the busiest: of all tensors, or, where there are too
         many, a list per tensor."""
-        fills = {row.tensor: nested(row.fills) for row in rows if row.level == level}
+        fills = {row.tensor: nest_terms(row.fills) for row in rows if row.level == level}
         here = [
             (tensor, number, nodes)
             for tensor, nodes in zip(model.tensors, shape.holders, strict=True)
@@ -181,7 +181,7 @@ class PartialPlan:
         return Candidates(joint=False, lists=found)
 
     def _candidates(
-        self, here: list[tuple[TensorModel, int, tuple[Node, ...]]], fills: dict[int, Nested], kinds: Sequence[Pins]
+        self, here: list[tuple[TensorModel, int, tuple[Node, ...]]], fills: dict[int, NestedSum], kinds: Sequence[Pins]
     ) -> list[Candidate]:
         """Return kinds of instances with what they read and write of some tensors.
 
@@ -200,7 +200,7 @@ class PartialPlan:
                     continue
                 moves = self._plans.accesses(tensor, nodes, number, pins)
                 reads, writes = reads + moves.reads * tensor.bits, writes + moves.writes * tensor.bits
-            works = nested(self._plans.works(pins))
+            works = nest_terms(self._plans.works(pins))
             idle = {
                 dim
                 for tensor, _, _ in here
@@ -209,7 +209,7 @@ class PartialPlan:
                 if kind is DimKind.IDLE
             }
             pinned = tuple((loop, loop.dim in idle) for loop in self._plans.nest.loops if pins.get(loop.position))
-            found.append(Candidate(pinned, works, nested(reads), nested(writes), tuple(shares)))
+            found.append(Candidate(pinned, works, nest_terms(reads), nest_terms(writes), tuple(shares)))
         return found
 
     def _bound(self, tensor: TensorModel, number: int, nodes: tuple[Node, ...], first: Pins) -> Candidate:
@@ -223,9 +223,9 @@ class PartialPlan:
             for between in ((node, node), (node, below))
         )
         if tensor.written:
-            both = nested(entered + served)
-            return Candidate((), Nested(1, ()), both, both, ())
-        return Candidate((), Nested(1, ()), nested(served * max(1, tensor.reads)), nested(entered), ())
+            both = nest_terms(entered + served)
+            return Candidate((), NestedSum(1, ()), both, both, ())
+        return Candidate((), NestedSum(1, ()), nest_terms(served * max(1, tensor.reads)), nest_terms(entered), ())
 
     def _shares(
         self,
@@ -233,7 +233,7 @@ class PartialPlan:
         nodes: tuple[Node, ...],
         number: int,
         pins: Pins,
-        fills: Nested,
+        fills: NestedSum,
         unequal: frozenset[int] | None,
     ) -> Shares:
         """Return the partial sums that the instance with these digits takes at node `number`: at most all it enters."""
@@ -248,7 +248,7 @@ class PartialPlan:
         if unequal is not None and not later:
             alike = self._plans.partial_sums_taken(tensor, nodes, number, pins) * tensor.bits
         most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
-        return Shares(nested(alike), nested(most), fills, unequal)
+        return Shares(nest_terms(alike), nest_terms(most), fills, unequal)
 
     def _classes_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins] | None:
         """Return classes of the instances that may be the busiest in these tensors: position of a spatial loop -> the
@@ -372,8 +372,8 @@ class PartialPlan:
         )
         return low, high
 
-    def _value(self, plan: Nested, rows: Rows) -> Many:
-        return evaluated(plan, rows)
+    def _value(self, plan: NestedSum, rows: Rows) -> Many:
+        return evaluate_sum(plan, rows)
 
     def _bits_of_only_instance(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
         """Return the bits that the only instance of a level reads and writes."""

@@ -257,25 +257,25 @@ class Numbering:
         return Grouping(tuple(groups), tuple(places))
 
 
-class Nested(NamedTuple):
+class NestedSum(NamedTuple):
     """constant + the sum of factor * inner over the branches."""
 
     constant: int
-    branches: tuple[tuple[int, Nested], ...]
+    branches: tuple[tuple[int, NestedSum], ...]
 
 
-def nested(terms: Terms) -> Nested:
+def nest_terms(terms: Terms) -> NestedSum:
     """Return the sum with common factors factored out, the most frequent first."""
     merged: dict[tuple[int, ...], int] = {}
     for coefficient, numbers in terms.each:
         merged[numbers] = merged.get(numbers, 0) + coefficient
-    return _nested([(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient])
+    return _nest_left([(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient])
 
 
-def _nested(left: list[Term]) -> Nested:
+def _nest_left(left: list[Term]) -> NestedSum:
     constant = sum(coefficient for coefficient, numbers in left if not numbers)
     left = [term for term in left if term[1]]
-    branches: list[tuple[int, Nested]] = []
+    branches: list[tuple[int, NestedSum]] = []
     while left:
         common: dict[int, int] = {}
         for _, numbers in left:
@@ -284,8 +284,8 @@ def _nested(left: list[Term]) -> Nested:
         number = max(common, key=lambda each: (common[each], -each))
         inside = [(coefficient, _without(numbers, number)) for coefficient, numbers in left if number in numbers]
         left = [term for term in left if number not in term[1]]
-        branches.append((number, _nested(inside)))
-    return Nested(constant, tuple(branches))
+        branches.append((number, _nest_left(inside)))
+    return NestedSum(constant, tuple(branches))
 
 
 def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
@@ -293,14 +293,14 @@ def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
     return numbers[:at] + numbers[at + 1 :]
 
 
-def evaluated(plan: Nested, rows: Rows) -> Many:
+def evaluate_sum(plan: NestedSum, rows: Rows) -> Many:
     """Return the value of a sum for the selected rows."""
     total: Many = plan.constant
     for number, inner in plan.branches:
         value = rows.values(number)
         if isinstance(value, int) and value == 0:
             continue
-        rest = evaluated(inner, rows)
+        rest = evaluate_sum(inner, rows)
         if isinstance(rest, int) and rest in (0, 1):
             product = value if rest else 0
         else:

@@ -13,9 +13,9 @@ from polymap.costmodel.closed_form import (
     Ask,
     Axes,
     Carry,
+    CarryPlace,
     Chain,
     CountedSteps,
-    Cut,
     Cuts,
     Loop,
     LoopNestView,
@@ -87,7 +87,7 @@ class PlannedFactors:
         return Places(extent, chain[:counted], min(cut, times_of(chain)), moving)
 
     def accepted(
-        self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
+        self, extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
     ) -> Value:
         return AcceptedSteps(extent, chain, cut, step_filter, previous)
 

@@ -19,7 +19,7 @@ from polymap.costmodel.closed_form import (
     Ask,
     Axes,
     Carry,
-    Cut,
+    CarryPlace,
     Cuts,
     Loops,
     Part,
@@ -147,7 +147,7 @@ def _common_elements(axes: Axes, per_dim: Sequence[Sequence[Run]]) -> tuple[Many
     return total, unknown
 
 
-def _runs(extent: int, loops: Sequence[int], digits: Sequence[Digit], cut: Cut, place: int | None) -> list[Run]:
+def _runs(extent: int, loops: Sequence[int], digits: Sequence[Digit], cut: CarryPlace, place: int | None) -> list[Run]:
     """Return the steps of one dim of TIME loops."""
     found = [Run(1, extent, extent, 0, extent, 0)]
     outside = cut.outside

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Carry, Cut, Loops, Part, WindowKind
+from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Carry, CarryPlace, Loops, Part, WindowKind
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers
 from polymap.costmodel.tables.tuning import TUNING
@@ -92,7 +92,7 @@ def _tables(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries
     return WindowTables(held, kinds)
 
 
-def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut]) -> Integers:
+def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[CarryPlace]) -> Integers:
     """Return, per chain, the elements that the compared siblings hold at a carry with these cuts and before it."""
     found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _loop_positions(digits))]
     return np.concatenate(found)
@@ -248,7 +248,7 @@ class _Walk:
             kind = WindowKind(0, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
             yield kind, total[code]
 
-    def kept(self, cuts: Sequence[Cut]) -> Integers:
+    def kept(self, cuts: Sequence[CarryPlace]) -> Integers:
         """Return, per chain, the elements that the compared siblings hold at a carry with these cuts and before it."""
         outside: list[_Column] = []
         inner: list[_Column] = []

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import Axes, CountedSteps, Cut, Part, Sums, Window
+from polymap.costmodel.closed_form import Axes, CarryPlace, CountedSteps, Part, Sums, Window
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
 
-class Summed(Enum):
+class StepSum(Enum):
     """What is summed over steps; the values name the sums.
 
     TILES: elements of distinct tiles. KEPT: elements that siblings keep, each by itself. ROLES: `Sums`.
@@ -77,7 +77,7 @@ def steep_coefficient(axes: Axes) -> int | None:
     return max(found) if 1 in found and len(found) < 3 else None
 
 
-def is_in_reach(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
+def is_in_reach(axes: Axes, cuts: Sequence[CarryPlace | None]) -> bool:
     """Return whether `sums` counts a window. cuts: of its dims at a carry; None: over all steps."""
     if steep_coefficient(axes) is None:
         return False
@@ -94,7 +94,9 @@ def is_in_reach(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
     return sum(part is Part.MERGED for _, _, chain in axes for _, part, _ in chain) < 3
 
 
-def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: CountedSteps) -> tuple[list[Kind], Many]:
+def kinds_of(
+    extent: int, digits: Sequence[Digit], cut: CarryPlace | None, counted: CountedSteps
+) -> tuple[list[Kind], Many]:
     """Return the kinds of steps of one dim, and 1 where the last of the compared siblings is shorter."""
     states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
@@ -104,7 +106,7 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
         need = digits[-1].pin * digits[-1].tile
     for tile, part, pin in digits:
         if part is Part.TIME:
-            states = list(states_below(states, tile, Cut(outside, moved), need))
+            states = list(states_below(states, tile, CarryPlace(outside, moved), need))
             outside -= 1
         elif part is Part.PINNED:
             states = [state_of_pin(state, tile, pin) for state in states]
@@ -113,13 +115,13 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
             kinds = [Kind(often, tile, tile, rise, tile, quotient(now, tile)) for often, now, _, rise in states]
             return kinds, np.logical_or.reduce([rest > 0 for rest in rests])
         elif cut is None:
-            states = list(states_below(states, tile, Cut(1, moved=False)))
+            states = list(states_below(states, tile, CarryPlace(1, moved=False)))
         else:
             return [kind for state in states for kind in _each(state, tile)], 0
     return [Kind(*state, 0, 1) for state in states], 0
 
 
-def states_below(states: Sequence[State], tile: Integers, cut: Cut, need: Many = 0) -> Iterator[State]:
+def states_below(states: Sequence[State], tile: Integers, cut: CarryPlace, need: Many = 0) -> Iterator[State]:
     """Yield the states below a TIME loop. The cut counts from here, and is negative inside the carry.
 
     need: the instance's offset further in, which the tile before reached.
@@ -215,8 +217,8 @@ def _interval_overlap(shift: Many, one: Many, other: Many) -> Many:
 def sums(
     axes: Axes,
     digits: Sequence[Sequence[Digit]],
-    cuts: Sequence[Cut | None],
-    summed: Summed,
+    cuts: Sequence[CarryPlace | None],
+    summed: StepSum,
     counted: CountedSteps,
 ) -> tuple[list[Many], Booleans]:
     """Return sums over steps, and a mask of the mappings for which they do not hold."""
@@ -242,11 +244,11 @@ def sums(
     return total, unknown
 
 
-def _of_equal_tiles(summed: Summed, size: Many, kept: Many, often: Many) -> tuple[Many, ...]:
+def _of_equal_tiles(summed: StepSum, size: Many, kept: Many, often: Many) -> tuple[Many, ...]:
     """Return what steps add to the sums at which distinct tiles of one size keep `kept` elements each."""
-    if summed is Summed.TILES:
+    if summed is StepSum.TILES:
         return (often * size,)
-    if summed is Summed.KEPT:
+    if summed is StepSum.KEPT:
         return (often * kept,)
     all_kept = often * np.equal(kept, size) * size
     part = often * ((kept > 0) & (kept < size))

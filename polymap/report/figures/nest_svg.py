@@ -13,7 +13,7 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from polymap.costmodel import Cost, Held, NestFigure, NestRow, RowKind, Traffic, bare_figure, label, nest_figure
+from polymap.costmodel import Cost, HeldTensor, NestFigure, NestRow, RowKind, Traffic, bare_figure, label, nest_figure
 from polymap.formatting import energy, exact, percent, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Workload
@@ -56,7 +56,7 @@ class _Block:
     """A tensor's residency in a level: first line, line after the last, number of blocks below it."""
 
     row: NestRow
-    held: Held
+    held: HeldTensor
     start: int
     end: int
     layer: int
@@ -153,7 +153,7 @@ def _lines(rows: tuple[NestRow, ...]) -> list[_Line]:
 
 def _blocks(lines: list[_Line], tensor: str) -> list[_Block]:
     """Return the residencies of a tensor, outermost first; each ends with the loops around its node."""
-    found: list[tuple[int, NestRow, Held]] = []
+    found: list[tuple[int, NestRow, HeldTensor]] = []
     for number, line in enumerate(lines):
         found += [(number, row, item) for row in line.rows for item in row.held if item.tensor == tensor]
     blocks: list[_Block] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from typing import NamedTuple
 
-from polymap.costmodel import Held, NestFigure, NestRow, RowKind, Traffic, label
+from polymap.costmodel import HeldTensor, NestFigure, NestRow, RowKind, Traffic, label
 from polymap.formatting import exact, short, size
 from polymap.ir import Workload
 from polymap.report.figures import svg
@@ -205,7 +205,7 @@ class _Palette:
     traffic: Table[tuple[str, str], Traffic]
     nodes: Table[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
-    def chip(self, row: NestRow, held: Held, *, is_outermost: bool) -> _Chip:
+    def chip(self, row: NestRow, held: HeldTensor, *, is_outermost: bool) -> _Chip:
         """Return the chip of a tensor at a node: its size, and what moves where that is one node's."""
         name = held.tensor
         words, told = [name], [f"{name} in {row.name}"]

@@ -5,7 +5,8 @@ in its own dims and T in the dim that it lacks. No node stands above that place,
 and the boxes of X along its dims number ceil(n / a) and ceil(m / b). Another tensor Y shares one dim with X, lacks the
 other one, and has the dim that X lacks: if an own loop of Y below the place has two iterations or more at an element,
 Y loads the element in every box along the dim that it lacks. Elements at which all of these loops have one iteration
-lie in a short last box of X along every own dim of Y that such a loop cuts: `_Other` says how many they are at most.
+lie in a short last box of X along every own dim of Y that such a loop cuts: `_OtherTensor` says how many they are at
+most.
 
 Rounding: what fits is decided in integers, and what does not depend on the boxes is summed in integers. Float64 holds
 the visits only. With u = 2**-53 and every integer converted within u: a share is off by 7u at most (four conversions,
@@ -35,7 +36,7 @@ _ROUNDING = Fraction(1, 1 << 48)  # relative, of a sum of visits
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldTensor:
     """A tensor that the buffer holds. lacks: the dim that it lacks. bits: of an element. weight: cost of one visit of
     all of it."""
 
@@ -45,7 +46,7 @@ class _Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Other:
+class _OtherTensor:
     """A tensor whose node is inside the outermost one's boxes, per box.
 
     visits: its visits. share: an upper bound on the share of its elements that may be visited only once. large_share: a
@@ -76,7 +77,7 @@ def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
         return None
     least: int | None = None
     for chosen in (tuple(pick) for count in range(4) for pick in combinations(range(3), count)):
-        held: list[_Held] = []
+        held: list[_HeldTensor] = []
         fixed = 0
         for term, own in zip(problem.terms, chains, strict=True):
             chain = next((one for one in own if (len(one.levels) > 1) == (term.index in chosen)), None)
@@ -87,7 +88,7 @@ def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
                 lacks = next(d for d, dim in enumerate(problem.dims) if dim not in term.dims)
                 weight = int(chain.nodes[0][0, 0])
                 fixed -= weight
-                held.append(_Held(lacks, term.tensor.bits, weight))
+                held.append(_HeldTensor(lacks, term.tensor.bits, weight))
         else:
             if any(one.weight < 0 for one in held):
                 return None
@@ -106,7 +107,7 @@ def _bits_in_all(problem: Problem) -> int:
     return sum(term.tensor.bits * prod(sizes[dim] for dim in term.dims) for term in problem.terms)
 
 
-def _least_of_plan(problem: Problem, held: list[_Held]) -> int | float | None:
+def _least_of_plan(problem: Problem, held: list[_HeldTensor]) -> int | float | None:
     """Return the least cost of the visits of the held tensors (None: too many boxes; inf: no room).
 
     A float result is rounded (`_ROUNDING`).
@@ -126,7 +127,7 @@ def _least_of_plan(problem: Problem, held: list[_Held]) -> int | float | None:
     return least
 
 
-def _boxes(extents: tuple[int, ...], outer: _Held, usable: int) -> Iterator[IntArray | None]:
+def _boxes(extents: tuple[int, ...], outer: _HeldTensor, usable: int) -> Iterator[IntArray | None]:
     """Yield the boxes [dim, box] of the outermost node that fit, in parts; None where they are too many."""
     first, second = (d for d in range(3) if d != outer.lacks)
     room = usable // outer.bits
@@ -146,10 +147,12 @@ def _boxes(extents: tuple[int, ...], outer: _Held, usable: int) -> Iterator[IntA
         yield boxes
 
 
-def _least_of_boxes(extents: tuple[int, ...], outer: _Held, others: list[_Held], boxes: IntArray, usable: int) -> float:
+def _least_of_boxes(
+    extents: tuple[int, ...], outer: _HeldTensor, others: list[_HeldTensor], boxes: IntArray, usable: int
+) -> float:
     free = usable - outer.bits * boxes.prod(axis=0)
     inside = [
-        _other(extents, outer, one, boxes, free - sum(other.bits for other in others if other is not one))
+        _bound_other(extents, outer, one, boxes, free - sum(other.bits for other in others if other is not one))
         for one in others
     ]
     fits = free >= sum(one.bits for one in others)
@@ -166,7 +169,9 @@ def _least_of_boxes(extents: tuple[int, ...], outer: _Held, others: list[_Held],
     return least
 
 
-def _other(extents: tuple[int, ...], outer: _Held, one: _Held, boxes: IntArray, room: IntArray) -> _Other:
+def _bound_other(
+    extents: tuple[int, ...], outer: _HeldTensor, one: _HeldTensor, boxes: IntArray, room: IntArray
+) -> _OtherTensor:
     """Return the bounds for a tensor inside the boxes. room: bits that it may take."""
     shared = next(d for d in range(3) if d not in (outer.lacks, one.lacks))
     extent, deep = extents[shared], extents[outer.lacks]
@@ -179,4 +184,4 @@ def _other(extents: tuple[int, ...], outer: _Held, one: _Held, boxes: IntArray, 
     both = last / extent * np.minimum(tiles, longest) / deep
     alone = np.where(tiles > 0, last / extent, 0.0)
     needed = np.where(tiles > 0, -(-deep // np.maximum(tiles, 1)), 1).astype(np.float64)
-    return _Other(visits, np.maximum(uncut, both), np.maximum(alone, np.maximum(uncut, both)), needed)
+    return _OtherTensor(visits, np.maximum(uncut, both), np.maximum(alone, np.maximum(uncut, both)), needed)

@@ -15,7 +15,7 @@ from polymap.search.any_size.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class BoxCut:
     """A cut of a box in two, at the count of siblings of a (class, dim) or the tile of a (node, dim); the lower part is
     up to `at`.
 
@@ -33,14 +33,14 @@ class Cut:
         return self.of_counts, self.place
 
 
-def cuts_of(programs: BoxPrograms, box: Box, point: FloatArray) -> list[Cut]:
+def cuts_of(programs: BoxPrograms, box: Box, point: FloatArray) -> list[BoxCut]:
     """Return the cuts of a box that separate a program's point from both parts, or from one; the farthest first."""
     found = [*_cuts_of_counts(programs, box, point), *_cuts_of_tiles(programs, box, point)]
     found.sort(key=lambda cut: (-min(cut.below, cut.above), -max(cut.below, cut.above), cut.key))
     return found[: TUNING.most_cuts]
 
 
-def parts_of(programs: BoxPrograms, box: Box, cut: Cut) -> tuple[Box, Box]:
+def parts_of(programs: BoxPrograms, box: Box, cut: BoxCut) -> tuple[Box, Box]:
     """Return both parts of a cut box."""
     low, high = (box.low, box.high) if cut.of_counts else (box.least, box.most)
     left, right = high.copy(), low.copy()
@@ -48,10 +48,12 @@ def parts_of(programs: BoxPrograms, box: Box, cut: Cut) -> tuple[Box, Box]:
     if cut.of_counts:
         return replace(box, high=left), replace(box, low=right)
     outside = programs.shape(box.order).outside
-    return replace(box, most=_nested(left, outside)), replace(box, least=_nested(right[::-1], outside[::-1], -1)[::-1])
+    return replace(box, most=_nest_sizes(left, outside)), replace(
+        box, least=_nest_sizes(right[::-1], outside[::-1], -1)[::-1]
+    )
 
 
-def _nested(sizes: Ints, outside: FloatArray, sign: int = 1) -> Ints:
+def _nest_sizes(sizes: Ints, outside: FloatArray, sign: int = 1) -> Ints:
     """Return the largest sizes of tiles (sign -1: the least, from the innermost), as tiles of one unit only shrink."""
     found = sizes.copy()
     for at in range(1, len(found)):
@@ -60,7 +62,7 @@ def _nested(sizes: Ints, outside: FloatArray, sign: int = 1) -> Ints:
     return found
 
 
-def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterable[Cut]:
+def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterable[BoxCut]:
     """Yield cuts between counts of siblings with different visits."""
     factors = programs.variables.factors
     logs = point[programs.variables.inner :]
@@ -72,7 +74,7 @@ def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Itera
             above = others - log(programs.sizes[group] / (at + 1))
             below = factor - log(at)
             if max(below, above) > TUNING.least_move:
-                yield Cut(of_counts=True, place=(group, d), at=at, below=max(0.0, below), above=max(0.0, above))
+                yield BoxCut(of_counts=True, place=(group, d), at=at, below=max(0.0, below), above=max(0.0, above))
 
 
 def _ends_near(extent: int, low: int, high: int, factor: float) -> Iterable[int]:
@@ -85,7 +87,7 @@ def _ends_near(extent: int, low: int, high: int, factor: float) -> Iterable[int]
             yield end
 
 
-def _cuts_of_tiles(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterable[Cut]:
+def _cuts_of_tiles(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterable[BoxCut]:
     if not box.least.size:
         return
     rows = programs.shape(box.order).limit_rows[-2 * programs.variables.inner :][: box.least.size]
@@ -96,7 +98,7 @@ def _cuts_of_tiles(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterab
         below, above = log(tiles[at] / whole), log((whole + 1) / tiles[at])
         if min(below, above) > TUNING.least_move:
             place = int(at[0]), int(at[1])
-            yield Cut(of_counts=False, place=place, at=whole, below=below, above=above)
+            yield BoxCut(of_counts=False, place=place, at=whole, below=below, above=above)
 
 
 class Gains:
@@ -105,14 +107,14 @@ class Gains:
     def __init__(self) -> None:
         self._sums: dict[tuple[int, tuple[bool, tuple[int, int]], bool], tuple[float, int]] = {}
 
-    def note(self, order: int, cut: Cut, *, above: bool, gain: float) -> None:
+    def note(self, order: int, cut: BoxCut, *, above: bool, gain: float) -> None:
         """Record the rise of the logarithm of the bound in one part of a cut."""
         move = cut.above if above else cut.below
         if move > TUNING.least_move:
             total, count = self._sums.get((order, cut.key, above), (0.0, 0))
             self._sums[order, cut.key, above] = total + gain / move, count + 1
 
-    def expected(self, order: int, cut: Cut) -> float | None:
+    def expected(self, order: int, cut: BoxCut) -> float | None:
         """Return a score of a cut, higher where both parts should rise more; None where nothing is recorded."""
         sides: list[float] = []
         for above, move in ((False, cut.below), (True, cut.above)):

@@ -42,7 +42,7 @@ class Programs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solved:
+class Solution:
     """The solution per program.
 
     bounds: lower bounds on f (0 where nothing better is known). points [P, n]: the last iterates. sensitivity [P, R]:
@@ -56,7 +56,7 @@ class Solved:
     row_multipliers: FloatArray
 
 
-def solve(programs: Programs, tuning: Tuning = TUNING, is_over: Callable[[], bool] = lambda: False) -> Solved:
+def solve(programs: Programs, tuning: Tuning = TUNING, is_over: Callable[[], bool] = lambda: False) -> Solution:
     """Return valid lower bounds and nearly optimal points; if time ends, those of the last iterates."""
     return _Barrier(programs, tuning).run(is_over)
 
@@ -94,7 +94,7 @@ class _Barrier:
         self.exponents = self.rows[:, : self.logs.shape[1]]
         self.bounded: NDArray[np.bool_] = np.max(programs.log_uses, axis=2) > NOTHING
 
-    def run(self, is_over: Callable[[], bool]) -> Solved:
+    def run(self, is_over: Callable[[], bool]) -> Solution:
         point, weight = self.p.start.copy(), self.tuning.first_weight
         best = np.zeros(len(point))
         multipliers = np.zeros(self.p.limits.shape)
@@ -174,7 +174,7 @@ class _Barrier:
             length /= 2
         return moved
 
-    def _solved(self, z: FloatArray, weight: float) -> Solved:
+    def _solved(self, z: FloatArray, weight: float) -> Solution:
         """Return lower bounds from the multipliers of the barrier at the points."""
         now = self._at(z)
         slopes = self._slopes(*self._shares(now))
@@ -184,7 +184,7 @@ class _Barrier:
         fall = np.minimum(-tangent * now.low, tangent * now.high).sum(axis=1)
         parts = now.cost, (price * now.used).sum(axis=1), -(worth * now.slack).sum(axis=1), fall
         bound = sum(parts) - MARGIN * (1 + sum(np.abs(part) for part in parts))
-        return Solved(np.where(np.isfinite(bound), np.exp(np.minimum(bound, 600.0)), 0.0), z, price, worth)
+        return Solution(np.where(np.isfinite(bound), np.exp(np.minimum(bound, 600.0)), 0.0), z, price, worth)
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from math import ceil, isfinite, prod
 from polymap.ir import Mapping
 from polymap.resources import Work
 from polymap.search.any_size.box_visits import least_on_one_buffer
-from polymap.search.any_size.geometric_search import Bounded, ProductSearch
+from polymap.search.any_size.geometric_search import BoundedBox, ProductSearch
 from polymap.search.any_size.node_orders import OrderMonomials, order_monomials
 from polymap.search.any_size.rounding import trees_near
 from polymap.search.any_size.tuning import TUNING
@@ -151,7 +151,7 @@ class ProductEngine:
         if bound is not None:
             report(*(self.best or (None, None)), bound)
 
-    def _try(self, boxes: ProductSearch, of: Sequence[Bounded], is_over: Callable[[], bool], work: Work) -> None:
+    def _try(self, boxes: ProductSearch, of: Sequence[BoundedBox], is_over: Callable[[], bool], work: Work) -> None:
         """Try mappings near the optima of boxes, once per order of nodes and factors."""
         for one in of:
             if is_over():

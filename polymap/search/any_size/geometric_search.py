@@ -14,8 +14,8 @@ import numpy as np
 
 from polymap.poly import FloatArray
 from polymap.resources import BestFirst
-from polymap.search.any_size.cuts import Cut, Gains, cuts_of, parts_of, score_of
-from polymap.search.any_size.geometric import Solved, solve
+from polymap.search.any_size.cuts import BoxCut, Gains, cuts_of, parts_of, score_of
+from polymap.search.any_size.geometric import Solution, solve
 from polymap.search.any_size.geometric_programs import Box, BoxPrograms
 from polymap.search.any_size.node_orders import OrderMonomials
 from polymap.search.any_size.rounding import OrderOptimum
@@ -26,7 +26,7 @@ MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bounded:
+class BoundedBox:
     """A box with its bound. log_value: the logarithm of the program's bound, without the order's constant costs. point:
     of the program. sensitivity: of its limited levels (Solved)."""
 
@@ -48,7 +48,7 @@ class ProductSearch:
         self._gains = Gains()
         self._uncut = np.inf  # least bound of boxes that cannot be cut
         self.solved = 0
-        self.queue = BestFirst[float, Bounded]()
+        self.queue = BestFirst[float, BoundedBox]()
 
     def begin(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Fill the queue with the boxes of all orders; return whether there was time for them."""
@@ -69,14 +69,14 @@ class ProductSearch:
 
     def step(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Cut the boxes of least bound; return whether there were any below the goal."""
-        taken: list[Bounded] = []
+        taken: list[BoundedBox] = []
         while self.queue and len(taken) < TUNING.boxes_per_step and self.queue.first.bound < goal:
             taken.append(self.queue.take())
         pairs = [(one, cut) for one in taken for cut in self._worth_a_look(one)]
         parts = [(number, part) for number, (one, cut) in enumerate(pairs) for part in enumerate(self._parts(one, cut))]
         alive = [(number, side, box) for number, (side, box) in parts if self.programs.fits(box)]
         solved = self._solve([box for _, _, box in alive], is_over)
-        sides: list[list[Bounded | None]] = [[None, None] for _ in pairs]
+        sides: list[list[BoundedBox | None]] = [[None, None] for _ in pairs]
         for (number, side, _), new in zip(alive, solved, strict=True):
             one, cut = pairs[number]
             sides[number][side] = replace(new, bound=max(new.bound, one.bound))
@@ -86,13 +86,13 @@ class ProductSearch:
 
     def _replace(
         self,
-        taken: Sequence[Bounded],
-        pairs: Sequence[tuple[Bounded, Cut]],
-        sides: Sequence[Sequence[Bounded | None]],
+        taken: Sequence[BoundedBox],
+        pairs: Sequence[tuple[BoundedBox, BoxCut]],
+        sides: Sequence[Sequence[BoundedBox | None]],
         goal: float,
     ) -> None:
         """Put the parts of each box's best cut into the queue."""
-        best: dict[int, tuple[float, Sequence[Bounded | None]]] = {}
+        best: dict[int, tuple[float, Sequence[BoundedBox | None]]] = {}
         for (one, _), two in zip(pairs, sides, strict=True):
             rises = [1.0 if new is None or new.bound >= goal else new.log_value - one.log_value for new in two]
             score = score_of(*rises)
@@ -106,7 +106,7 @@ class ProductSearch:
                 if new is not None:
                     self._push(new, goal)
 
-    def _worth_a_look(self, one: Bounded) -> list[Cut]:
+    def _worth_a_look(self, one: BoundedBox) -> list[BoxCut]:
         """Return the cut with the highest expected score, and the cuts without one."""
         cuts = cuts_of(self.programs, one.box, one.point)
         known = [(self._gains.expected(one.box.order, cut), cut) for cut in cuts]
@@ -116,10 +116,10 @@ class ProductSearch:
         )
         return [*new, *([] if best is None else [best[2]])]
 
-    def _parts(self, one: Bounded, cut: Cut) -> tuple[Box, Box]:
+    def _parts(self, one: BoundedBox, cut: BoxCut) -> tuple[Box, Box]:
         return parts_of(self.programs, one.box, cut)
 
-    def _push(self, one: Bounded, goal: float) -> None:
+    def _push(self, one: BoundedBox, goal: float) -> None:
         if one.bound < goal:
             self.queue.add(one.bound, one)
 
@@ -129,8 +129,8 @@ class ProductSearch:
         count = self.programs.variables.inner + len(self.programs.variables.factors)
         return max(4, min(TUNING.programs_at_once, TUNING.most_matrix_entries // (3 * count * count + 1)))
 
-    def _solve(self, boxes: Sequence[Box], is_over: Callable[[], bool]) -> list[Bounded]:
-        found: list[Bounded] = []
+    def _solve(self, boxes: Sequence[Box], is_over: Callable[[], bool]) -> list[BoundedBox]:
+        found: list[BoundedBox] = []
         at_once = self._at_once()
         for begin in range(0, len(boxes), at_once):
             part = boxes[begin : begin + at_once]
@@ -139,14 +139,14 @@ class ProductSearch:
         self.solved += len(boxes)
         return found
 
-    def _bounded(self, box: Box, solved: Solved, at: int) -> Bounded:
+    def _bounded(self, box: Box, solved: Solution, at: int) -> BoundedBox:
         value = float(solved.bounds[at])
         size = value + float(self._magnitude[box.order])
         bound = value + float(self._besides[box.order]) - MARGIN * size
         log_value = log(value) if value > 0 else -np.inf
-        return Bounded(box, bound, log_value, solved.points[at], solved.sensitivity[at])
+        return BoundedBox(box, bound, log_value, solved.points[at], solved.sensitivity[at])
 
-    def optimum(self, one: Bounded) -> OrderOptimum:
+    def optimum(self, one: BoundedBox) -> OrderOptimum:
         """Return the point of a box's program as real tiles and factors."""
         variables, problem, order = self.programs.variables, self.programs.problem, one.box.order
         values = np.exp(one.point).tolist()

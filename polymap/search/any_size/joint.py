@@ -78,7 +78,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Relaxed:
+class _Relaxation:
     """The least cost over chains, a chain that has it, the cells of its nodes and of where it crosses groups of
     fan-outs, and per level the least bits that it holds per tensor."""
 
@@ -237,16 +237,16 @@ class JointSearch:
         self.structure, self.component = structure, component
         self.rounds = 0
         self.is_final = False
-        self._queue = BestFirst[float, tuple[_Relaxed, Part]]()
+        self._queue = BestFirst[float, tuple[_Relaxation, Part]]()
 
     def run(self, goal: int | None, limit: int, stop: Stop) -> tuple[int, tuple[ChainNode, ...]] | None:
         """Go on for at most so many rounds; return (bound, chain), None where nothing fits."""
         last = self.rounds + limit
 
-        def is_over(cost: float, _first: tuple[_Relaxed, Part]) -> bool:
-            return self.rounds >= last or stop() or (goal is not None and _whole(cost) >= goal)
+        def is_over(cost: float, _first: tuple[_Relaxation, Part]) -> bool:
+            return self.rounds >= last or stop() or (goal is not None and _round_up(cost) >= goal)
 
-        def parts(cost: float, first: tuple[_Relaxed, Part]) -> list[tuple[float, tuple[_Relaxed, Part]]] | None:
+        def parts(cost: float, first: tuple[_Relaxation, Part]) -> list[tuple[float, tuple[_Relaxation, Part]]] | None:
             children = self._children(*first)
             return [found for child in children for found in self._bounded(cost, child)] if children else None
 
@@ -255,9 +255,9 @@ class JointSearch:
                 self._queue.add(*each)
         self.is_final = self.is_final or self._queue.split(parts, is_over)
         cost = self._queue.bound
-        return None if cost is None else (_whole(cost), self._queue.first[0].chain)
+        return None if cost is None else (_round_up(cost), self._queue.first[0].chain)
 
-    def _bounded(self, least: float, part: Part) -> list[tuple[float, tuple[_Relaxed, Part]]]:
+    def _bounded(self, least: float, part: Part) -> list[tuple[float, tuple[_Relaxation, Part]]]:
         """Return a part after its bound, if something fits; least: what is known already."""
         self.rounds += 1
         found = Recurrence(part, self.component).relaxed() if part.structure.crossings.is_possible else None
@@ -265,7 +265,7 @@ class JointSearch:
             return []
         return [(max(least, found.cost) if self.rounds > 1 else found.cost, (found, part))]
 
-    def _children(self, relaxed: _Relaxed, part: Part) -> list[Part]:
+    def _children(self, relaxed: _Relaxation, part: Part) -> list[Part]:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
         halves by how evenly siblings share; none where the chain is exact."""
         finer = self._finer(relaxed.places, part.axes)
@@ -362,7 +362,7 @@ class JointSearch:
         ]
         return replace(part, structure=structure, axes=structure.with_wholes(axes))
 
-    def _split(self, relaxed: _Relaxed) -> tuple[BitRange, BitRange] | None:
+    def _split(self, relaxed: _Relaxation) -> tuple[BitRange, BitRange] | None:
         """Return both halves that cut off a chain which overfills a level: of the tensor that holds most there."""
         for level, held in enumerate(relaxed.bits):
             room = _room(self.structure.problem, level)
@@ -406,7 +406,7 @@ class JointSearch:
         return -(-extent // low) != -(-extent // high)
 
 
-def _whole(cost: float) -> int:
+def _round_up(cost: float) -> int:
     """Return the least integer that is not below a bound (costs are integers)."""
     return ceil(cost)
 
@@ -444,7 +444,7 @@ class Recurrence:
         self._ends = [[one.end(component, holder) for holder in one.holders.levels] for one in structure.nodes]
         self._required = {(r.tensor, r.level) for r in part.ranges if r.above > 0}
 
-    def relaxed(self) -> _Relaxed | None:
+    def relaxed(self) -> _Relaxation | None:
         """Return the least cost and its chain; None where nothing fits."""
         shapes = [tuple(len(axis) for axis in row) for row in self.axes]
         for each in self.structure.states:
@@ -459,7 +459,7 @@ class Recurrence:
         if not isfinite(least):
             return None
         saved = sum(one.zero_start(self.component) for one in self.structure.nodes)
-        return _Relaxed(least - saved - MARGIN * (abs(least) + saved), *self._chain(start))
+        return _Relaxation(least - saved - MARGIN * (abs(least) + saved), *self._chain(start))
 
     def _end(self, unit: int, state: State) -> float:
         if unit < len(self.axes) - 1:

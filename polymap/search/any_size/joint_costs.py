@@ -32,7 +32,7 @@ from polymap.search.problem import (
     TensorTerm,
     level_graph,
     node_weights,
-    unfolded,
+    unfold_graph,
 )
 
 Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
@@ -111,7 +111,7 @@ class TensorNodes:
         def after(shared: bool, edge: HolderEdge) -> bool:  # noqa: FBT001
             return shared or (self.term.is_output and self._is_shared(edge.parent, edge.level))
 
-        return unfolded(self._levels, after)
+        return unfold_graph(self._levels, after)
 
     @property
     def holders(self) -> HolderGraph:

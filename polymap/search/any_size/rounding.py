@@ -169,7 +169,9 @@ def _tree(
     innermost = (1,) * len(problem.dims)
     for (tensor, level), tile in zip(nodes, tiles, strict=True):
         while groups and groups[0] <= level:
-            yield from _group_loops(problem, groups.pop(0), loops, _whole(problem, level, groups, tile, trips), trips)
+            yield from _group_loops(
+                problem, groups.pop(0), loops, _whole_tile(problem, level, groups, tile, trips), trips
+            )
         own = problem.terms[tensor].dims
         inward = sorted(problem.dims, key=lambda dim: dim not in own)
         yield from loops.temporal(dict(zip(problem.dims, tile, strict=True)), inward)
@@ -180,7 +182,7 @@ def _tree(
     yield Compute(problem.workload.statements[0].name)
 
 
-def _whole(problem: Problem, level: int, groups: Sequence[int], tile: Row, trips: Trips) -> Row:
+def _whole_tile(problem: Problem, level: int, groups: Sequence[int], tile: Row, trips: Trips) -> Row:
     """Return a node's tile times the part of the siblings below groups of fan-outs that come later."""
     later = [f for one in problem.classes if one.below in groups and one.below <= level for f in one.fanouts]
     return tuple(size * prod(trips[f][d] for f in later) for d, size in enumerate(tile))

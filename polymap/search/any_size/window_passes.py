@@ -39,7 +39,7 @@ def pass_tables(
     n, m = extents
     if float(n * m) ** 2 * (n + m) > TUNING.most_window_work or max(map(abs, coefficients)) > TUNING.most_coefficient:
         return None
-    passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
+    passes = caches.memo(_filled_passes, TUNING.kept_windows)(extents, coefficients)
     return passes.once[n, m], passes.again[:, n, m]
 
 
@@ -53,7 +53,7 @@ def box_passes(
     n, m = extents
     if float(n * m) ** 2 * (n + m) > TUNING.most_box_work or max(map(abs, coefficients)) > TUNING.most_coefficient:
         return None
-    passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
+    passes = caches.memo(_filled_passes, TUNING.kept_windows)(extents, coefficients)
     return passes.once, passes.around
 
 
@@ -65,7 +65,7 @@ def ordered_passes(
     They cut the dim `axis` for the first time when more than `above` and at most `most` indices of the other dim
     remain. Where they do not cut it, the result is that of `pass_tables`.
     """
-    passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
+    passes = caches.memo(_filled_passes, TUNING.kept_windows)(extents, coefficients)
     found = caches.memo(_in_order, TUNING.kept_windows)(passes, axis, above, min(most, extents[1 - axis]))
     whole = passes.tiles[axis] == extents[axis]
     return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
@@ -94,7 +94,7 @@ def _in_order(passes: _Passes, axis: int, above: int, most: int) -> FloatArray:
     return full[-1]
 
 
-def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
+def _filled_passes(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
     passes = _Passes(extents, coefficients)
     for x in range(1, extents[0] + 1):
         for z in range(1, extents[1] + 1):

@@ -17,7 +17,7 @@ from polymap.poly import Arithmetic, Numbers
 from polymap.resources import OutOfTime
 from polymap.search.dividing.cost_tables import Edge, NodeCost, State, Tables
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.problem import Lattice, minimum_above, minimum_below, restricted
+from polymap.search.problem import Lattice, minimum_above, minimum_below, restrict_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,7 @@ def _graph(
     depths = [_depths(own, count) for own, count in zip(edges, counts, strict=True)]
     layers: dict[int, list[State]] = {}
     moves: dict[State, tuple[Move, ...]] = {}
-    for state in product(*map(_reached, edges, first)):
+    for state in product(*map(_reachable_states, edges, first)):
         if only is not None and state not in only:
             continue
         layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
@@ -124,7 +124,7 @@ def _state_after(state: State, tensor: int, target: int) -> State:
     return (*state[:tensor], target, *state[tensor + 1 :])
 
 
-def _reached(edges: tuple[tuple[int, int], ...], first: tuple[int, ...]) -> list[int]:
+def _reachable_states(edges: tuple[tuple[int, int], ...], first: tuple[int, ...]) -> list[int]:
     """Return the states of one tensor that nodes lead to from the first ones, in order."""
     found = set(first)
     while more := {target for source, target in edges if source in found} - found:
@@ -201,12 +201,12 @@ def _kept_below(
     windows = [number for number, table in enumerate(tables.tensors) if table.term.is_window]
     changing = {(number, edge.source) for number in windows for edge in tables.tensors[number].edges}
     costs = {
-        key: restricted(cost, above.lattice, tables.lattice)
+        key: restrict_table(cost, above.lattice, tables.lattice)
         for key, cost in above.costs.items()
         if key[0] not in windows
     }
     reach = {
-        state: restricted(least, above.lattice, tables.lattice)
+        state: restrict_table(least, above.lattice, tables.lattice)
         for state, least in above.reach.items()
         if (only is None or state in only) and not any((number, state[number]) in changing for number in windows)
     }

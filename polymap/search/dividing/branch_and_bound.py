@@ -35,7 +35,7 @@ from polymap.search.dividing.loop_order import CompletedMapping, completed_mappi
 from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.problem import lowered_sum, may_win, restricted, surely_below
+from polymap.search.problem import lowered_sum, may_win, restrict_table, surely_below
 
 Parts = tuple[int, ...]
 
@@ -120,12 +120,12 @@ def root_node(tables: Tables, first: State) -> SearchNode:
     return SearchNode(first, tables.context.tiles[0], zero, used, zero, used, (), ())
 
 
-def at(table: Numbers, index: tuple[int, ...]) -> Any:
+def entry_at(table: Numbers, index: tuple[int, ...]) -> Any:
     """Return one entry of a table that may be broadcast."""
     return table[tuple(place if length > 1 else 0 for place, length in zip(index, table.shape, strict=True))]
 
 
-def below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
+def part_below(table: Numbers, limit: tuple[int, ...]) -> Numbers:
     """Return the entries, of a table that may be broadcast, at all points up to `limit`."""
     return table[tuple(slice(0, top + 1) for top in limit)]
 
@@ -134,10 +134,10 @@ def step(tables: Tables, node: SearchNode, move: Move, index: tuple[int, ...]) -
     """Return the node of the search after a move places its storage node at the tile `index`."""
     edge, cost = move.edge_of(tables), move.cost(tables)
     added = tuple(
-        _feasible(arithmetic.number(at(one, index)))
+        _feasible_cost(arithmetic.number(entry_at(one, index)))
         for arithmetic, one in zip(tables.arithmetics, cost.costs, strict=True)
     )
-    bits = int(at(cost.bits, index))
+    bits = int(entry_at(cost.bits, index))
     held = tuple(bits if level == edge.level else 0 for level in range(len(node.used)))
     point = tables.lattice.point(index)
     tile = tuple(point[dim] for dim in tables.problem.dims)
@@ -149,7 +149,7 @@ def step(tables: Tables, node: SearchNode, move: Move, index: tuple[int, ...]) -
     return SearchNode(move.after, tile, parts, used, window_parts, window_used, chain, moves)
 
 
-def _feasible(number: int | None) -> int:
+def _feasible_cost(number: int | None) -> int:
     assert number is not None  # nodes are placed only where they may stand
     return number
 
@@ -344,7 +344,7 @@ class StructureSearch:
         for move, own in zip(node.moves, node.chain, strict=True):
             index = below_it.lattice.index(dict(zip(tables.problem.dims, own.tile, strict=True)))
             if any(
-                arithmetic.number(at(cost, index)) is None
+                arithmetic.number(entry_at(cost, index)) is None
                 for arithmetic, cost in zip(tables.arithmetics, move.cost(below_it).costs, strict=True)
             ):
                 return None
@@ -420,11 +420,11 @@ class StructureSearch:
         tables, measure = bounds.tables, bounds.tables.measure
         move = self.moves[node.state][number]
         level = move.edge_of(tables).level
-        value, constant, wins, priced = self.incumbent.value, 0, np.True_, list[_Priced]()
+        value, constant, wins, priced = self.incumbent.value, 0, np.True_, list[_PricedCosts]()
         if measure.is_linear and value is not None:
             constant = measure.value((0,) * len(node.parts), tables.compute_cycles) + node.parts[0] + tables.start[0]
             if bounds.at_prices is not None:
-                priced.append(self._priced(bounds.at_prices, through(bounds.at_prices, move, limit), node))
+                priced.append(self._priced(bounds.at_prices, costs_through(bounds.at_prices, move, limit), node))
                 wins = priced[0].less(value - constant)
             if np.any(wins):
                 marked = self._below_mark(bounds, node, move)
@@ -433,14 +433,14 @@ class StructureSearch:
                     wins = wins & marked.less(value - constant)
         capacity = self.capacity[level]
         if capacity is not None and node.used[level] and np.any(wins):
-            bits = below(move.cost(tables).bits, limit)
+            bits = part_below(move.cost(tables).bits, limit)
             wins = wins & np.asarray(bits <= capacity - node.used[level], dtype=np.bool_)
         if not np.any(wins):
             return []
-        totals = [through(inside, move, limit) for inside in bounds.insides]
+        totals = [costs_through(inside, move, limit) for inside in bounds.insides]
         wins = wins & bounds.insides[0].arithmetic.possible(totals[0])
         if measure.is_linear and value is not None:
-            wins = wins & _less(bounds.insides[0].arithmetic, totals[0], value - constant)
+            wins = wins & _is_below(bounds.insides[0].arithmetic, totals[0], value - constant)
         else:
             wins = wins & self._estimate_wins(bounds, node, totals)
         where = np.argwhere(wins)
@@ -459,18 +459,18 @@ class StructureSearch:
                 found.append(Branching(bound, move, number, level, tuple(row)))
         return found
 
-    def _priced(self, inside: Inside, totals: Numbers, node: SearchNode) -> _Priced:
+    def _priced(self, inside: Inside, totals: Numbers, node: SearchNode) -> _PricedCosts:
         """Return costs inside at the multipliers, with what the nodes further out hold."""
         spent = self.multipliers.spent(node.used)
-        return _Priced(inside.arithmetic, totals, self.multipliers.unit, spent - self.multipliers.allowance)
+        return _PricedCosts(inside.arithmetic, totals, self.multipliers.unit, spent - self.multipliers.allowance)
 
-    def _below_mark(self, bounds: BoundTables, node: SearchNode, move: Move) -> _Priced | None:
+    def _below_mark(self, bounds: BoundTables, node: SearchNode, move: Move) -> _PricedCosts | None:
         """Return the least costs of a move's node and everything inside it, nodes of the window tensor as the node
         before each lets them load (None: not worked out)."""
         if self.marked is None or not self._window_moves(move.after):
             return None
         inside = bounds.priced
-        inner = restricted(self.marked[move.after], self.tables.lattice, bounds.tables.lattice)
+        inner = restrict_table(self.marked[move.after], self.tables.lattice, bounds.tables.lattice)
         return self._priced(inside, inside.arithmetic.plus(inside.costs[move.key], inner), node)
 
     def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
@@ -489,7 +489,7 @@ class StructureSearch:
         return True if least is None else may_win(least, value)
 
 
-class _Priced(NamedTuple):
+class _PricedCosts(NamedTuple):
     """Costs x unit at multipliers, of points of a lattice, to which what nodes further out hold, less what all levels
     have room for, is added at its price."""
 
@@ -500,7 +500,7 @@ class _Priced(NamedTuple):
 
     def less(self, room: int) -> NDArray[np.bool_]:
         """Return where the cost is less than `room`."""
-        return _less(self.arithmetic, self.totals, room * self.unit - self.added)
+        return _is_below(self.arithmetic, self.totals, room * self.unit - self.added)
 
     def costs(self, where: NDArray[np.bool_]) -> list[int]:
         """Return the costs at some points, rounded up."""
@@ -508,10 +508,12 @@ class _Priced(NamedTuple):
         return [-((-total - self.added) // self.unit) for total in totals]
 
 
-def through(inside: Inside, move: Move, limit: tuple[int, ...]) -> Numbers:
+def costs_through(inside: Inside, move: Move, limit: tuple[int, ...]) -> Numbers:
     """Return the least costs of a move's node and everything inside it, at all points up to `limit`."""
-    return inside.arithmetic.plus(below(inside.costs[move.key], limit), below(inside.reach[move.after], limit))
+    return inside.arithmetic.plus(
+        part_below(inside.costs[move.key], limit), part_below(inside.reach[move.after], limit)
+    )
 
 
-def _less(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
+def _is_below(arithmetic: Arithmetic, array: Numbers, limit: int) -> NDArray[np.bool_]:
     return np.asarray(array < arithmetic.scalar(limit), dtype=np.bool_)

@@ -46,7 +46,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedGroups:
     """Spatial groups in their final order, innermost first: (level below, temporal tile of each dim inside it)."""
 
     groups: tuple[tuple[int, tuple[int, ...]], ...]
@@ -88,7 +88,7 @@ def ordered_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
     return tuple(sorted(chain, key=lambda node: (tuple(-tile for tile in _weight(node)), node.level, node.tensor)))
 
 
-def _headed(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
+def _sort_equal_tiles(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
     """Return the chain with nodes of one tile sorted so that as many spatial loops as may be stand above all of them:
     every tensor's first node before others, inner levels first."""
     ranks = [
@@ -107,7 +107,9 @@ def trips_of(block: Block) -> list[int]:
     return [d for d, (a, b) in enumerate(zip(block.outer, block.inner, strict=True)) if a > b]
 
 
-def tree_of(tables: Tables, blocks: tuple[Block, ...], orders: tuple[tuple[int, ...], ...], placed: Placed) -> Mapping:
+def tree_of(
+    tables: Tables, blocks: tuple[Block, ...], orders: tuple[tuple[int, ...], ...], placed: PlacedGroups
+) -> Mapping:
     """Return the loop tree: loops and spatial groups in order, tiles as products of what is inside."""
     problem = tables.problem
     inner = [1] * len(problem.dims)
@@ -169,7 +171,7 @@ def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tup
     for below in sorted({place.below for place in tables.context.places}):
         chains = [other for one in chains for other in (one, *_lower_chains(tables, one, below))]
     if tables.context.places:
-        chains = [other for one in chains for other in (one, _headed(one))]
+        chains = [other for one in chains for other in (one, _sort_equal_tiles(one))]
     yield from dict.fromkeys(chains)
 
 

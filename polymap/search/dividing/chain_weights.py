@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from polymap.poly import INT64, FloatArray, Numbers
 from polymap.resources import OutOfTime, Stop
 from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
-from polymap.search.dividing.product_spread import Spread
+from polymap.search.dividing.product_spread import SpreadTables
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
 
@@ -40,7 +40,7 @@ class Weights:
     int64 (modulo 2^64), as Python's integers, or as floats, which are rounded."""
 
     def __init__(
-        self, problem: Problem, components: Sequence[Component], spread: Spread, kept: np.dtype[Any] = INT64
+        self, problem: Problem, components: Sequence[Component], spread: SpreadTables, kept: np.dtype[Any] = INT64
     ) -> None:
         self.problem, self.components, self.spread, self.kept = problem, tuple(components), spread, kept
         columns = np.ascontiguousarray(spread.classes.transpose(1, 2, 0)).astype(kept, copy=False)
@@ -125,7 +125,7 @@ class Weights:
 def best_of_kinds(
     problem: Problem,
     components: Sequence[Component],
-    spread: Spread,
+    spread: SpreadTables,
     kind: IntArray,
     stop: Stop,
     rounded: np.dtype[Any] = INT64,
@@ -145,11 +145,11 @@ def best_of_kinds(
         some, order = order[:count], order[count:]
         own = replace(spread, classes=spread.classes[some])
         rows, about = (Weights(problem, components, own, numbers).rows() for numbers in (INT64, rounded))
-        kept.append(some[_uncovered(kind[some], rows, about)])
+        kept.append(some[_uncovered_columns(kind[some], rows, about)])
     return np.sort(np.concatenate(kept))
 
 
-def _uncovered(kind: IntArray, rows: IntArray, about: Numbers) -> IntArray:
+def _uncovered_columns(kind: IntArray, rows: IntArray, about: Numbers) -> IntArray:
     """Return the numbers of columns of `rows`, of each kind those that no other one covers; of equal ones one. Rows are
     known modulo 2^64, and about: where they differ by little, the former says by how much."""
     left = np.lexsort((np.sum(about, axis=0, dtype=np.float64), kind))

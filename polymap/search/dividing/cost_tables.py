@@ -36,10 +36,10 @@ from polymap.search.dividing.node_costs import (
     update_weight,
 )
 from polymap.search.dividing.window_paths import (
-    Crossing,
+    GroupCrossing,
     WindowCounts,
     WindowModel,
-    unmerged,
+    forget_merging,
     window_counts,
 )
 from polymap.search.problem import (
@@ -56,7 +56,7 @@ from polymap.search.problem import (
     lattice_below,
     most_costed,
     most_counted,
-    restricted,
+    restrict_table,
     standing_tiles,
     zero_start,
 )
@@ -317,7 +317,7 @@ def _table_standing(setting: _Setting, table: TensorTable) -> TensorTable:
 
     def placed(edge: Edge) -> Edge:
         def cost() -> NodeCost:
-            return replace(edge.cost, costs=_standing(setting, table.term, edge.level, edge.cost.costs))
+            return replace(edge.cost, costs=_standing_costs(setting, table.term, edge.level, edge.cost.costs))
 
         return Edge(edge, cost)
 
@@ -328,7 +328,9 @@ def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTa
     """Return the table for the tiles of a lattice inside its own."""
 
     def below(cost: NodeCost) -> NodeCost:
-        return NodeCost(tuple(restricted(one, outer, inner) for one in cost.costs), restricted(cost.bits, outer, inner))
+        return NodeCost(
+            tuple(restrict_table(one, outer, inner) for one in cost.costs), restrict_table(cost.bits, outer, inner)
+        )
 
     def lowered(edge: Edge) -> Edge:
         return Edge(edge, lambda: below(edge.cost))
@@ -353,14 +355,14 @@ def _edges(setting: _Setting, term: TensorTerm, graph: HolderGraph) -> tuple[Edg
     def begun(edge: HolderEdge) -> Edge:
         def cost() -> NodeCost:
             found = cost_of(setting, term, edge)
-            return replace(found, costs=_standing(setting, term, edge.level, found.costs))
+            return replace(found, costs=_standing_costs(setting, term, edge.level, found.costs))
 
         return Edge(edge, cost)
 
     return tuple(map(begun, graph.edges))
 
 
-def _standing(setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
+def _standing_costs(setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
     """Return the costs, infeasible where the node cannot stand.
 
     Spatial loops over fan-outs above its level are outside its tile, along its own dims: along others the node is
@@ -382,10 +384,10 @@ def _standing(setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numb
             ok = ok & (outside | inside)
     if setting.problem.rules:
         ok = ok & _allowed_by_rules(setting, term, level)
-    return costs if ok.all() else _only(setting, ok, costs)
+    return costs if ok.all() else _costs_where(setting, ok, costs)
 
 
-def _only(setting: _Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
+def _costs_where(setting: _Setting, ok: NDArray[np.bool_], costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
     """Return the costs, infeasible where not `ok`."""
     return tuple(arithmetic.where(ok, cost) for arithmetic, cost in zip(setting.arithmetics, costs, strict=True))
 
@@ -429,13 +431,13 @@ def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int) ->
     if not term.is_window:
         return _NodeLoads(held * trips, held)
     seen = tuple(setting.factors.crossings(dim, parent, level) for dim in term.window_dims)
-    fills = _window_model(setting, term, unmerged(seen))
+    fills = _window_model(setting, term, forget_merging(seen))
     loads, stands = _window_loads(setting, term, fills)
     size = np.where(stands, fills.overlaps.size[setting.windows.tile_index(setting.lattice, fills.pairs.lattice)], 0)
     return _NodeLoads(held * loads, held * size, stands)
 
 
-def _window_model(setting: _Setting, term: TensorTerm, crossings: tuple[tuple[Crossing, ...], ...]) -> WindowModel:
+def _window_model(setting: _Setting, term: TensorTerm, crossings: tuple[tuple[GroupCrossing, ...], ...]) -> WindowModel:
     groups = tuple(group for group in term.groups if group.is_window)
     extents = tuple((dim, setting.whole[dim]) for dim in term.window_dims)
     return setting.windows.window_model(groups, extents, crossings)
@@ -500,7 +502,7 @@ def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCos
 
     costs = _costs_of_loads(setting, term, levels, loads, reads_of)
     return NodeCost(
-        costs if loads.stands is None else _only(setting, loads.stands, costs), loads.held * term.tensor.bits
+        costs if loads.stands is None else _costs_where(setting, loads.stands, costs), loads.held * term.tensor.bits
     )
 
 
@@ -539,7 +541,7 @@ def _costs_per_load(setting: _Setting, term: TensorTerm, levels: tuple[int, int]
             costs = _costs_of_loads(root, term, levels, one, lambda _: one.fills)
             known[asked] = lattice, costs
     found = known[asked]
-    return None if found is None else tuple(restricted(cost, found[0], setting.lattice) for cost in found[1])
+    return None if found is None else tuple(restrict_table(cost, found[0], setting.lattice) for cost in found[1])
 
 
 def _messages_of(
@@ -613,7 +615,7 @@ def load_weights(tables: Tables, term: TensorTerm, edge: Edge) -> tuple[LoadWeig
     seen = tuple(factors.crossings(dim, *levels) for dim in term.window_dims)
     plain, _ = _plain_loads(setting, term, edge.level)
     united = any(one.unites(term.window_dims, *levels) for one in setting.members.each)
-    ways = [(plain, plain * int(not united), unmerged(seen))]
+    ways = [(plain, plain * int(not united), forget_merging(seen))]
     if united and not tables.others:
         ways.append((plain * 0, plain, seen))
     found: list[LoadWeight] = []
@@ -643,10 +645,10 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
                 for own in weights
             ]
         )
-    return tuple(_least(column) * setting.steps for column in zip(*found, strict=True))
+    return tuple(_least_value(column) * setting.steps for column in zip(*found, strict=True))
 
 
-def _least(values: tuple[Any, ...]) -> Any:
+def _least_value(values: tuple[Any, ...]) -> Any:
     """Return the least of integers, or of arrays of them."""
     return values[0] if len(values) == 1 else min(values) if isinstance(values[0], int) else reduce(np.minimum, values)
 

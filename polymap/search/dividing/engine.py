@@ -538,7 +538,7 @@ def _initial_state(
         state = _State(rest.structures, rest.bounded, queue, incumbent, fates, groups, dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
-    structures, is_whole = _listed(problem, listing)
+    structures, is_whole = _list_structures(problem, listing)
     if looks_first:
         _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
@@ -550,7 +550,7 @@ def _initial_state(
     return state if is_whole else replace(state, bounded=None)
 
 
-def _listed(problem: Problem, stop: Stop) -> tuple[Structures, bool]:
+def _list_structures(problem: Problem, stop: Stop) -> tuple[Structures, bool]:
     """Return the structures of a problem, one of each kind, and whether these are all (False where `stop` said so)."""
     found, complete = enumerate_structures(problem, stop)
     return _by_window_factors(problem, distinct_structures(problem, found)), complete
@@ -561,7 +561,7 @@ def count_of_refuted(problem: Problem, stop: Stop) -> Count:
     levels, or time ends before, they are too many to be listed for that."""
     if len({one.below for one in problem.classes}) < len(problem.classes):
         return Count(evaluated=1)
-    structures, is_whole = _listed(problem, stop)
+    structures, is_whole = _list_structures(problem, stop)
     return Count(len(structures), 1, len(structures) - 1) if is_whole else Count(evaluated=1)
 
 
@@ -577,7 +577,7 @@ def open_structures(outcome: Outcome) -> OpenStructures | None:
 def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> Outcome | None:
     """Return what `solve` goes on from, in another run than that which left it; None where the problem has other
     structures. found: the mapping that was known, or none."""
-    structures, _ = _listed(problem, never)
+    structures, _ = _list_structures(problem, never)
     if len(structures) != left.listed:
         return None
     rest = Rest(structures, left.bounded, left.queue, left.fates(), {})
@@ -591,7 +591,7 @@ def _first_trees(problem: Problem, measure: Measure, structures: Structures, inc
     # The least chain of one component says little of several: a few nodes are searched.
     searches = not measure.is_linear and not measure.is_front and incumbent.keep == 1
     compared = TUNING.compared_searched if searches else TUNING.compared_first
-    for structure in _promising(problem, measure, structures, incumbent, compared):
+    for structure in _promising_structures(problem, measure, structures, incumbent, compared):
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
             if searches:
@@ -611,7 +611,7 @@ def _first_trees(problem: Problem, measure: Measure, structures: Structures, inc
             incumbent.add(*drawn)
 
 
-def _promising(
+def _promising_structures(
     problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent, most: int
 ) -> tuple[Structure, ...]:
     """Return the two structures of least bounds, tensor by tensor, and that of the least among the most parallel ones:

@@ -24,7 +24,7 @@ from polymap.search.dividing.bounds import (
     shared_levels,
     usable_bits,
 )
-from polymap.search.dividing.branch_and_bound import SearchNode, StructureSearch, root_node, step, through
+from polymap.search.dividing.branch_and_bound import SearchNode, StructureSearch, costs_through, root_node, step
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.dividing.tuning import TUNING
@@ -44,7 +44,7 @@ def cheapest_chain(search: StructureSearch, inside: Inside, multipliers: Multipl
         least = priced_final(tables, node.state, 0, multipliers)
         best: tuple[Move, int] | None = None
         for move in moves[node.state]:
-            total = through(inside, move, top).ravel()
+            total = costs_through(inside, move, top).ravel()
             # The largest tile among the cheapest: nodes stand as high as they may.
             place = len(total) - 1 - int(np.argmin(total[::-1]))
             cost = inside.arithmetic.number(total[place])
@@ -97,7 +97,7 @@ def _next_wanted(wanted: Wanted, excess: Bits, usable: Bits, length: float) -> W
     return {level: max(0.0, wanted[level] + length * share / norm / room[level]) for level, share in shares.items()}
 
 
-class Improved(NamedTuple):
+class Improvement(NamedTuple):
     """What multipliers come to.
 
     multipliers: those of the best bound (FREE: none are better than no prices). bound: the best one, of component 0.
@@ -116,7 +116,7 @@ def improve_multipliers(
     *,
     scores: bool = True,
     rounds: int = TUNING.rounds,
-) -> Improved:
+) -> Improvement:
     """Return multipliers after subgradient steps towards the incumbent until a limit; chains that fit are scored.
 
     limit: the component 0 that refutes (None: no incumbent), towards which the incumbent's multipliers come first.
@@ -127,16 +127,16 @@ def improve_multipliers(
     assert bound is not None  # the structure's own bound was taken before
     wanted, trial = _first_wanted(tables, usable, FREE if limit is None else search.incumbent.multipliers, unit)
     if trial is not None and limit is not None and trial.bound >= limit:
-        return Improved(trial.multipliers, trial.bound)
+        return Improvement(trial.multipliers, trial.bound)
     cheapest = cheapest_chain(search, inside, FREE, first)
     excess = _excess(cheapest, usable)
     scored: set[tuple[ChainNode, ...]] | None = set() if scores else None
     _score_once(search, cheapest, excess, scored)
     if all(bits <= 0 for bits in excess.values()):
         is_solved = scores and search.window is None and search.incumbent.keep == 1 and not tables.measure.limits
-        return Improved(FREE, bound, is_solved=is_solved)
+        return Improvement(FREE, bound, is_solved=is_solved)
     if max(bound, limit or 0).bit_length() > TUNING.float_bits:
-        return Improved(FREE, bound)
+        return Improvement(FREE, bound)
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
     for _ in range(rounds):
@@ -156,7 +156,7 @@ def improve_multipliers(
         if _is_settled(excess, trial.multipliers):
             break
         trial = None
-    return Improved(best if best is not None and best_bound > bound else FREE, best_bound)
+    return Improvement(best if best is not None and best_bound > bound else FREE, best_bound)
 
 
 def _excess_at(

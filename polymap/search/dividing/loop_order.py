@@ -18,7 +18,7 @@ from polymap.ir import Mapping
 from polymap.search.dividing.chain import (
     Block,
     ChainNode,
-    Placed,
+    PlacedGroups,
     blocks_of,
     is_mark,
     tree_of,
@@ -27,11 +27,13 @@ from polymap.search.dividing.chain import (
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights, spans_enough
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.dividing.window_paths import Crossing, DimView, window_counts
-from polymap.search.problem import TensorTerm, divisors, inside_of, may_stand, ordered
+from polymap.search.dividing.window_paths import DimView, GroupCrossing, window_counts
+from polymap.search.problem import TensorTerm, divisors, inside_of, may_stand, order_dims
 
 Vector = tuple[int, ...]
-Standing = tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]  # spatial loops over a dim; (number, place) of each
+Standing = tuple[
+    tuple[GroupCrossing, ...], tuple[tuple[int, int], ...]
+]  # spatial loops over a dim; (number, place) of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,10 @@ def least_completed(tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector)
         return fixed
     paths = (_WindowPath(tables, window, placed) for placed in _decided_placements(tables))
     found = [cost for path in paths if (cost := path.least_cost(chain)) is not None]
-    return reduce(_lower, (added_up(fixed, cost) for cost in found)) if found else None
+    return reduce(_lower_costs, (added_up(fixed, cost) for cost in found)) if found else None
 
 
-def _decided_placements(tables: Tables) -> Iterator[Placed]:
+def _decided_placements(tables: Tables) -> Iterator[PlacedGroups]:
     """Yield the spatial groups at their decided places in every order of these that can be: of two over one dim the one
     with less inside comes first."""
     places, dims = tables.factors.places, tables.problem.dims
@@ -77,10 +79,10 @@ def _decided_placements(tables: Tables) -> Iterator[Placed]:
     for order in permutations(sorted(groups)):
         ends = ([groups[below][dim] for below in order if dim in groups[below]] for dim in dims)
         if all(b % a == 0 for own in ends for a, b in pairwise(own)):
-            yield Placed(tuple((below, tuple(groups[below].get(dim, 1) for dim in dims)) for below in order))
+            yield PlacedGroups(tuple((below, tuple(groups[below].get(dim, 1) for dim in dims)) for below in order))
 
 
-def undominated(vectors: Sequence[Vector]) -> list[int]:
+def undominated_positions(vectors: Sequence[Vector]) -> list[int]:
     """Return the positions of the vectors that no other one covers, the first of equal ones."""
     kept: list[int] = []
     for i, new in enumerate(vectors):
@@ -95,15 +97,15 @@ def _chain_mappings(
     choices = tuple(blocks_of(tables, chain))
     blocks = choices[0]
     below = tuple(_inside(tables, block) for block in blocks)
-    some = tuple(ordered(inside) for inside in below)
+    some = tuple(order_dims(inside) for inside in below)
     if not all(_may_stand(tables, node) for node in chain) or None in some:
         return ()
     window = next((term for term in tables.problem.terms if term.is_window), None)
     if window is None:
-        placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
+        placed = PlacedGroups(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
         orders = tuple(order for order in some if order is not None)
         return (CompletedMapping(fixed, tree_of(tables, blocks, orders, placed)),)
-    best: list[tuple[int, Vector, tuple[Block, ...], tuple[Vector, ...], Placed]] = []
+    best: list[tuple[int, Vector, tuple[Block, ...], tuple[Vector, ...], PlacedGroups]] = []
     for blocks, placed in ((one, placed) for one in choices for placed in _placements(tables, window, one)):
         path = _WindowPath(tables, window, placed)
         if not all(path.fits(node, free_bits) for node in chain):
@@ -115,7 +117,9 @@ def _chain_mappings(
                 continue
             if tables.measure.is_front or not best or value < best[0][0]:
                 best = [*(best if tables.measure.is_front else ()), (value, total, blocks, orders, placed)]
-    kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
+    kept = (
+        undominated_positions([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
+    )
     return tuple(CompletedMapping(best[i][1], tree_of(tables, *best[i][2:])) for i in kept if best)
 
 
@@ -139,7 +143,7 @@ def _may_stand(tables: Tables, node: ChainNode) -> bool:
     return bool(enough) and bool(covers_intrinsics(tables.factors, node.level, tiles))
 
 
-def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -> Iterator[Placed]:
+def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -> Iterator[PlacedGroups]:
     """Yield every way to put the spatial groups of each block between its loops, as far as the window can tell."""
     per_block: list[list[tuple[tuple[int, Vector], ...]]] = []
     for block in reversed(blocks):
@@ -149,7 +153,7 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
                 choices.append(tuple(zip(order, tiles, strict=True)))
         per_block.append(choices)
     for combination in product(*per_block):
-        yield Placed(tuple(item for block in combination for item in block))
+        yield PlacedGroups(tuple(item for block in combination for item in block))
 
 
 def _crossing_tiles(tables: Tables, block: Block, below: int, window: TensorTerm) -> list[Vector]:
@@ -192,7 +196,7 @@ class _WindowNode:
 class _WindowPath:
     """The window tensor below one choice of places of the spatial loops, where its loads are exact."""
 
-    def __init__(self, tables: Tables, term: TensorTerm, placed: Placed) -> None:
+    def __init__(self, tables: Tables, term: TensorTerm, placed: PlacedGroups) -> None:
         self._tables = tables
         self._term = term
         self._placed = placed
@@ -261,9 +265,9 @@ class _WindowPath:
                 larger = [size for size in sized if size > tile[d] and size % tile[d] == 0]
                 saved = self._saved(nodes, tile, d) if larger else self._nothing
                 for size in larger:
-                    after = _repeated(least[tile], saved, size // tile[d])
+                    after = _repeated_cost(least[tile], saved, size // tile[d])
                     onto = (*tile[:d], size, *tile[d + 1 :])
-                    least[onto] = _lower(after, least.get(onto, after))
+                    least[onto] = _lower_costs(after, least.get(onto, after))
         return least.get(outer)
 
     def _cost_at_compute(self, holder: int) -> Vector:
@@ -281,7 +285,7 @@ class _WindowPath:
         """Return the labels after the block's loops, innermost added first."""
         todo, barriers = trips_of(block), self._barriers(block)
         if not nodes and not barriers:
-            some = ordered(below) if any(below.values()) else tuple(reversed(todo))
+            some = order_dims(below) if any(below.values()) else tuple(reversed(todo))
             return [(vector, (some, *orders)) for vector, orders in labels if some is not None]
         fronts: dict[int, list[OpenLabel]] = {0: [(vector, (), orders) for vector, orders in labels]}
         for subset in range(1 << len(todo)):
@@ -297,7 +301,7 @@ class _WindowPath:
                 saved = self._saved(nodes, inside, d)
                 front = fronts.setdefault(subset | 1 << position, [])
                 for vector, path, orders in fronts[subset]:
-                    _keep(front, (_repeated(vector, saved, trips), (d, *path), orders))
+                    _keep(front, (_repeated_cost(vector, saved, trips), (d, *path), orders))
         return [(vector, (path, *orders)) for vector, path, orders in fronts.get((1 << len(todo)) - 1, [])]
 
     def _barriers(self, block: Block) -> list[tuple[set[int], set[int]]]:
@@ -384,12 +388,12 @@ class _WindowPath:
         return fills, reads
 
 
-def _repeated(cost: Vector, saved: Vector, trips: int) -> Vector:
+def _repeated_cost(cost: Vector, saved: Vector, trips: int) -> Vector:
     """Return the cost per component of a loop around what costs so much, less what need not be paid again."""
     return tuple(trips * own - (trips - 1) * kept for own, kept in zip(cost, saved, strict=True))
 
 
-def _lower(one: Vector, other: Vector) -> Vector:
+def _lower_costs(one: Vector, other: Vector) -> Vector:
     return tuple(map(min, one, other))
 
 

@@ -49,11 +49,11 @@ class TilePairs:
 
     def at_outer(self, table: Numbers) -> Numbers:
         """Return the entries of a table over the lattice at the outer tile of every pair."""
-        return _taken(table, self.outer)
+        return _take_places(table, self.outer)
 
     def at_inner(self, table: Numbers) -> Numbers:
         """Return the entries of a table over the lattice at the inner tile of every pair."""
-        return _taken(table, self.inner)
+        return _take_places(table, self.inner)
 
     def least(self, found: Numbers) -> Numbers:
         """Return, at every tile of the lattice, the least entry of an array over pairs whose outer tile it is."""
@@ -62,7 +62,7 @@ class TilePairs:
         return found
 
 
-def _taken(table: Numbers, places: tuple[IntArray, ...]) -> Numbers:
+def _take_places(table: Numbers, places: tuple[IntArray, ...]) -> Numbers:
     for axis, own in enumerate(places):
         if table.shape[axis] > 1:
             table = table.take(own, axis=axis)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.poly import Arithmetic, Numbers
-from polymap.search.dividing.window_paths import Crossing
+from polymap.search.dividing.window_paths import GroupCrossing
 from polymap.search.problem import (
     AtLeast,
     Component,
@@ -135,7 +135,7 @@ class StructureFactors(SpatialFactors[int]):
     def __init__(self, problem: Problem, structure: Structure, places: Places = ()) -> None:
         super().__init__(problem, structure.classes, 1)
         self._place(places)
-        self._crossings: dict[tuple[str, int, int, int, Places], tuple[Crossing, ...]] = {}
+        self._crossings: dict[tuple[str, int, int, int, Places], tuple[GroupCrossing, ...]] = {}
         self._groups = tuple(sorted({one.below for one in problem.classes}))
         self._orders: dict[tuple[str, int], tuple[tuple[int, ...], ...]] = {}
         self._spread = {
@@ -159,7 +159,7 @@ class StructureFactors(SpatialFactors[int]):
             one.multicast.unites_tiles and any(row[d] > 1 for d in own) for one, row in self.between(after, upto)
         )
 
-    def crossings(self, dim: str, after: int, level: int, cut: int = 0) -> tuple[Crossing, ...]:
+    def crossings(self, dim: str, after: int, level: int, cut: int = 0) -> tuple[GroupCrossing, ...]:
         """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`, or from below
         the first `cut` fan-outs."""
         if dim not in self._spread:
@@ -169,7 +169,7 @@ class StructureFactors(SpatialFactors[int]):
             self._crossings[asked] = tuple(self._crossings_of(dim, after, level, cut))
         return self._crossings[asked]
 
-    def _crossings_of(self, dim: str, after: int, level: int, cut: int) -> Iterator[Crossing]:
+    def _crossings_of(self, dim: str, after: int, level: int, cut: int) -> Iterator[GroupCrossing]:
         d, classes = self.problem.dims.index(dim), self.problem.classes
         for below in self.groups():
             place = self.places.get((below, dim))
@@ -182,7 +182,9 @@ class StructureFactors(SpatialFactors[int]):
                 for order in orders
             )
             if parts:
-                yield Crossing(tuple(dict.fromkeys(parts)), below <= level, None if place is None else place.inside)
+                yield GroupCrossing(
+                    tuple(dict.fromkeys(parts)), below <= level, None if place is None else place.inside
+                )
 
     def orders(self, dim: str, below: int) -> tuple[tuple[int, ...], ...]:
         """Return the orders that count differently of a window dim's spatial loops right above a level, as classes."""
@@ -218,7 +220,7 @@ class AlikeMembers:
     def uncovered(self, vectors: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
         """Return weights in the place of the members': the least cost by one of them is that of the cheapest member, or
         no more."""
-        return uncovered(vectors)
+        return uncovered_vectors(vectors)
 
     def among(self, arithmetic: Arithmetic, costs: Numbers) -> Numbers:
         """Return the costs, infeasible in groups that have no such member."""
@@ -330,7 +332,7 @@ class StackedMembers(Members):
         return tuple(found)
 
 
-def uncovered(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
+def uncovered_vectors(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
     """Return the vectors no entry of which may be larger for another one to take their place, each once."""
     distinct = dict.fromkeys(map(tuple, vectors))
     return [one for one in distinct if not any(other != one and covers(other, one) for other in distinct)]

@@ -131,7 +131,7 @@ def least_excess(sides: list[Side]) -> Floats:
     once = sum((side.weight for side in sides), start=np.zeros(sides[0].weight.shape))
     least = np.full(once.shape, np.inf)
     for outer, others in _outermost(sides):
-        cost = outer.weight + _least(others, outer.usable / np.maximum(outer.bits, 1))
+        cost = outer.weight + _least_of_others(others, outer.usable / np.maximum(outer.bits, 1))
         least = np.minimum(least, np.where(outer.bits > 0, cost, np.inf))
     excess = np.where(np.isfinite(least), least, once) * (1 - _ERROR) - once
     return np.floor(np.maximum(excess, 0))
@@ -142,7 +142,7 @@ def _outermost(sides: list[Side]) -> Iterator[tuple[Side, list[Side]]]:
         yield side, [*sides[:place], *sides[place + 1 :]]
 
 
-def _least(others: list[Side], room: Floats) -> Floats:
+def _least_of_others(others: list[Side], room: Floats) -> Floats:
     """Return the least cost of the others, of which the two first are bounded together."""
     first = others[0].weight * others[0].extent
     if len(others) == 1:

@@ -23,7 +23,7 @@ def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[]
         padded = with_extents(problem.workload, dict(zip(problem.dims, row, strict=True)))
         if padded is None or stop():
             return
-        mapping = _best(padded, problem.arch, objective, stop)
+        mapping = _best_mapping(padded, problem.arch, objective, stop)
         if mapping is not None:
             yield cut_to(mapping, problem.workload.extents())
 
@@ -39,7 +39,9 @@ def _longer(extent: int) -> tuple[int, ...]:
     return (extent, *sorted(found[: TUNING.extents_per_dim]))
 
 
-def _best(workload: Workload, arch: Architecture, objective: Objective, stop: Callable[[], bool]) -> Mapping | None:
+def _best_mapping(
+    workload: Workload, arch: Architecture, objective: Objective, stop: Callable[[], bool]
+) -> Mapping | None:
     problem = analyse(workload, arch)
     answer = best_product_tiles(problem, measure_of(objective, workload, arch), stop)
     return None if answer is None or answer.found is None else answer.found[1].mapping
@@ -86,14 +88,14 @@ def _ends(access: Access, extents: dict[str, int]) -> list[tuple[int, int]] | No
 
 def cut_to(mapping: Mapping, extents: dict[str, int]) -> Mapping:
     """Return the mapping with tiles of at most what is left of each dim, without loops of one iteration."""
-    return Mapping(_cut(mapping.nodes, extents))
+    return Mapping(_cut_nodes(mapping.nodes, extents))
 
 
-def _cut(nodes: tuple[MappingNode, ...], extents: dict[str, int]) -> tuple[MappingNode, ...]:
+def _cut_nodes(nodes: tuple[MappingNode, ...], extents: dict[str, int]) -> tuple[MappingNode, ...]:
     now, found = dict(extents), list[MappingNode]()
     for node in nodes:
         if isinstance(node, Branch):
-            found.append(Branch(tuple(_cut(child, now) for child in node.children)))
+            found.append(Branch(tuple(_cut_nodes(child, now) for child in node.children)))
         elif not isinstance(node, Spatial | Temporal):
             found.append(node)
         elif node.tile < now[node.dim]:

@@ -25,7 +25,7 @@ SCALAR = -1  # what a tensor of one element lacks: all dims
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TileCut:
     """A tile to choose: of a dim; inside the tile of an earlier cut of the same dim (WHOLE: of none)."""
 
     dim: int
@@ -55,7 +55,7 @@ class Order:
     """
 
     nodes: tuple[int, ...]
-    cuts: tuple[Cut, ...]
+    cuts: tuple[TileCut, ...]
     tiles: tuple[tuple[int, ...], ...]
     nested: tuple[tuple[int, int], ...]
     visited: tuple[tuple[int, ...], ...]
@@ -95,7 +95,7 @@ def orders_of(plan: Plan) -> tuple[Order, ...]:
     left = tuple(tuple(next(numbers) for _ in chain[1:]) for chain in chains)
     scalars = tuple(node for node, one in enumerate(own) if one.lacks == SCALAR)
     found: dict[object, Order] = {}
-    for others in _merged(tuple(some for some in left if not set(scalars).intersection(some))):
+    for others in _merge_nodes(tuple(some for some in left if not set(scalars).intersection(some))):
         nodes = (*scalars, *others)
         order = _order(own, plan.limited, nodes, dims)
         names = [(cut.dim, sum(other.dim == cut.dim for other in order.cuts[:n])) for n, cut in enumerate(order.cuts)]
@@ -138,19 +138,19 @@ def sheet_of(plan: Plan) -> Sheet | None:
     return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), tiles, firsts)
 
 
-def _merged(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
+def _merge_nodes(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
     """Yield every way to merge the tensors' nodes into one chain."""
     if not any(left):
         yield ()
     for tensor, own in enumerate(left):
         if own:
-            for others in _merged((*left[:tensor], own[1:], *left[tensor + 1 :])):
+            for others in _merge_nodes((*left[:tensor], own[1:], *left[tensor + 1 :])):
                 yield (own[0], *others)
 
 
 def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dims: int) -> Order:
     """Return the order of nodes with its cuts."""
-    cuts, whole = list[Cut](), set[int]()
+    cuts, whole = list[TileCut](), set[int]()
     tiles: list[tuple[int, ...]] = []
     now, fresh = [WHOLE] * dims, [True] * dims  # whether the next node that has the dim cuts it
     for place, node in enumerate(nodes):
@@ -159,13 +159,13 @@ def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dim
             is_left = is_whole or any(d in own[other].some for other in nodes[place:])
             if own[node].lacks == d:
                 if fresh[d] and d in own[node].cut:
-                    cuts.append(Cut(d, now[d]))
+                    cuts.append(TileCut(d, now[d]))
                     now[d] = len(cuts) - 1
                 fresh[d] = True
             elif not is_left and not any(own[other].lacks == d for other in nodes[place:]):
                 now[d] = ONE
             elif fresh[d] and not (is_whole and now[d] in whole):
-                cuts.append(Cut(d, now[d]))
+                cuts.append(TileCut(d, now[d]))
                 now[d], fresh[d] = len(cuts) - 1, False
                 whole |= {now[d]} if is_whole else set()
             fresh[d] = fresh[d] or d in own[node].some or d in own[node].whole

@@ -19,7 +19,7 @@ from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import ALL, NOT_ALL, SCALAR, SOME, WHOLE, Order, Plan, orders_of, sheet_of
-from polymap.search.dividing.product_spread import Kinds, Spread, kinds_of_structures
+from polymap.search.dividing.product_spread import Kinds, SpreadTables, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import AtLeast, Component, Factor, Held, IntArray, Measure, Problem, Span, most_costed
@@ -96,7 +96,7 @@ def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeig
         return None
     if kept_as(problem, measure) != INT64:
         return None
-    one = Spread(problem, np.ones((1, 0, len(problem.dims)), dtype=np.int64))
+    one = SpreadTables(problem, np.ones((1, 0, len(problem.dims)), dtype=np.int64))
     weights = Weights(problem, measure.components, one)
     return tuple(weights.chains(term) for term in problem.terms)
 
@@ -162,7 +162,7 @@ def spans_of(problem: Problem) -> tuple[tuple[int, int, int, int, int], ...] | N
 
 
 @dataclass(slots=True)
-class _Best:
+class _BestChoice:
     """The best so far: its value, the parts of it, plans and structure, plan, order and tiles of its cuts."""
 
     value: Number = inf
@@ -350,12 +350,12 @@ def _at(chain: ChainWeights, values: tuple[IntArray, ...], level: int, none: Int
     return values[chain.levels.index(level) - 1] if level in chain.levels else none
 
 
-def _search(asked: _Question) -> tuple[_Best, Number | None]:
+def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found)."""
-    plans, best = asked.plans, _Best()
+    plans, best = asked.plans, _BestChoice()
     every, most = len(plans.weights.cycles), max(1, TUNING.bounded_together // plans.count)
-    promising = _promising(asked)
+    promising = _promising_structures(asked)
     bounds = plans.bounds(promising)
     _raise_bounds(plans, bounds, np.arange(len(promising)), promising, best)
     for plan_count in (1, TUNING.first_plans):
@@ -387,7 +387,7 @@ def _search(asked: _Question) -> tuple[_Best, Number | None]:
     return best, best.value
 
 
-def _promising(asked: _Question) -> IntArray:
+def _promising_structures(asked: _Question) -> IntArray:
     """Return a few structures that are the most parallel ones; of kinds, those that have structures, if they are
     soon found."""
     queue, first, size = np.argsort(asked.plans.weights.cycles, kind="stable"), 0, TUNING.first_raised
@@ -400,7 +400,7 @@ def _promising(asked: _Question) -> IntArray:
     return queue[: TUNING.first_raised]
 
 
-def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best) -> None:
+def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _BestChoice) -> None:
     """Raise the bounds of some structures, in these columns, by what limited room costs, where they may win."""
     some = bounds[:, columns]
     may_win = (some < plans.never) & plans.values.may_win(some, best.value)
@@ -411,7 +411,7 @@ def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: 
 
 
 def _take_least(
-    asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _Best, most: int = 1
+    asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _BestChoice, most: int = 1
 ) -> bool:
     """Search the structure of the least bound in some columns in so many plans, and mark them; return False where time
     ends before it."""
@@ -437,7 +437,7 @@ class _Question:
     work: Work
 
 
-def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _Best) -> bool:
+def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _BestChoice) -> bool:
     """Search pairs of a plan and a structure (or a kind) with these bounds, raised by the orders of each; return False
     where time ends before it."""
     plans, by_orders = asked.plans, dict[int, Bounds]()
@@ -463,7 +463,7 @@ def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: B
 
 
 def _has_searched_members(
-    asked: _Question, kinds: Kinds, plan: IntArray, kind: IntArray, left: Bounds, best: _Best
+    asked: _Question, kinds: Kinds, plan: IntArray, kind: IntArray, left: Bounds, best: _BestChoice
 ) -> bool:
     """Search pairs of a plan and a kind with these bounds in the structures of the kind."""
     if not len(plan):
@@ -484,7 +484,7 @@ def _has_searched_members(
     return _has_searched(replace(asked, plans=plans, kinds=None), plan, structure, left, best)
 
 
-def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _Best, work: Work) -> None:
+def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _BestChoice, work: Work) -> None:
     """Take the best tiles of a plan in a structure where they are better. least: bounds of its orders, or of all."""
     place, every = plans.place(plan, structure), plans.orders(plan)
     may_win = np.broadcast_to(plans.values.may_win(least, best.value), len(every))
@@ -497,7 +497,7 @@ def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _
             best.plans, best.structure, best.plan, best.order = plans, structure, plan, order
 
 
-def _chain(plans: _Plans, best: _Best) -> tuple[ChainNode, ...]:
+def _chain(plans: _Plans, best: _BestChoice) -> tuple[ChainNode, ...]:
     """Return the chain of nodes with its tiles."""
     assert best.order is not None
     nodes = [

@@ -24,7 +24,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class SpreadTables:
     """Structures: classes[structure][class][dim], as in Structure.classes."""
 
     problem: Problem
@@ -35,7 +35,7 @@ class Spread:
         factors: dict[int, tuple[int, ...]] = {}
         for one, row in zip(self.problem.classes, self.classes[number], strict=True):
             choices = [_rows(_choices(self.problem, f), self.problem.arch.fanouts[f].size) for f in one.fanouts]
-            split = _split(choices, row)
+            split = _split_row(choices, row)
             assert split is not None, "every row is a product of vectors"
             factors.update(zip(one.fanouts, split, strict=True))
         classes = tuple(tuple(row) for row in self.classes[number].tolist())
@@ -48,7 +48,7 @@ class Kinds:
     groups: the classes that are one there; rows: of each class, what its fan-outs may have."""
 
     problem: Problem
-    spread: Spread
+    spread: SpreadTables
     groups: tuple[tuple[int, ...], ...]
     rows: tuple[Rows, ...]
 
@@ -57,7 +57,7 @@ class Kinds:
         """Return whether each kind is one structure."""
         return all(len(own) == 1 for own in self.groups)
 
-    def members(self, numbers: IntArray) -> tuple[Spread, IntArray]:
+    def members(self, numbers: IntArray) -> tuple[SpreadTables, IntArray]:
         """Return the structures of some kinds, with the place in `numbers` of each one's kind."""
         kind, found = np.arange(len(numbers)), np.zeros((len(numbers), 0, len(self.problem.dims)), dtype=np.int64)
         for group, whole in zip(self.groups, self.spread.classes[numbers].transpose(1, 0, 2), strict=True):
@@ -65,15 +65,15 @@ class Kinds:
             for place, one in enumerate(group[:-1], 1):
                 most, rows = prod(self._size(other) for other in group[place:]), self.rows[one]
                 parts: list[tuple[IntArray, IntArray]] = []
-                for own, row in _divided(left, rows):
+                for own, row in _dividing_pairs(left, rows):
                     fits = np.prod(left[own] // rows[row], axis=1) <= most
                     parts.append((own[fits], row[fits]))
-                own, row = _joined(parts)
+                own, row = _join_pairs(parts)
                 left, kind = left[own] // rows[row], kind[own]
                 found = np.concatenate([found[own], rows[row][:, None, :]], axis=1)
             own = np.flatnonzero(_are_among(left, self.rows[group[-1]]))
             found, kind = np.concatenate([found[own], left[own][:, None, :]], axis=1), kind[own]
-        return Spread(self.problem, found), kind
+        return SpreadTables(self.problem, found), kind
 
     def _size(self, one: int) -> int:
         return prod(self.problem.arch.fanouts[f].size for f in self.problem.classes[one].fanouts)
@@ -103,11 +103,13 @@ def kinds_of_structures(problem: Problem, stop: Stop, *, apart: bool) -> Kinds |
         left, other = pairs
         classes = np.concatenate([classes[left], right[other, None, :]], axis=1)
         products = products[left] * right[other]
-    merged = replace(problem, classes=tuple(_merged([problem.classes[number] for number in own]) for own in groups))
-    return Kinds(problem, Spread(merged, classes), groups, tuple(rows)) if len(classes) else None
+    merged = replace(
+        problem, classes=tuple(_merge_classes([problem.classes[number] for number in own]) for own in groups)
+    )
+    return Kinds(problem, SpreadTables(merged, classes), groups, tuple(rows)) if len(classes) else None
 
 
-def _merged(classes: Sequence[FanoutClass]) -> FanoutClass:
+def _merge_classes(classes: Sequence[FanoutClass]) -> FanoutClass:
     """Return a class that merges what any of several does."""
     sharing = [one.multicast for one in classes if one.multicast.shares_reads]
     multicast = sharing[0] if sharing else classes[0].multicast
@@ -126,7 +128,7 @@ def _merged_rows(problem: Problem, rows: Sequence[Rows]) -> Rows:
     return _rows(tuple(choices), prod(int(np.prod(own, axis=1).max(initial=1)) for own in rows))
 
 
-def _divided(left: Rows, rows: Rows) -> Iterator[tuple[IntArray, IntArray]]:
+def _dividing_pairs(left: Rows, rows: Rows) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield pairs, by number, of which a row divides what is left."""
     step = max(1, TUNING.paired_together // max(1, len(rows)))
     for first in range(0, len(left), step):
@@ -138,7 +140,7 @@ def _divided(left: Rows, rows: Rows) -> Iterator[tuple[IntArray, IntArray]]:
         yield first + own, row
 
 
-def _joined(parts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+def _join_pairs(parts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
     none = np.zeros(0, dtype=np.int64)
     left, right = ([none, *own] for own in zip(*parts, strict=True)) if parts else ([none], [none])
     return np.concatenate(left), np.concatenate(right)
@@ -203,23 +205,23 @@ def _pairs(left: Rows, right: Rows, extents: Rows, stop: Stop) -> tuple[IntArray
     if len(left) == 1 and (left == 1).all():
         return np.zeros(len(right), dtype=np.int64), np.arange(len(right))
     parts, count = list[tuple[IntArray, IntArray]](), 0
-    for own, row in _divided(extents // left, right):
+    for own, row in _dividing_pairs(extents // left, right):
         if stop():
             raise OutOfTime
         parts.append((own, row))
         count += len(own)
         if count > TUNING.most_spread:
             return None
-    return _joined(parts)
+    return _join_pairs(parts)
 
 
-def _split(choices: list[Rows], row: Rows) -> tuple[tuple[int, ...], ...] | None:
+def _split_row(choices: list[Rows], row: Rows) -> tuple[tuple[int, ...], ...] | None:
     """Return the first vectors, one per list, whose product is `row` (None: there are none)."""
     if len(choices) <= 1:
         own = (choices[0] == row).all(axis=1) if choices else row == 1
         return (tuple(row.tolist()),) if choices and own.any() else () if not choices and own.all() else None
     for own in choices[0][(row % choices[0] == 0).all(axis=1)]:
-        rest = _split(choices[1:], row // own)
+        rest = _split_row(choices[1:], row // own)
         if rest is not None:
             return (tuple(own.tolist()), *rest)
     return None

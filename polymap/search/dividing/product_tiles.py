@@ -113,7 +113,7 @@ _Choices = list[tuple[int, ...]]
 
 def _best_choice(question: _Question, choices: _Choices, limit: Number) -> BestTiles | None:
     """Return the best of these choices: trimmed, then all at once, or halves of one cut's tiles where they are many."""
-    trimmed = _trimmed(question, choices, limit)
+    trimmed = _trim_choices(question, choices, limit)
     if trimmed is None:
         return None
     left, caps = trimmed
@@ -129,7 +129,7 @@ def _best_choice(question: _Question, choices: _Choices, limit: Number) -> BestT
     return best
 
 
-def _trimmed(question: _Question, choices: _Choices, limit: Number) -> tuple[_Choices, list[Number]] | None:
+def _trim_choices(question: _Question, choices: _Choices, limit: Number) -> tuple[_Choices, list[Number]] | None:
     """Return the tiles that may be part of a choice below the limit, and what each part may be there (None: there is
     none)."""
     left = list(choices)

@@ -91,7 +91,7 @@ def room_costs(tables: Tables, level: int, multipliers: Multipliers) -> RoomCost
     found = RoomCosts(level, most, priced, costs, {})
     bits = {key: _bits_of(tables, found, one) for key, one in moves.items() if one.edge_of(tables).level == level}
     needs = _needs(tables, most, bits)
-    asked = _asked(tables, most, bits, needs)
+    asked = _room_classes(tables, most, bits, needs)
     for state in (state for layer in graph_of(tables).layers for state in layer if len(asked.get(state, ()))):
         found.reach[state] = _rows(tables, found, state, needs[state], asked[state])
     return found
@@ -127,7 +127,7 @@ def _bits_of(tables: Tables, costs: RoomCosts, move: Move) -> IntArray:
     return np.unique(np.broadcast_to(bits, np.broadcast_shapes(bits.shape, allowed.shape))[allowed])
 
 
-def _asked(tables: Tables, most: int, bits: _Bits, needs: dict[State, IntArray]) -> dict[State, IntArray]:
+def _room_classes(tables: Tables, most: int, bits: _Bits, needs: dict[State, IntArray]) -> dict[State, IntArray]:
     """Return, per state, the classes of room in which chains may come to it, which begin with all of it: the number of
     needs that it suffices for."""
     graph = graph_of(tables)

@@ -24,7 +24,7 @@ from polymap.search.dividing.node_costs import (
     update_end,
     update_weight,
 )
-from polymap.search.dividing.window_paths import Crossing, WindowCounts, unmerged, window_counts
+from polymap.search.dividing.window_paths import GroupCrossing, WindowCounts, forget_merging, window_counts
 from polymap.search.problem import (
     Component,
     HolderEdge,
@@ -42,7 +42,7 @@ from polymap.search.problem import (
     zero_start,
 )
 
-_Crossings = tuple[tuple[Crossing, ...], ...]
+_Crossings = tuple[tuple[GroupCrossing, ...], ...]
 _Count = Callable[[WindowCounts, tuple[int, ...], tuple[int, ...], _Crossings], int]
 
 
@@ -227,7 +227,7 @@ def _output_node(batch: StructureBatch, term: TensorTerm, component: Component, 
 def _all_filled(
     counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
 ) -> int:
-    return counts.least_union(coefficients, extents, extents, unmerged(crossings))
+    return counts.least_union(coefficients, extents, extents, forget_merging(crossings))
 
 
 def _all_read(
@@ -239,7 +239,7 @@ def _all_read(
 def _fewest_held(
     counts: WindowCounts, coefficients: tuple[int, ...], extents: tuple[int, ...], crossings: _Crossings
 ) -> int:
-    return counts.least_union(coefficients, extents, (1,) * len(extents), unmerged(crossings))
+    return counts.least_union(coefficients, extents, (1,) * len(extents), forget_merging(crossings))
 
 
 def _fewest_read(

@@ -110,7 +110,7 @@ def step_on(
             if first:
                 tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
                 least = max(least, _room_bound(tables, incumbent))
-            stop_points[own := _raised(entry, least)] = stop_points.pop(entry)
+            stop_points[own := _raise_bound(entry, least)] = stop_points.pop(entry)
             yield own
 
 
@@ -128,23 +128,23 @@ def _to_search(
     their own."""
     value, only, alive, least = incumbent.value, known.only if known else None, members, 0
     if not measure.is_linear or value is None:
-        return _raised(entry, 0)
+        return _raise_bound(entry, 0)
     if len(members) > 1:
         together = open_tables(problem, measure, members, incumbent, only)
         each = zip(member_bounds(together, incumbent.multipliers), members, strict=True)
         winning = [(bound, own) for bound, own in each if bound is not None and bound < value]
         alive, least = tuple(own for _, own in winning), min((bound for bound, _ in winning), default=value)
     if not alive:
-        return _raised(entry, value)
+        return _raise_bound(entry, value)
     tables = open_tables(problem, measure, alive, incumbent, only)
     bounds, search = BoundTables(tables), StructureSearch(tables, FREE, incumbent)
     is_refuted = least_value(bounds) is None or _first_multipliers(search, bounds, scores=False)[1]
-    own = _raised(entry, value if is_refuted else max(least, _room_bound(tables, incumbent)))
-    stop_points[own] = StopPoint(incumbent.multipliers, only, 0, (), left=_undecided(tables), members=alive)
+    own = _raise_bound(entry, value if is_refuted else max(least, _room_bound(tables, incumbent)))
+    stop_points[own] = StopPoint(incumbent.multipliers, only, 0, (), left=_undecided_boxes(tables), members=alive)
     return own
 
 
-def _raised(entry: Entry, least: int) -> Entry:
+def _raise_bound(entry: Entry, least: int) -> Entry:
     """Return the entry of a structure to be searched, by its bound and another one."""
     return max(entry[0], least), -Stage.SPLIT, entry[2]
 
@@ -205,7 +205,7 @@ def solve_structures(
     spatial loops are decided before trees are searched, which takes longer than a few nodes."""
     alive = stop_point.members if stop_point else ()
     tables = open_tables(problem, measure, alive or members, incumbent, known.only if known else None)
-    left, before = stop_point.left if stop_point else _undecided(tables), incumbent.nodes
+    left, before = stop_point.left if stop_point else _undecided_boxes(tables), incumbent.nodes
     if stop_point is not None and stop_point.multipliers.per_level:
         incumbent.multipliers = stop_point.multipliers
     while left and incumbent.beats(left[0][0]):
@@ -214,7 +214,7 @@ def solve_structures(
         if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
             return StopPoint(incumbent.multipliers, known.only if known else None, 0, (), left=left, members=alive)
         is_open = not decides or goes_on or len(left) > TUNING.decided_places
-        decided = None if is_open else _decided(tables, incumbent, left[0])
+        decided = None if is_open else _decide_place(tables, incumbent, left[0])
         if decided is not None:
             left = tuple(sorted((*left[1:], *decided)))
             continue
@@ -227,13 +227,13 @@ def solve_structures(
     return None
 
 
-def _undecided(tables: Tables) -> tuple[Box, ...]:
+def _undecided_boxes(tables: Tables) -> tuple[Box, ...]:
     """Return the box of all trees: places of spatial loops that have one choice are decided, the others open."""
     every = choices_of_places(tables.problem, tables.structure, ordered=not tables.others)
     return ((0, tuple(one for choices in every if len(choices) == 1 for one in choices)),)
 
 
-def _decided(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None:
+def _decide_place(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None:
     """Return the parts of a box in which one more place is decided, those that may win (None: all are, or the measure
     is no sum: each choice would take multipliers of its own). tables: without places."""
     bound, places = box

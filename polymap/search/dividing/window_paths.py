@@ -5,8 +5,8 @@ of n iterations over d around them gives n V(X) - (n - 1) overlap_d(T, X), becau
 first of the next overlap by an amount that depends on what is inside, not on its order. So the least loads over all
 orders and splits are a shortest path on the divisor lattice. Where the places of spatial loops are open, every place
 of each dim is tried on its own, and the largest overlap and smallest tile are taken, which keeps the result a lower
-bound; where they are decided, the loads are exact. Fills are counted through crossings that merge nothing (`unmerged`),
-reads at the parent through crossings that say how siblings' loads become one message.
+bound; where they are decided, the loads are exact. Fills are counted through crossings that merge nothing
+(`forget_merging`), reads at the parent through crossings that say how siblings' loads become one message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from polymap.search.problem import IndexGroup, IntArray, Lattice, divisors, latt
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class GroupCrossing:
     """The spatial loops over one dim in one group of fan-outs, as a node sees them.
 
     orders: (factor, how siblings' loads are merged towards the node's parent; None: not between the two), innermost
@@ -60,7 +60,7 @@ class DimView:
     reach: int
 
 
-def dim_views(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> tuple[DimView, ...]:
+def dim_views(extent: int, tile: int, inside: int, crossings: tuple[GroupCrossing, ...]) -> tuple[DimView, ...]:
     """Return what the dim may look like from a node with temporal tile `tile` when loops up to `inside` are passed.
 
     extent: temporal extent; tile | inside | extent. One entry per way in which the spatial loops may cross; none where
@@ -77,7 +77,7 @@ def dim_views(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ..
 Order = tuple[tuple[int, int], ...]
 
 
-def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Crossing, ...]) -> Iterator[Order]:
+def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[GroupCrossing, ...]) -> Iterator[Order]:
     """Yield (crossing, temporal extent inside it), innermost first; nothing where decided places forbid such passes."""
     choices: list[list[int]] = []
     above = [y for y in divisors(extent) if y % tile == 0 and (y % inside == 0 or inside % y == 0)]
@@ -92,7 +92,7 @@ def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Cross
                 yield ordered
 
 
-def dim_view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Order) -> DimView:
+def dim_view(tile: int, inside: int, crossings: tuple[GroupCrossing, ...], order: Order) -> DimView:
     """Return one dim as a node sees it when the spatial loops stand as `order` says, innermost first, each crossing's
     own in its first order.
 
@@ -122,7 +122,7 @@ def dim_view(tile: int, inside: int, crossings: tuple[Crossing, ...], order: Ord
     return DimView(indices, passed, siblings[Multicast.UNION], siblings[Multicast.IDENTICAL], carried, reach)
 
 
-def _factors(crossings: tuple[Crossing, ...], order: Order, extent: int) -> int:
+def _factors(crossings: tuple[GroupCrossing, ...], order: Order, extent: int) -> int:
     """Return the product of the spatial loops inside a temporal extent."""
     return prod(crossings[index].factor for index, place in order if place <= extent)
 
@@ -173,7 +173,7 @@ def _sum_size(first: int, second: int) -> int:
     return total.bit_count()
 
 
-def unmerged(crossings: tuple[tuple[Crossing, ...], ...]) -> tuple[tuple[Crossing, ...], ...]:
+def forget_merging(crossings: tuple[tuple[GroupCrossing, ...], ...]) -> tuple[tuple[GroupCrossing, ...], ...]:
     """Return the crossings without how siblings merge, which fills do not depend on."""
     return tuple(tuple(replace(one, orders=(((one.factor, None),),)) for one in own) for own in crossings)
 
@@ -424,7 +424,7 @@ class WindowCounts:
         coefficients: tuple[int, ...],
         extents: tuple[int, ...],
         tile: tuple[int, ...],
-        crossings: tuple[tuple[Crossing, ...], ...],
+        crossings: tuple[tuple[GroupCrossing, ...], ...],
     ) -> int:
         """Return the fewest different loads along a group, over all places of the spatial loops."""
         options = [self._dim_views(e, t, t, crossing) for e, t, crossing in zip(extents, tile, crossings, strict=True)]
@@ -435,7 +435,7 @@ class WindowCounts:
         coefficients: tuple[int, ...],
         extents: tuple[int, ...],
         passed: tuple[int, ...],
-        crossings: tuple[tuple[Crossing, ...], ...],
+        crossings: tuple[tuple[GroupCrossing, ...], ...],
     ) -> int:
         """Return the fewest elements that all tiles of loops up to `passed` may have together, over all places of the
         spatial loops (passed = 1, ..., 1: of one message of single elements)."""
@@ -449,7 +449,7 @@ class WindowCounts:
         coefficients: tuple[int, ...],
         extents: tuple[int, ...],
         inner: tuple[tuple[str, int], ...],
-        crossings: tuple[tuple[Crossing, ...], ...],
+        crossings: tuple[tuple[GroupCrossing, ...], ...],
     ) -> IntArray:
         """Return the fewest different loads along a group at every tile of the lattice below `inner`, flat."""
         lattice = self.lattice_below(inner)
@@ -464,7 +464,7 @@ class WindowCounts:
         self,
         groups: tuple[IndexGroup, ...],
         extents: tuple[tuple[str, int], ...],
-        crossings: tuple[tuple[Crossing, ...], ...],
+        crossings: tuple[tuple[GroupCrossing, ...], ...],
     ) -> WindowModel:
         """Return the model of window `groups`; extents and crossings per dim of all groups, in that order."""
         of_dim = dict(zip((dim for dim, _ in extents), crossings, strict=True))
@@ -477,7 +477,7 @@ class WindowCounts:
         return WindowModel(overlaps, *_least_paths(overlaps))
 
     def _overlaps_of(
-        self, group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[Crossing, ...], ...]
+        self, group: IndexGroup, extents: tuple[int, ...], crossings: tuple[tuple[GroupCrossing, ...], ...]
     ) -> Overlaps:
         """Return the overlaps of a group; `extents` are the temporal extents of its dims, `crossings` per dim."""
         pairs = self._pairs_of(tuple(zip(group.dims, extents, strict=True)))

@@ -7,6 +7,6 @@ with lazy(__name__):
     from polymap.search.enumeration.step_boxes import StepBoxes as StepBoxes, held_apart as held_apart
     from polymap.search.enumeration.trees import (
         ExhaustiveResult as ExhaustiveResult,
-        Walking as Walking,
+        TreeWalk as TreeWalk,
         scored_trees as scored_trees,
     )

@@ -71,7 +71,7 @@ class Siblings:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedFanout:
     """A fan-out on the way between two places, by its number. outside: the inner instances as siblings below the
     instances above the fan-out; inside: below its children."""
 
@@ -118,7 +118,7 @@ class Nest:
         self._met: dict[Loop, int] = {}
         self._codes: dict[Numbers, Ints] = {(): np.zeros(self.count, dtype=np.int64)}
         self._siblings: dict[tuple[Numbers, int, int], Siblings] = {}
-        self._passed: dict[tuple[Numbers, int, int], tuple[Passed, ...]] = {}
+        self._passed: dict[tuple[Numbers, int, int], tuple[PassedFanout, ...]] = {}
 
     def meet(self, loop: Loop) -> int:
         """Return the loop's number; a new one for a loop not met before."""
@@ -173,14 +173,14 @@ class Nest:
             self._siblings[key] = self._siblings_of(self.above(spatial, level), outside)
         return self._siblings[key]
 
-    def passed(self, spatial: Numbers, parent: int, level: int) -> tuple[Passed, ...]:
+    def passed(self, spatial: Numbers, parent: int, level: int) -> tuple[PassedFanout, ...]:
         """Return the fan-outs that cost energy between a level and one further in (the number of levels: the compute
         units)."""
         key = (spatial, parent, level)
         if key not in self._passed:
             loops = self.above(spatial, level)
             self._passed[key] = tuple(
-                Passed(number, self._siblings_of(loops, number), self._siblings_of(loops, number + 1))
+                PassedFanout(number, self._siblings_of(loops, number), self._siblings_of(loops, number + 1))
                 for number, home in enumerate(self.home)
                 if parent <= home < level and self.fanouts[number].has_energies
             )
@@ -242,7 +242,7 @@ def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) ->
     return np.array(list(seen.values()), dtype=np.int64)
 
 
-def _crossing(passed: Passed, instance: Ints, time: Ints, element: Ints) -> Crossing:
+def _find_crossing(passed: PassedFanout, instance: Ints, time: Ints, element: Ints) -> Crossing:
     """Return what crosses a fan-out if the instances load `element` at `time`."""
     messages, deliveries = (
         int(_messages(siblings, instance, time, element).sum()) for siblings in (passed.outside, passed.inside)
@@ -310,14 +310,14 @@ class ReadCounter:
         """Return what the loads of a node send over the fan-outs that cost energy."""
         passed = self.nest.passed(spatial, parent, node.level)
         loads = self._loads[self.nest.above(spatial, node.level), node.clock]
-        return [_crossing(one, loads.instance, loads.time, loads.element) for one in passed]
+        return [_find_crossing(one, loads.instance, loads.time, loads.element) for one in passed]
 
     def compute_deliveries(self, holder: int, clock: Numbers, spatial: Numbers) -> list[Crossing]:
         """Return what the reads of the compute unit send over the fan-outs that cost energy."""
         nest = self.nest
         instance, time = nest.number(nest.above(spatial, nest.levels)), nest.number(clock)
         passed = nest.passed(spatial, holder, nest.levels)
-        return [_crossing(one, instance, time, row) for one in passed for row in self.elements]
+        return [_find_crossing(one, instance, time, row) for one in passed for row in self.elements]
 
     def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
         """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""

@@ -105,8 +105,8 @@ class WriteCounter:
                 passed.fanout,
                 own.fills,
                 own.fills,
-                _arriving(passed.inside, inner.instance, inner.end, inner.element),
-                _arriving(passed.outside, inner.instance, inner.end, inner.element),
+                _count_arrivals(passed.inside, inner.instance, inner.end, inner.element),
+                _count_arrivals(passed.outside, inner.instance, inner.end, inner.element),
             )
             for passed in nest.passed(spatial, holder.level, node.level)
         )
@@ -150,13 +150,16 @@ class WriteCounter:
         unit, time = nest.number(nest.above(spatial, nest.levels)), nest.number(clock)
         return [
             Crossing(
-                one.fanout, 0, 0, *(_arriving(each, unit, time, self.elements) for each in (one.inside, one.outside))
+                one.fanout,
+                0,
+                0,
+                *(_count_arrivals(each, unit, time, self.elements) for each in (one.inside, one.outside)),
             )
             for one in nest.passed(spatial, holder, nest.levels)
         ]
 
 
-def _arriving(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> int:
+def _count_arrivals(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> int:
     """Return how many elements arrive at the owners if the instances send `element` at `time`."""
     return len(unique(join(siblings.owner[instance], siblings.apart[instance], time, element)))
 

@@ -47,7 +47,7 @@ class Boxes:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTensors:
     """Which level holds what is read, and which the sums."""
 
     reads: tuple[Tensor, Tensor]
@@ -56,7 +56,7 @@ class Held:
     of_sums: MemoryLevel
 
 
-def held_apart(workload: Workload, arch: Architecture) -> Held | None:
+def held_apart(workload: Workload, arch: Architecture) -> HeldTensors | None:
     """Return where tensors are held; None for machines and nests that boxes of nodes say nothing about."""
     read = [each for each in workload.tensors if rule_of(workload, each.name) is PlaceRule.READ_ONLY]
     written = [each for each in workload.tensors if each not in read]
@@ -83,7 +83,7 @@ def held_apart(workload: Workload, arch: Architecture) -> Held | None:
         dims = [dim for index in access_of(workload, tensor).index for dim in index.dims]
         if len(dims) > len({*dims}):
             return None
-    return Held((read[0], read[1]), first, written[0], of_sums)
+    return HeldTensors((read[0], read[1]), first, written[0], of_sums)
 
 
 def access_of(workload: Workload, tensor: Tensor) -> Access:
@@ -95,7 +95,7 @@ class StepBoxes:
     """The bound of one nest. held: as `held_apart` says; stop: whether work may be left untold, 0."""
 
     def __init__(
-        self, workload: Workload, arch: Architecture, held: Held, stop: Callable[[], bool] = lambda: False
+        self, workload: Workload, arch: Architecture, held: HeldTensors, stop: Callable[[], bool] = lambda: False
     ) -> None:
         self.workload, self.arch, self.held = workload, arch, held
         self.extents = workload.extents()

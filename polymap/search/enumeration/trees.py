@@ -83,7 +83,7 @@ def exhaustive(
 
     Returns None as soon as there are more than `most_trees` trees, or `stop` returns True.
     """
-    walking = Walking(
+    walking = TreeWalk(
         workload, arch, objective, tiles, count_distinct=count_distinct, legal_loops=legal_loops, meets=meets
     )
 
@@ -93,7 +93,7 @@ def exhaustive(
     return walking.go_on(is_over)
 
 
-class Walking:
+class TreeWalk:
     """A walk over all trees, as by `exhaustive`, that can be interrupted and continued."""
 
     def __init__(

@@ -40,7 +40,7 @@ class Neighbours:
             for row in rows_near(self._edits.extents[dim], tiles, divide=self._edits.divide):
                 changed = list(nodes)
                 for place, tile in zip(places, row, strict=True):
-                    changed[place] = _retiled(nodes[place], tile)
+                    changed[place] = _retile_node(nodes[place], tile)
                 yield changed
 
     def other_storage(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
@@ -104,7 +104,7 @@ def tile_of(node: TreeNode) -> int:
     return node.tile
 
 
-def _retiled(node: TreeNode, tile: int) -> TreeNode:
+def _retile_node(node: TreeNode, tile: int) -> TreeNode:
     assert isinstance(node, Temporal | Spatial)
     return with_tile(node, tile)
 

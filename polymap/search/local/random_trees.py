@@ -40,10 +40,10 @@ def _with_loops(edits: TreeEdits, nodes: Nodes, dim: str, rng: Random) -> Nodes:
         drawn = rng.choice(places)
         at = next((place for place, other in trips if fanout is not None and other == fanout), drawn)
         trips[at, fanout] = trips.get((at, fanout), 1) * prime
-    return _inserted(nodes, dim, extent, sorted(trips.items(), key=lambda each: each[0][0]))
+    return _insert_loops(nodes, dim, extent, sorted(trips.items(), key=lambda each: each[0][0]))
 
 
-def _inserted(nodes: Nodes, dim: str, now: int, trips: list[tuple[tuple[int, Fanout | None], int]]) -> Nodes:
+def _insert_loops(nodes: Nodes, dim: str, now: int, trips: list[tuple[tuple[int, Fanout | None], int]]) -> Nodes:
     """Return the tree with loops of so many iterations at their places, outermost first."""
     found: list[TreeNode] = []
     begin = 0

@@ -39,7 +39,7 @@ with lazy(__name__):
         holder_graph as holder_graph,
         level_graph as level_graph,
         node_weights as node_weights,
-        unfolded as unfolded,
+        unfold_graph as unfold_graph,
         zero_start as zero_start,
     )
     from polymap.search.problem.lattice import (
@@ -50,13 +50,13 @@ with lazy(__name__):
         minimum_above as minimum_above,
         minimum_below as minimum_below,
         prime_factors as prime_factors,
-        restricted as restricted,
+        restrict_table as restrict_table,
         rounded_up as rounded_up,
     )
     from polymap.search.problem.loop_orders import (
         inside_of as inside_of,
         may_stand as may_stand,
-        ordered as ordered,
+        order_dims as order_dims,
         standing_tiles as standing_tiles,
     )
     from polymap.search.problem.magnitudes import most_costed as most_costed, most_counted as most_counted
@@ -103,7 +103,7 @@ with lazy(__name__):
         is_about_loops as is_about_loops,
         is_about_the_whole as is_about_the_whole,
         least_parallel as least_parallel,
-        narrowed as narrowed,
+        narrow_machine as narrow_machine,
         rule_text as rule_text,
         rules_of_nest as rules_of_nest,
     )
@@ -112,7 +112,7 @@ with lazy(__name__):
     from polymap.search.problem.structure_model import (
         Clash as Clash,
         decide as decide,
-        listed as listed,
+        list_structures as list_structures,
         most_parallel as most_parallel,
     )
     from polymap.search.problem.structures import (

@@ -137,13 +137,13 @@ def in_sums(arch: Architecture, objective: Objective) -> Objective:
             less = in_sums(arch, part)
             for factor, one in less.parts if part.goal in PIECES and objective.goal is Goal.WEIGHTED else ((1, less),):
                 sums[one.text] = sums.get(one.text, (Fraction(0), one))[0] + weight * factor, one
-        return _joined(objective.goal, tuple(sums.values()))
+        return _join_objectives(objective.goal, tuple(sums.values()))
     pieces = pieces_of(arch.levels[0], arch.name, of_runs=objective.goal is Goal.REQUESTS)
     traffic = Objective(Goal.TRAFFIC, objective.level, f"traffic:{objective.level}")
-    return _joined(Goal.WEIGHTED, ((Fraction(1, pieces.bits), traffic),))
+    return _join_objectives(Goal.WEIGHTED, ((Fraction(1, pieces.bits), traffic),))
 
 
-def _joined(goal: Goal, parts: tuple[tuple[Fraction, Objective], ...]) -> Objective:
+def _join_objectives(goal: Goal, parts: tuple[tuple[Fraction, Objective], ...]) -> Objective:
     weighted = goal is Goal.WEIGHTED
     words = (f"{weight}*{part.text}" if weighted else part.text for weight, part in parts)
     return Objective(goal, None, f"{goal.value}:{('+' if weighted else ',').join(words)}", parts)
@@ -159,7 +159,11 @@ def parse_objective(text: str, arch: Architecture) -> Objective:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
         raise OptionError(Mistake("PM501", f"the objective is {shown(text)}", f"Use one of: {_FORMS}."))
     kind, _, rest = text.partition(":")
-    found = _combined(text, Goal(kind), rest, arch, mistakes) if kind in _JOINED else _single(text, arch, mistakes)
+    found = (
+        _combined_objective(text, Goal(kind), rest, arch, mistakes)
+        if kind in _JOINED
+        else _single_objective(text, arch, mistakes)
+    )
     if mistakes or found is None:
         raise OptionError(mistakes)
     return found
@@ -192,7 +196,7 @@ def unit_of(objective: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
+def _single_objective(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
     kind, colon, level = text.partition(":")
     if text in _PLAIN:
         return Objective(Goal(text), None, text)
@@ -239,7 +243,9 @@ def _check_pieces(text: str, arch: Architecture, goal: Goal, level: str, mistake
         mistakes.extend(error.mistakes)
 
 
-def _combined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
+def _combined_objective(
+    text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]
+) -> Objective | None:
     weighted = goal is Goal.WEIGHTED
     if not rest.strip():
         mistakes.append(Mistake("PM508", f"objective {shown(text)} has no parts", f"Written like {_example(goal)}."))
@@ -248,7 +254,7 @@ def _combined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: li
     words = [word.strip() for word in rest.split("+" if weighted else ",")]
     for word in words:
         weight, name = _weight(word, mistakes) if weighted else (Fraction(1), word)
-        part = _single(name, arch, mistakes)
+        part = _single_objective(name, arch, mistakes)
         if part is not None:
             parts.append((weight, part))
     if len(words) < 2 and not weighted:

@@ -59,11 +59,11 @@ def joint_values(
     found = [None if value == inf else ceil(max(value, 0.0)) for value in least.tolist()]
     is_rounded = (least > TUNING.whole_floats) & (least < inf)
     if is_rounded.any():
-        found = _exact(measure, found, is_rounded, lower, (parts for _, parts in together()), cycles)
+        found = _exact_bounds(measure, found, is_rounded, lower, (parts for _, parts in together()), cycles)
     return found
 
 
-def _exact(
+def _exact_bounds(
     measure: Measure,
     found: list[int | None],
     is_rounded: NDArray[np.bool_],

@@ -3,7 +3,7 @@
 The outermost level holds every tensor. A *chain* of inner levels may hold it too; no chain skips a level that must
 hold it. A `HolderGraph` represents all chains of a tensor: a state is the level that holds the tensor now, an edge is a
 storage node. Where a node's cost depends on inner nodes, states include the levels to come (`holder_graph` of an
-output). Where it depends on an outer node, they include one bit about it (`unfolded`).
+output). Where it depends on an outer node, they include one bit about it (`unfold_graph`).
 
 `node_weights` are exact integers per element, whatever the number type of the amounts that they weigh.
 """
@@ -111,7 +111,7 @@ def holder_graph(term: TensorTerm, level_count: int) -> HolderGraph:
     return HolderGraph(tuple(holder for holder, _ in states), edges, tuple(not rest for _, rest in states))
 
 
-def unfolded(graph: HolderGraph, after: Callable[[bool, HolderEdge], bool]) -> tuple[HolderGraph, tuple[bool, ...]]:
+def unfold_graph(graph: HolderGraph, after: Callable[[bool, HolderEdge], bool]) -> tuple[HolderGraph, tuple[bool, ...]]:
     """Return the chains with one more bit per state, false at the start, and that bit of every state.
 
     after: the bit after a node, given the bit before it.

@@ -102,7 +102,7 @@ def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
     return Lattice(extents, axes, shape, values)
 
 
-def restricted(table: Numbers, outer: Lattice, inner: Lattice) -> Numbers:
+def restrict_table(table: Numbers, outer: Lattice, inner: Lattice) -> Numbers:
     """Return a table over the lattice `outer` (possibly of length 1 along some axes), restricted to the points of
     `inner`."""
     lengths = dict(zip(inner.axes, inner.shape, strict=True))

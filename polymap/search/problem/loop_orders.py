@@ -100,7 +100,7 @@ def _put_inside(below: dict[int, set[int]], last: list[int], among: list[int]) -
             below[other].add(d)
 
 
-def ordered(below: Mapping[int, set[int]]) -> tuple[int, ...] | None:
+def order_dims(below: Mapping[int, set[int]]) -> tuple[int, ...] | None:
     """Return the dims, outermost first, each outside those that must be inside it; None if the relation has a cycle."""
     left = {d: set(inner) for d, inner in below.items()}
     found: list[int] = []

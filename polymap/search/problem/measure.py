@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, lcm, prod
 
-from polymap.costmodel import Cost, Laid, check_pieces, least_laid, pieces_of
+from polymap.costmodel import Cost, LaidTensor, check_pieces, least_laid, pieces_of
 from polymap.ir import Architecture, Workload
 from polymap.search.problem.components import (
     Component,
@@ -180,7 +180,7 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
         case Goal.CAPACITY:
             return Fraction(dict(cost.occupancy_bits)[objective.level or ""])
         case Goal.BURSTS | Goal.REQUESTS:
-            return Fraction(sum(each.read + each.written for each in laid(workload, arch, objective, cost)))
+            return Fraction(sum(each.read + each.written for each in lay_out_tensors(workload, arch, objective, cost)))
         case Goal.WEIGHTED:
             each = ((weight, objective_value(workload, arch, part, cost)) for weight, part in objective.parts)
             return sum((weight * value for weight, value in each), Fraction(0))
@@ -193,7 +193,7 @@ def objective_values(workload: Workload, arch: Architecture, objective: Objectiv
     return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
 
 
-def laid(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Laid, ...]:
+def lay_out_tensors(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[LaidTensor, ...]:
     """Return the layout of every tensor with the fewest bursts (or requests) of those that it may have, in the
     workload's order. cost: with its mapping."""
     assert cost.mapping is not None, "a cost that is compared knows its mapping"

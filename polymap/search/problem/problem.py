@@ -14,7 +14,7 @@ from polymap.poly import INT64, count_type, split
 from polymap.schedules import groups_of, has_few_orders, kinds_of, orders_that_count
 from polymap.search.problem.components import Component, Prices
 from polymap.search.problem.magnitudes import most_counted
-from polymap.search.problem.rules import Rules, narrowed
+from polymap.search.problem.rules import Rules, narrow_machine
 
 Classes = tuple[tuple[int, ...], ...]  # [fan-out class][dim], the product of the dim's factors over the class
 
@@ -162,10 +162,10 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
 
     rules: the user's demands; those about fan-outs and levels are also written into the problem's machine.
     """
-    arch = narrowed(workload, arch, rules)
+    arch = narrow_machine(workload, arch, rules)
     dims = tuple(dim.name for dim in workload.dims)
     extents = tuple(dim.extent for dim in workload.dims)
-    reason = _unsupported(workload)
+    reason = _why_unsupported(workload)
     terms: tuple[TensorTerm, ...] = ()
     too_large: str | None = None
     if reason is None:
@@ -201,7 +201,7 @@ def _has_union_multicast(arch: Architecture) -> bool:
     return any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
 
 
-def _unsupported(workload: Workload) -> str | None:
+def _why_unsupported(workload: Workload) -> str | None:
     if len(workload.statements) != 1:
         return "there are several statements"
     statement = workload.statements[0]

@@ -203,7 +203,7 @@ def figure(value: Fraction, *, up: bool) -> str:
     return f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
 
 
-def narrowed(workload: Workload, arch: Architecture, rules: Rules) -> Architecture:
+def narrow_machine(workload: Workload, arch: Architecture, rules: Rules) -> Architecture:
     """Return the machine with the rules about its fan-outs and levels written into it."""
     held = [rule for rule in rules if isinstance(rule, Held)]
     barred = {(rule.fanout, rule.dim) for rule in rules if isinstance(rule, Factor) and rule.most == 1}

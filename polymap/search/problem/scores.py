@@ -15,7 +15,7 @@ from polymap.search.problem.measure import objective_values
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class Score:
     """The score of a mapping. excess: by how much it exceeds capacities, 0 where it fits. value: the exact
     objective."""
 
@@ -26,7 +26,7 @@ class Scored:
 
 def exact_score(
     workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping, enough: Fraction | None = None
-) -> Scored | None:
+) -> Score | None:
     """Return the score of a mapping; None where it is illegal for another reason, or the closed form does not apply.
 
     Where steps take cycles of their own, or bursts or requests are asked for, value and cost of one that exceeds
@@ -52,7 +52,7 @@ def exact_score(
             value = objective_values(workload, arch, objective, cost)[0]
     except PolymapError:
         return None
-    return Scored(excess, value, cost)
+    return Score(excess, value, cost)
 
 
 @lru_cache(maxsize=16)

@@ -36,7 +36,7 @@ def least_steps(box: Mapping[str, int], arch: Architecture, rules: Rules = ()) -
             most = fanout.size if rule is None or rule.most is None else rule.most
             own.append((1 if rule is None else rule.least, most if fanout.may_spread(dim) else 1))
         ranges.append(tuple(own))
-    return _least(tuple(box.values()), tuple(fanout.size for fanout in arch.fanouts), tuple(ranges))
+    return _fewest_steps(tuple(box.values()), tuple(fanout.size for fanout in arch.fanouts), tuple(ranges))
 
 
 def quotients(size: int) -> list[int]:
@@ -50,7 +50,9 @@ def quotients(size: int) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def _least(extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...]) -> int | None:
+def _fewest_steps(
+    extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...]
+) -> int | None:
     """Return the fewest steps, by dynamic programming over the dims: its states are what is left of each fan-out."""
     if prod(map(isqrt, sizes)) > TUNING.most_sharings:  # a number n has at least isqrt(n) quotients
         return -(-prod(extents) // prod(sizes))

@@ -9,8 +9,8 @@ other.
 Every tree with dividing tiles that meets the rules gives a solution. For `decide` the converse does not hold:
 capacities are compared with lower bounds on what nodes hold, and limits on objectives other than latency are left to
 the search. The tables of structures.py list the same spatial structures where no order, storage or tile is constrained.
-`listed` omits capacities and limits; then the model is exact for fan-outs and tiles below 10^8: every solution has such
-a tree.
+`list_structures` omits capacities and limits; then the model is exact for fan-outs and tiles below 10^8: every solution
+has such a tree.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def most_parallel(problem: Problem, rules: Rules) -> int | None:
     return prod(prod(row) for one in found.statements for row in one.factors)
 
 
-def listed(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> Iterator[Decision]:
+def list_structures(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> Iterator[Decision]:
     """Yield every structure with a dividing tree that meets the machine (capacities aside) and the rules (limits
     aside). Each is yielded once, in an order that depends on the question only. Each one found is then excluded, so the
     iterator ends exactly where CP-SAT proves that none is left. problem: analysed without the rules. vectors: signs of
@@ -235,7 +235,7 @@ class _Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Shape:
     """A structure: exponents over fan-outs, pairs of dims of which the first is outside the second, held (level,
     tensor)."""
 
@@ -246,8 +246,8 @@ class _Found:
 
 
 class _Listing:
-    """The model of `listed` for trees with one loop per dim, with literals that identify a structure so that it can be
-    excluded. All other variables follow from these, so CP-SAT may enumerate many solutions in one call."""
+    """The model of `list_structures` for trees with one loop per dim, with literals that identify a structure so that
+    it can be excluded. All other variables follow from these, so CP-SAT may enumerate many solutions in one call."""
 
     def __init__(self, problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]]) -> None:
         self.base = base = _Model(problem, rules, single=True)
@@ -262,7 +262,7 @@ class _Listing:
             base.order.keep(vector, self.ahead, partly)
         base.hold_tiles({})
 
-    def next(self, most: int) -> list[_Found]:
+    def next(self, most: int) -> list[_Shape]:
         """Return up to `most` structures that were not returned yet, and exclude them; [] where none is left."""
         solver = _solver(most)
         solver.parameters.enumerate_all_solutions = most > 1
@@ -270,7 +270,7 @@ class _Listing:
         status = solver.solve(self.model, found)
         if not found.true and status != cp_model.INFEASIBLE:
             _check_model(self.model, status)
-            raise _undecided(solver.status_name(status))
+            raise _undecided_error(solver.status_name(status))
         for true in found.true:
             self._forbid(true)
         return [self._found(true) for true in found.true]
@@ -283,7 +283,7 @@ class _Listing:
         differs += [~literal if literal.index in true else literal for literal in self.held.values()]
         self.model.add_bool_or(differs)
 
-    def _found(self, true: frozenset[int]) -> _Found:
+    def _found(self, true: frozenset[int]) -> _Shape:
         exponents = {place: value for (place, value), literal in self.values.items() if literal.index in true}
         ahead = frozenset(pair for pair, literal in self.ahead.items() if literal.index in true)
         held = frozenset(place for place, literal in self.held.items() if literal.index in true)
@@ -291,7 +291,7 @@ class _Listing:
         for (_, dim, _), value in exponents.items():
             left[dim] -= value
         order = self.base.order.by_first(left, [sum(inner == d for _, inner in ahead) for d in range(len(left))])
-        return _Found(exponents, ahead, held, self.base.decided(exponents, order, self.base.storage.named(held)))
+        return _Shape(exponents, ahead, held, self.base.decided(exponents, order, self.base.storage.named(held)))
 
 
 class _TwoLoops:
@@ -305,7 +305,7 @@ class _TwoLoops:
         base.hold_tiles(_temporal_above(base))
         self.values, self.ahead = base.spread.values(), base.order.pairs(ranked=False)
 
-    def allow(self, one: _Found) -> bool:
+    def allow(self, one: _Shape) -> bool:
         """Return whether some tree has the structure and meets the rules."""
         model, held = self.base.model, self.base.storage.held
         model.clear_assumptions()
@@ -316,7 +316,7 @@ class _TwoLoops:
         status = solver.solve(model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE):
             _check_model(model, status)
-            raise _undecided(solver.status_name(status))
+            raise _undecided_error(solver.status_name(status))
         return status != cp_model.INFEASIBLE
 
 
@@ -335,7 +335,7 @@ def _check_model(model: cp_model.CpModel, status: cp_model.CpSolverStatus) -> No
         raise SolverError(Mistake("PM590", f"the structure model is invalid: {model.validate()}"))
 
 
-def _undecided(status: str) -> SolverError:
+def _undecided_error(status: str) -> SolverError:
     what = f"CP-SAT did not find out whether there are more structures ({status})"
     return SolverError(Mistake("PM592", what, "Constraints that leave fewer structures would help."))
 

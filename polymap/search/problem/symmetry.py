@@ -22,7 +22,8 @@ def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
     named = dims_named(problem.rules)
     # A dim that a rule names has a kind of its own.
     kinds = [
-        (problem.extents[d], _allowed(problem, d), dim if dim in named else "") for d, dim in enumerate(problem.dims)
+        (problem.extents[d], _allowed_fanouts(problem, d), dim if dim in named else "")
+        for d, dim in enumerate(problem.dims)
     ]
     found: list[tuple[int, ...]] = []
     for image in permutations(range(count)):
@@ -32,7 +33,7 @@ def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-def _allowed(problem: Problem, dim: int) -> tuple[bool, ...]:
+def _allowed_fanouts(problem: Problem, dim: int) -> tuple[bool, ...]:
     return tuple(one.may_spread(problem.dims[dim]) for one in problem.arch.fanouts)
 
 

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from polymap.costmodel import bits_at_once
 from polymap.ir import Architecture, MemoryLevel, Tensor, Workload
-from polymap.search.problem.rules import Held, Intrinsic, Rules, narrowed, rule_text
+from polymap.search.problem.rules import Held, Intrinsic, Rules, narrow_machine, rule_text
 
 
 def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
     for rule in rules:
         if isinstance(rule, Intrinsic) and extents[rule.dim] % rule.size:
             return (rule_text(rule),)
-    for level in narrowed(workload, arch, rules).levels[1:]:
+    for level in narrow_machine(workload, arch, rules).levels[1:]:
         required = [tensor for tensor in workload.tensors if level.requires(tensor)]
         for tensor in required:
             if not level.may_hold(tensor):

@@ -4,14 +4,14 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.search.programs.alignments import with_loops_joined as with_loops_joined
-    from polymap.search.programs.contraction import folded as folded, may_be_folded as may_be_folded
+    from polymap.search.programs.contraction import fold_tensor as fold_tensor, may_be_folded as may_be_folded
     from polymap.search.programs.instances import (
         READ as READ,
         ProgramArrays as ProgramArrays,
         instance_bound as instance_bound,
         program_arrays as program_arrays,
     )
-    from polymap.search.programs.rewriting import reordered as reordered, with_values as with_values
+    from polymap.search.programs.rewriting import reorder_arrays as reorder_arrays, with_values as with_values
     from polymap.search.programs.search import (
         ProgramSearch as ProgramSearch,
         ProgramTree as ProgramTree,

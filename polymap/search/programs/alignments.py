@@ -112,7 +112,7 @@ def merged_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
 def skewed_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
     """Return the plain program and the merged ones with loops skewed by the ones around them."""
     every = [*_all_merged(workload), {each.name: NewLoop(each.name) for each in workload.dims}]
-    skewed = [_skewed(workload, each, skew) for each in every for skew in range(1, TUNING.largest_skew + 1)]
+    skewed = [_skew_loops(workload, each, skew) for each in every for skew in range(1, TUNING.largest_skew + 1)]
     return tuple(dict.fromkeys(each for loops in skewed if (each := _rewriting(workload, loops))))
 
 
@@ -211,11 +211,13 @@ def _value(old: str, loop: NewLoop) -> Affine:
 
 def _all_merged(workload: Workload) -> list[dict[str, NewLoop]]:
     return [
-        _merged(workload, by_depth=by_depth, shifts=shifts) for by_depth in (False, True) for shifts in (False, True)
+        _merge_loops(workload, by_depth=by_depth, shifts=shifts)
+        for by_depth in (False, True)
+        for shifts in (False, True)
     ]
 
 
-def _merged(workload: Workload, *, by_depth: bool, shifts: bool) -> dict[str, NewLoop]:
+def _merge_loops(workload: Workload, *, by_depth: bool, shifts: bool) -> dict[str, NewLoop]:
     """Return every loop with the name of the loop of an earlier nest that it may be fused with."""
     loops: dict[str, NewLoop] = {}
     extents = workload.extents()
@@ -288,7 +290,7 @@ def _distance(one: Access, two: Access, old: str, dim: str) -> int | None:
     return None
 
 
-def _skewed(workload: Workload, loops: dict[str, NewLoop], factor: int) -> dict[str, NewLoop]:
+def _skew_loops(workload: Workload, loops: dict[str, NewLoop], factor: int) -> dict[str, NewLoop]:
     """Return the loops with all inner ones skewed by the outermost loop of their nest."""
     skewed = dict(loops)
     for statement in workload.statements:

@@ -18,33 +18,33 @@ from polymap.search.programs.alignments import (
     skewed_rewritings,
 )
 from polymap.search.programs.every_shape import count_bound, every_shape, exact_nodes
-from polymap.search.programs.instances import ProgramArrays, thinned
+from polymap.search.programs.instances import ProgramArrays, thin_accesses
 from polymap.search.programs.moves import (
     all_groups,
-    distributed,
-    fronted,
-    hoisted,
+    distribute_children,
+    hoist_loops,
+    move_to_front,
     orders,
-    resized,
+    remove_loop,
+    resize_tile,
     sharings,
     sizes_near,
-    swapped,
+    swap_children,
     tilable_dims,
-    tiled,
-    without,
+    tile_group,
 )
 from polymap.search.programs.placement import Weights, best_nodes
-from polymap.search.programs.rewriting import Rewriting, rewritten
+from polymap.search.programs.rewriting import Rewriting, rewrite_arrays
 from polymap.search.programs.shapes import (
     Group,
     Nodes,
     Shape,
-    Timed,
+    ShapeTimes,
     is_legal,
     keeps_apart,
     nests_of,
     source_shape,
-    timed,
+    time_shape,
 )
 from polymap.search.programs.stays import Stays
 from polymap.search.programs.tuning import TUNING
@@ -54,7 +54,7 @@ NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at clo
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundShape:
     """A shape of a rewritten program with its best nodes and what they cost."""
 
     cost: Fraction
@@ -90,12 +90,12 @@ class Climber:
         self.levels = self._roomy(weights)
         self.programs: dict[Rewriting, ProgramArrays] = {(): arrays}
         self.rng = Random(seed)
-        self.scores: dict[tuple[Rewriting, Shape], Found | None] = {}
+        self.scores: dict[tuple[Rewriting, Shape], FoundShape | None] = {}
         self.legal: dict[tuple[Rewriting, Shape], bool] = {}
-        self.best: Found | None = None
+        self.best: FoundShape | None = None
         self.estimates: dict[tuple[Rewriting, Shape], Fraction | None] = {}
-        self.thin = thinned(arrays, TUNING.thinning)
-        self.last: tuple[tuple[Rewriting, Shape], Timed | None] | None = None
+        self.thin = thin_accesses(arrays, TUNING.thinning)
+        self.last: tuple[tuple[Rewriting, Shape], ShapeTimes | None] | None = None
         self.begun: set[tuple[Rewriting, Shape]] = set()  # beginnings that were climbed from
         self.refuted: dict[tuple[Rewriting, Shape], Fraction] = {}  # what shapes do not cost less than
         self.scored = 0
@@ -116,7 +116,7 @@ class Climber:
 
     def program(self, rewriting: Rewriting) -> ProgramArrays:
         if rewriting not in self.programs:
-            arrays = rewritten(self.programs[()], rewriting)
+            arrays = rewrite_arrays(self.programs[()], rewriting)
             assert arrays is not None, "only rewritings that are possible are looked at"
             self.programs[rewriting] = arrays
         return self.programs[rewriting]
@@ -128,13 +128,13 @@ class Climber:
         for rewriting in (each for each in every if not (each and self.keeps_loops)):
             if self.late():
                 raise OutOfTime
-            arrays = self.programs.get(rewriting) or rewritten(self.programs[()], rewriting)
+            arrays = self.programs.get(rewriting) or rewrite_arrays(self.programs[()], rewriting)
             if arrays is not None:
                 self.programs[rewriting] = arrays
                 found.append(rewriting)
         return found
 
-    def score(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None = None) -> Found | None:
+    def score(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None = None) -> FoundShape | None:
         """Return the shape with its best nodes, None where it is illegal, holds too much, or does not cost less than
         `beat`."""
         key = rewriting, shape
@@ -150,7 +150,7 @@ class Climber:
                 self.best = found
         return self.scores[key]
 
-    def _scored(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None) -> Found | None:
+    def _scored(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None) -> FoundShape | None:
         arrays = self.program(rewriting)
         self._look()
         when = self._when(rewriting, shape)
@@ -158,7 +158,7 @@ class Climber:
             return None
         stays = Stays(arrays, shape, when, self.late)
         chosen = best_nodes(stays, self.arch, self.weights, self.floors, beat, levels=self.levels)
-        return None if chosen is None else Found(chosen[0], rewriting, shape, chosen[1])
+        return None if chosen is None else FoundShape(chosen[0], rewriting, shape, chosen[1])
 
     def estimate(self, rewriting: Rewriting, shape: Shape) -> Fraction | None:
         """Return about what the shape costs, from a part of the elements; None where it is illegal or holds too
@@ -174,15 +174,15 @@ class Climber:
             self.estimates[key] = None if nodes is None else nodes[0]
         return self.estimates[key]
 
-    def _when(self, rewriting: Rewriting, shape: Shape) -> Timed | None:
+    def _when(self, rewriting: Rewriting, shape: Shape) -> ShapeTimes | None:
         key = rewriting, shape
         if self.last is None or self.last[0] != key:
             if self.late():
                 raise OutOfTime
-            self.last = key, timed(self.program(rewriting), shape)
+            self.last = key, time_shape(self.program(rewriting), shape)
         return self.last[1]
 
-    def is_legal(self, rewriting: Rewriting, shape: Shape, when: Timed | None = None) -> bool:
+    def is_legal(self, rewriting: Rewriting, shape: Shape, when: ShapeTimes | None = None) -> bool:
         key = rewriting, shape
         if key not in self.legal:
             when = self._when(rewriting, shape) if when is None else when
@@ -197,7 +197,7 @@ class Climber:
             if stop():
                 return False
             self._look()
-            when = timed(arrays, shape)
+            when = time_shape(arrays, shape)
             if when is None:
                 return False
             if not is_legal(arrays, when):
@@ -205,7 +205,7 @@ class Climber:
             beat = None if self.best is None else self.best.cost
             chosen = exact_nodes(Stays(arrays, shape, when), self.arch, self.weights, beat, stop)
             if chosen is not None:
-                self.best = Found(chosen[0], rewriting, shape, chosen[1])
+                self.best = FoundShape(chosen[0], rewriting, shape, chosen[1])
         return not stop()
 
     def few_rewritings(self, most: int) -> tuple[Rewriting, ...] | None:
@@ -258,7 +258,7 @@ class Climber:
                 self.climb(changed)
             idle = idle + 1 if self.best is before else 0
 
-    def _promising(self, beginnings: list[tuple[Rewriting, Shape]]) -> Iterator[Found]:
+    def _promising(self, beginnings: list[tuple[Rewriting, Shape]]) -> Iterator[FoundShape]:
         """Yield the beginnings to climb from, those that were not climbed from and cost least by their estimates."""
         begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
         for rewriting, shape in beginnings:
@@ -281,14 +281,14 @@ class Climber:
         if self.best is None or self.levels == every:
             return
         arrays = self.program(self.best.rewriting)
-        when = timed(arrays, self.best.shape)
+        when = time_shape(arrays, self.best.shape)
         assert when is not None
         stays = Stays(arrays, self.best.shape, when, self.late)
         chosen = best_nodes(stays, self.arch, self.weights, self.floors, self.best.cost, levels=every)
         if chosen is not None:
             self.best = replace(self.best, cost=chosen[0], nodes=chosen[1])
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[FoundShape]:
         """Return the shapes that were scored, the best first."""
         known = [found for found in self.scores.values() if found is not None]
         known.sort(key=lambda found: found.cost)
@@ -345,7 +345,7 @@ class Climber:
         plain = source_shape(workload)
         found = dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain)))
         for dim in workload.extents():
-            led = fronted(plain, dim)
+            led = move_to_front(plain, dim)
             if led != plain and self.is_legal(rewriting, led):
                 found[self._fused(rewriting, led)] = None
         return tuple(found)
@@ -366,7 +366,7 @@ class Climber:
         for _ in range(len(shape.statements)):
             for group in all_groups(shape):
                 if group.children and group.end > group.begin:
-                    other = distributed(shape, group)
+                    other = distribute_children(shape, group)
                     if self.is_legal(rewriting, other):
                         shape = other
                         break
@@ -384,17 +384,17 @@ class Climber:
         outermost = [root] if root.end > root.begin or not root.children else list(root.children)
         one, whole = shape, skipped is None
         for group in outermost:
-            now = _same(one, group)
+            now = _same_group(one, group)
             every = tilable_dims(one, now)
             dims = [dim for place, dim in enumerate(every) if extents[dim] > tile and place != skipped]
-            grown = tiled(one, now, dict.fromkeys(dims, tile), extents) if dims else None
+            grown = tile_group(one, now, dict.fromkeys(dims, tile), extents) if dims else None
             if grown is not None and self.is_legal(rewriting, grown):
                 one = grown
             elif len(every) > 1:
                 whole = False
         return None if one == shape else (whole, one)
 
-    def climb(self, found: Found, most: int | None = None) -> Found:
+    def climb(self, found: FoundShape, most: int | None = None) -> FoundShape:
         """Take steps that pay, again and again; return where none does, or `most` shapes were looked at."""
         until = None if most is None else self.scored + most
         while True:
@@ -403,7 +403,7 @@ class Climber:
                 return found
             found = better
 
-    def _better(self, found: Found, until: int | None) -> Found | None:
+    def _better(self, found: FoundShape, until: int | None) -> FoundShape | None:
         """Return the best of a few steps that promise to pay; None where no step pays, or `until` is reached."""
         steps = list(self._steps(found.rewriting, found.shape))
         self.rng.shuffle(steps)
@@ -416,7 +416,7 @@ class Climber:
                 return None
         return None
 
-    def _by_estimate(self, found: Found, shapes: Iterable[Shape]) -> list[tuple[Fraction, Shape]]:
+    def _by_estimate(self, found: FoundShape, shapes: Iterable[Shape]) -> list[tuple[Fraction, Shape]]:
         """Return the shapes that may cost less than what was found, those that promise most first."""
         known: list[tuple[Fraction, Shape]] = []
         for shape in shapes:
@@ -432,9 +432,9 @@ class Climber:
             for place in range(group.begin, group.end):
                 dim, tile = shape.loops[group.low][place]
                 if tile > 1:
-                    yield without(shape, group, place)
+                    yield remove_loop(shape, group, place)
                     for size in sizes_near(tile, extents[dim]):
-                        other = resized(shape, group, place, size, extents)
+                        other = resize_tile(shape, group, place, size, extents)
                         if other is not None:
                             yield other
             dims = tilable_dims(shape, group)
@@ -445,16 +445,16 @@ class Climber:
                     else [{dim: tile} for dim in dims]
                 )
                 for tiles in wanted:
-                    other = tiled(shape, group, tiles, extents)
+                    other = tile_group(shape, group, tiles, extents)
                     if other is not None:
                         yield other
             if group.children:
-                yield distributed(shape, group)
-                yield from swapped(shape, group)
-                yield from hoisted(shape, group)
+                yield distribute_children(shape, group)
+                yield from swap_children(shape, group)
+                yield from hoist_loops(shape, group)
         yield from sharings(shape)
 
-    def _changed(self, found: Found) -> Found | None:
+    def _changed(self, found: FoundShape) -> FoundShape | None:
         """Return a legal shape a few random steps away."""
         shape = found.shape
         for _ in range(self.rng.randint(2, 4)):
@@ -469,6 +469,6 @@ class Climber:
         return self.score(found.rewriting, shape)
 
 
-def _same(shape: Shape, group: Group) -> Group:
+def _same_group(shape: Shape, group: Group) -> Group:
     """Return the group of the same statements in another shape."""
     return next(each for each in all_groups(shape) if (each.low, each.high) == (group.low, group.high))

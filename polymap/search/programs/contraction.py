@@ -19,7 +19,7 @@ from polymap.search.programs.shapes import Shape
 from polymap.search.programs.tuning import TUNING
 
 
-def contracted(arrays: ProgramArrays, shape: Shape) -> ProgramArrays | None:
+def contract_arrays(arrays: ProgramArrays, shape: Shape) -> ProgramArrays | None:
     """Return the program in the order of a legal shape, each temporary array in the smallest circular buffer found;
     None where no buffer is smaller than its array. Its source shape is that order."""
     program, smaller = in_order_of(arrays, shape), False
@@ -27,7 +27,7 @@ def contracted(arrays: ProgramArrays, shape: Shape) -> ProgramArrays | None:
         if tensor.temporary and not tensor.initial and tensor.name in program.runs:
             moduli = moduli_of(program, tensor)
             if moduli is not None:
-                program, smaller = arrays_of(folded(program.workload, tensor, moduli), program.points), True
+                program, smaller = arrays_of(fold_tensor(program.workload, tensor, moduli), program.points), True
     return program if smaller else None
 
 
@@ -157,7 +157,7 @@ def _keeps(lives: tuple[Ints, Ints, Ints], tensor: Tensor, moduli: list[int]) ->
     return not bool(((cell[1:] == cell[:-1]) & (begin[1:] <= end[:-1])).any())
 
 
-def folded(workload: Workload, tensor: Tensor, moduli: tuple[int, ...]) -> Workload:
+def fold_tensor(workload: Workload, tensor: Tensor, moduli: tuple[int, ...]) -> Workload:
     """Return the workload with the tensor in a circular buffer: axis a of its accesses modulo moduli[a]."""
     kept = [modulus == extent for modulus, extent in zip(moduli, tensor.shape, strict=True)]
     origin = tuple(low if keep else 0 for low, keep in zip(tensor.origin, kept, strict=True))

@@ -44,16 +44,16 @@ def statement_loops(workload: Workload, name: str) -> Iterator[Loops]:
     choices = [[(), *((tile,) for tile in divisors(extents[dim]) if 1 < tile < extents[dim])] for dim in dims]
     for tiles in product(*choices):
         chains = {dim: (*tile, 1) for dim, tile in zip(dims, tiles, strict=True)}
-        yield from _interleaved(chains)
+        yield from _interleave_loops(chains)
 
 
-def _interleaved(chains: dict[str, tuple[int, ...]]) -> Iterator[Loops]:
+def _interleave_loops(chains: dict[str, tuple[int, ...]]) -> Iterator[Loops]:
     """Yield the loops of all dims in every order that keeps each dim's own."""
     if not any(chains.values()):
         yield ()
     for dim in sorted(chains):
         if chains[dim]:
-            for rest in _interleaved({**chains, dim: chains[dim][1:]}):
+            for rest in _interleave_loops({**chains, dim: chains[dim][1:]}):
                 yield ((dim, chains[dim][0]), *rest)
 
 
@@ -108,18 +108,20 @@ def every_option(stays: Stays, arch: Architecture, weights: Weights, tensor: Ten
         longer = [
             (*way, *((number, place) for place in apart))
             for way in ways
-            for apart in _apart([place for place in places if all(may_stand_below(place, one) for _, one in way)])
+            for apart in _separate_places(
+                [place for place in places if all(may_stand_below(place, one) for _, one in way)]
+            )
         ]
         ways = [way for way in longer if not level.requires(tensor) or covers_users(stays, tensor.name, number, way)]
     return sorted((option_of(stays, arch, weights, tensor, way) for way in ways), key=lambda one: one.cost)
 
 
-def _apart(places: list[Place]) -> Iterator[tuple[Place, ...]]:
+def _separate_places(places: list[Place]) -> Iterator[tuple[Place, ...]]:
     """Yield every choice of places of which no two are on one way."""
     if not places:
         yield ()
         return
     first, *others = places
-    yield from _apart(others)
-    for rest in _apart([place for place in others if are_apart(first, place)]):
+    yield from _separate_places(others)
+    for rest in _separate_places([place for place in others if are_apart(first, place)]):
         yield (first, *rest)

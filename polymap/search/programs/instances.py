@@ -72,7 +72,7 @@ class ProgramArrays:
     folding: bool = False
 
 
-def thinned(arrays: ProgramArrays, part: int) -> ProgramArrays:
+def thin_accesses(arrays: ProgramArrays, part: int) -> ProgramArrays:
     """Return the program with the accesses to one in `part` elements of every large tensor: for estimates. scales: how
     many elements one of them stands for."""
     accesses: dict[str, Accesses] = dict(arrays.accesses)
@@ -100,10 +100,10 @@ def program_arrays(workload: Workload, stop: Stop = never) -> ProgramArrays:
 
 def points_of(workload: Workload, stop: Stop = never) -> tuple[Ints, ...]:
     """Return the instances of every statement, an array [dims, instances] in the program's order."""
-    return tuple(_points(workload, each) for each in _looked(workload.statements, stop))
+    return tuple(_points(workload, each) for each in _parts_until(workload.statements, stop))
 
 
-def _looked(parts: Iterable[Part], stop: Stop) -> Iterator[Part]:
+def _parts_until(parts: Iterable[Part], stop: Stop) -> Iterator[Part]:
     """Yield the parts, with a look at the limits before each."""
     for part in parts:
         if stop():
@@ -133,7 +133,7 @@ def arrays_of(workload: Workload, points: tuple[Ints, ...], stop: Stop = never) 
     order = program_order(workload, points, count)
     accesses: dict[str, Accesses] = {}
     runs: dict[str, Runs] = {}
-    for tensor in _looked(workload.tensors, stop):
+    for tensor in _parts_until(workload.tensors, stop):
         found = _accesses(workload, tensor, points, first)
         accesses[tensor.name] = found
         if (found.kind != READ).any():
@@ -141,14 +141,14 @@ def arrays_of(workload: Workload, points: tuple[Ints, ...], stop: Stop = never) 
     return ProgramArrays(workload, points, tuple(first), count, accesses, runs, order)
 
 
-def evaluated(expression: Affine, columns: dict[str, Ints], length: int) -> Ints:
+def evaluate_affine(expression: Affine, columns: dict[str, Ints], length: int) -> Ints:
     """Return the values of a quasi-affine expression at points given by columns."""
     total = np.full(length, expression.constant, dtype=np.int64)
     for coefficient, atom in expression.terms:
         if isinstance(atom, str):
             total += coefficient * columns[atom]
         else:
-            total += coefficient * (evaluated(atom.argument, columns, length) // atom.divisor)
+            total += coefficient * (evaluate_affine(atom.argument, columns, length) // atom.divisor)
     return total
 
 
@@ -159,7 +159,7 @@ def _points(workload: Workload, statement: Statement) -> Ints:
     columns = dict(zip(statement.dims, grid, strict=True))
     inside = np.ones(prod(shape), dtype=bool)
     for constraint in statement.constraints:
-        inside &= evaluated(constraint, columns, len(inside)) >= 0
+        inside &= evaluate_affine(constraint, columns, len(inside)) >= 0
     return np.ascontiguousarray(grid[:, inside])
 
 
@@ -237,7 +237,7 @@ def _accumulation(statement: Statement) -> int:
 def _element(tensor: Tensor, access: Access, columns: dict[str, Ints], length: int) -> Ints:
     total = np.zeros(length, dtype=count_type(prod(tensor.shape)))
     for index, size, low in zip(access.index, tensor.shape, tensor.origin, strict=True):
-        total = total * size + (evaluated(index, columns, length) - low)
+        total = total * size + (evaluate_affine(index, columns, length) - low)
     return total
 
 

@@ -48,7 +48,7 @@ def in_order(loops: Loops) -> bool:
     return True
 
 
-def tiled(shape: Shape, group: Group, tiles: dict[str, int], extents: dict[str, int]) -> Shape | None:
+def tile_group(shape: Shape, group: Group, tiles: dict[str, int], extents: dict[str, int]) -> Shape | None:
     """Return the shape with loops over tiles of these sizes around the group's own, in the order given; None where a
     tile is no smaller than what is around it or no larger than what is inside."""
     around = shape.loops[group.low][: group.begin]
@@ -76,7 +76,7 @@ def tilable_dims(shape: Shape, group: Group) -> tuple[str, ...]:
     return tuple(dim for dim in found if all(largest_inside(shape, place, group, dim) for place in members(group)))
 
 
-def resized(shape: Shape, group: Group, place: int, tile: int, extents: dict[str, int]) -> Shape | None:
+def resize_tile(shape: Shape, group: Group, place: int, tile: int, extents: dict[str, int]) -> Shape | None:
     """Return the shape with another tile for one of the group's loops; None where tiles would not fall."""
     loop = shape.loops[group.low][place]
     outer = min((size for name, size in shape.loops[group.low][:place] if name == loop[0]), default=extents[loop[0]])
@@ -90,7 +90,7 @@ def resized(shape: Shape, group: Group, place: int, tile: int, extents: dict[str
     return with_loops(shape, group, (*segment[:at], (loop[0], tile), *segment[at + 1 :]))
 
 
-def without(shape: Shape, group: Group, place: int) -> Shape:
+def remove_loop(shape: Shape, group: Group, place: int) -> Shape:
     """Return the shape without one of the group's loops (of a tile above 1)."""
     segment = shape.loops[group.low][group.begin : group.end]
     at = place - group.begin
@@ -110,15 +110,15 @@ def sharings(shape: Shape) -> Iterator[Shape]:
     for place, (one, other) in enumerate(pairwise(shape.loops)):
         for count in range(common_loops(one, other), -1, -1):
             if count != shape.shared[place]:
-                yield Shape(shape.statements, shape.loops, replaced(shape.shared, place, count))
+                yield Shape(shape.statements, shape.loops, replace_count(shape.shared, place, count))
 
 
-def replaced(counts: tuple[int, ...], place: int, count: int) -> tuple[int, ...]:
+def replace_count(counts: tuple[int, ...], place: int, count: int) -> tuple[int, ...]:
     """Return the counts with another one at a place."""
     return (*counts[:place], count, *counts[place + 1 :])
 
 
-def distributed(shape: Shape, group: Group) -> Shape:
+def distribute_children(shape: Shape, group: Group) -> Shape:
     """Return the shape with the children of a group in loops of their own."""
     shared = list(shape.shared)
     for child in group.children[:-1]:
@@ -126,7 +126,7 @@ def distributed(shape: Shape, group: Group) -> Shape:
     return Shape(shape.statements, shape.loops, tuple(shared))
 
 
-def swapped(shape: Shape, group: Group) -> Iterator[Shape]:
+def swap_children(shape: Shape, group: Group) -> Iterator[Shape]:
     """Yield the shape with two neighbouring children of a group in the other order."""
     for one, other in pairwise(group.children):
         ranges = (range(other.low, other.high), range(one.low, one.high))
@@ -143,24 +143,24 @@ def swapped(shape: Shape, group: Group) -> Iterator[Shape]:
         yield Shape(tuple(shape.statements[place] for place in order), loops, fitting)
 
 
-def hoisted(shape: Shape, group: Group) -> Iterator[Shape]:
+def hoist_loops(shape: Shape, group: Group) -> Iterator[Shape]:
     """Yield the shape with neighbouring children fused over a loop that both can begin with."""
     for one, other in pairwise(group.children):
         mine = shape.loops[one.low][one.begin : one.end]
         theirs = shape.loops[other.low][other.begin : other.end]
         for loop in mine:
             if loop in theirs:
-                first, second = _fronted(mine, loop), _fronted(theirs, loop)
+                first, second = _front_loop(mine, loop), _front_loop(theirs, loop)
                 if in_order(first) and in_order(second):
                     moved = with_loops(with_loops(shape, one, first), other, second)
-                    yield Shape(moved.statements, moved.loops, replaced(moved.shared, one.high - 1, one.begin + 1))
+                    yield Shape(moved.statements, moved.loops, replace_count(moved.shared, one.high - 1, one.begin + 1))
 
 
-def fronted(shape: Shape, dim: str) -> Shape:
+def move_to_front(shape: Shape, dim: str) -> Shape:
     """Return the shape with the loop of tile 1 over a dim outermost in all statements that have it. Neighbours that
     shared other loops alone are apart."""
     loop = (dim, 1)
-    loops = tuple(_fronted(each, loop) if loop in each else each for each in shape.loops)
+    loops = tuple(_front_loop(each, loop) if loop in each else each for each in shape.loops)
     shared = tuple(
         count if loop in shape.loops[place][:count] or shape.loops[place : place + 2] == loops[place : place + 2] else 0
         for place, count in enumerate(shape.shared)
@@ -168,7 +168,7 @@ def fronted(shape: Shape, dim: str) -> Shape:
     return Shape(shape.statements, loops, shared)
 
 
-def _fronted(loops: Loops, loop: Loop) -> Loops:
+def _front_loop(loops: Loops, loop: Loop) -> Loops:
     return (loop, *(each for each in loops if each != loop))
 
 

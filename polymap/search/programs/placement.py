@@ -69,7 +69,7 @@ def best_nodes(
         chosen = _knapsack(arch, options)
     if chosen is None:
         return None
-    chosen = _improved(stays, arch, options, chosen)
+    chosen = _improve_choice(stays, arch, options, chosen)
     return sum((option.cost for option in chosen.values()), Fraction(0)), _nodes(arch, chosen)
 
 
@@ -114,18 +114,18 @@ def _best_places(
     """Return the choices of places of one more level, no two on one way, that cost least for the most that they hold
     at a time: what is in one child of a branch is gone when the next one runs, so what places cost adds up, and of what
     they hold the most counts."""
-    fitting = _fitting(stays, arch, tensor, level, way, deeper)
+    fitting = _fitting_places(stays, arch, tensor, level, way, deeper)
     without = option_of(stays, arch, weights, tensor, way).cost
     more = {place: option_of(stays, arch, weights, tensor, (*way, (level, place))).cost - without for place in fitting}
     peaks = {place: stays.count(tensor.name, place).peak for place in fitting}
     found: dict[tuple[Place, ...], None] = {}
     for most in sorted(set(peaks.values())):
         small = [place for place in fitting if peaks[place] <= most]
-        found[_cheapest(stays, tensor.name, small, more, needed=arch.levels[level].requires(tensor))] = None
+        found[_cheapest_places(stays, tensor.name, small, more, needed=arch.levels[level].requires(tensor))] = None
     return [places for places in found if places]
 
 
-def _cheapest(
+def _cheapest_places(
     stays: Stays, tensor: str, places: list[Place], more: dict[Place, Fraction], *, needed: bool
 ) -> tuple[Place, ...]:
     """Return the places, no two on one way, that cost least. more: what each adds to the cost. needed: every user of
@@ -135,7 +135,7 @@ def _cheapest(
     chosen: list[Place] = []
     for place in outer:
         inner = [one for one in places if one != place and is_inside(one, place)]
-        below = _cheapest(stays, tensor, inner, more, needed=needed) if inner else ()
+        below = _cheapest_places(stays, tensor, inner, more, needed=needed) if inner else ()
         covered = sum(stays.is_user(number, tensor) for one in below for number in range(one.low, one.high))
         users = sum(stays.is_user(number, tensor) for number in range(place.low, place.high))
         least = sum((more[one] for one in below), Fraction(0))
@@ -148,7 +148,9 @@ def _cheapest(
     return tuple(chosen)
 
 
-def _fitting(stays: Stays, arch: Architecture, tensor: Tensor, level: int, way: Holding, deeper: int) -> list[Place]:
+def _fitting_places(
+    stays: Stays, arch: Architecture, tensor: Tensor, level: int, way: Holding, deeper: int
+) -> list[Place]:
     """Return, along every way into the tree, the outermost places at which the tensor fits and some below."""
     capacity = arch.levels[level].usable_bits
     found: list[Place] = []
@@ -220,7 +222,7 @@ def _knapsack(arch: Architecture, options: dict[str, list[Option]]) -> dict[str,
     return dict(zip(options, states[0][2], strict=True))
 
 
-def _improved(
+def _improve_choice(
     stays: Stays, arch: Architecture, options: dict[str, list[Option]], chosen: dict[str, Option]
 ) -> dict[str, Option]:
     """Return the choice with single tensors held better where the level has room at the time."""

@@ -65,7 +65,7 @@ def exponents_of(sets: Sets) -> Iterator[Exponents]:
     """Yield exponents that satisfy the condition, the references' sum at least 1: then the largest set at x bits is at
     most x / X times that at X >= x."""
     count = min(len(sets.projections), TUNING.most_references)
-    varying = _varying(sets)
+    varying = _varying_references(sets)
     for size in range(1, TUNING.most_together + 1):
         for used in combinations(range(count), size):
             for powers in product(_EXPONENTS, repeat=size):
@@ -86,7 +86,7 @@ def _groups(sets: Sets, chosen: dict[int, Fraction]) -> tuple[tuple[int, int, Fr
     return tuple((*key, power) for key, power in found.items())
 
 
-def _varying(sets: Sets) -> dict[tuple[frozenset[int], ...], None]:
+def _varying_references(sets: Sets) -> dict[tuple[frozenset[int], ...], None]:
     """Return, for orders in which dims may be taken away, the references that still vary along each dim."""
     shared = sorted({dim for one in sets.projections for axis in one.axes if len(axis) > 1 for dim in axis})
     rest = [dim for dim in range(len(sets.extents)) if dim not in shared]

@@ -110,7 +110,7 @@ def _reference(access: Access, dims: tuple[str, ...]) -> Reference:
 
 def groups_of(region: Region, workload: Workload) -> dict[Reference, int]:
     """Return a number per reference; references of different numbers touch no element together."""
-    touched = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
+    touched = {one: _touched_elements(region, workload.tensor(one.tensor), one) for one in region.references}
     group = {one: number for number, one in enumerate(region.references)}
     for one, other in combinations(region.references, 2):
         if one.tensor != other.tensor or group[one] == group[other]:
@@ -121,7 +121,7 @@ def groups_of(region: Region, workload: Workload) -> dict[Reference, int]:
     return group
 
 
-def _touched(region: Region, tensor: Tensor, reference: Reference) -> Ints:
+def _touched_elements(region: Region, tensor: Tensor, reference: Reference) -> Ints:
     """Return the elements of a tensor that a reference touches, each once, as numbers of a row-major array."""
     place = np.zeros(region.count, dtype=count_type(prod(tensor.shape)))
     for row, extent, low in zip(reference.rows, tensor.shape, tensor.origin, strict=True):

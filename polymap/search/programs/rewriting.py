@@ -19,7 +19,7 @@ from polymap.search.programs.instances import (
     Ints,
     ProgramArrays,
     arrays_of,
-    evaluated,
+    evaluate_affine,
     keeps_order,
     points_of,
     program_order,
@@ -39,7 +39,7 @@ class Rewrite:
 Rewriting = tuple[Rewrite, ...]  # one per statement, in the order of the new text; (): the program as it is
 
 
-def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays | None:
+def rewrite_arrays(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays | None:
     """Return the program over its new dims, each of which begins at 0; None where old counters are no integer affine
     functions of new ones.
 
@@ -52,7 +52,7 @@ def rewritten(arrays: ProgramArrays, rewriting: Rewriting) -> ProgramArrays | No
     for number, rewrite in zip(order, rewriting, strict=True):
         old = dict(zip(workload.statements[number].dims, arrays.points[number], strict=True))
         length = arrays.points[number].shape[1]
-        columns |= {(number, name): evaluated(value, old, length) for name, value in rewrite.loops}
+        columns |= {(number, name): evaluate_affine(value, old, length) for name, value in rewrite.loops}
     low, extent = _ranges(workload, rewriting, columns, numbers)
     statements: list[Statement] = []
     for rewrite in rewriting:
@@ -122,7 +122,7 @@ def _statement(workload: Workload, rewrite: Rewrite, low: Table[str, int], exten
     )
 
 
-def reordered(arrays: ProgramArrays, workload: Workload) -> ProgramArrays | None:
+def reorder_arrays(arrays: ProgramArrays, workload: Workload) -> ProgramArrays | None:
     """Return the arrays of a program whose statements are those of `arrays` over other loops (`Statement.counters`);
     None where it does not run every instance once, in an order that keeps all dependences."""
     points = points_of(workload)
@@ -148,7 +148,7 @@ def _old_instances(arrays: ProgramArrays, number: int, statement: Statement, tab
     columns, values = dict(zip(statement.dims, table, strict=True)), dict(statement.counters)
     new_key, old_key = np.zeros(length, dtype=np.int64), np.zeros(length, dtype=np.int64)
     for name, column in zip(arrays.workload.statements[number].dims, old, strict=True):
-        value = evaluated(values[name], columns, length)
+        value = evaluate_affine(values[name], columns, length)
         if ((value < 0) | (value >= extents[name])).any():
             return None
         new_key, old_key = new_key * extents[name] + value, old_key * extents[name] + column
@@ -173,7 +173,7 @@ def inverse(olds: tuple[str, ...], new: Table[str, Affine]) -> dict[str, Affine]
     rows = [name for name, value in new.items() if not any(isinstance(atom, Floor) for _, atom in value.terms)]
     for names in combinations(rows, len(olds)):
         matrix = [[Fraction(_coefficient(new[name], old)) for old in olds] for name in names]
-        solved = _inverted(matrix)
+        solved = _invert_matrix(matrix)
         if solved is not None and all(each.denominator == 1 for row in solved for each in row):
             return {
                 old: affine(
@@ -189,7 +189,7 @@ def _coefficient(value: Affine, name: str) -> int:
     return next((factor for factor, atom in value.terms if atom == name), 0)
 
 
-def _inverted(matrix: list[list[Fraction]]) -> list[list[Fraction]] | None:
+def _invert_matrix(matrix: list[list[Fraction]]) -> list[list[Fraction]] | None:
     """Return the inverse by Gauss-Jordan elimination, None of a singular matrix."""
     size = len(matrix)
     rows = [[*row, *(Fraction(place == number) for place in range(size))] for number, row in enumerate(matrix)]

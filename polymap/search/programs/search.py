@@ -12,13 +12,13 @@ from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
 from polymap.resources import Limits, OutOfTime
 from polymap.search.problem import Goal, Objective, objective_values
 from polymap.search.programs.alignments import with_loops_apart
-from polymap.search.programs.climbing import Climber, Found
-from polymap.search.programs.contraction import contracted
+from polymap.search.programs.climbing import Climber, FoundShape
+from polymap.search.programs.contraction import contract_arrays
 from polymap.search.programs.counting import counts_of
 from polymap.search.programs.every_shape import count_bound
 from polymap.search.programs.instances import ProgramArrays, instance_bound, program_arrays
 from polymap.search.programs.placement import Weights, best_nodes
-from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
+from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, time_shape
 from polymap.search.programs.stays import Stays
 from polymap.search.programs.tuning import TUNING
 from polymap.workload import expanded
@@ -173,11 +173,11 @@ class ProgramSearch:
         for found in climber.found()[: TUNING.most_folded]:
             if climber.late():
                 return
-            program = contracted(replace(climber.program(found.rewriting), folding=False), found.shape)
+            program = contract_arrays(replace(climber.program(found.rewriting), folding=False), found.shape)
             if program is None:
                 continue
             shape = source_shape(program.workload)
-            when = timed(program, shape)
+            when = time_shape(program, shape)
             if when is None:
                 continue
             stays = Stays(program, shape, when, climber.late)
@@ -195,7 +195,7 @@ class ProgramSearch:
         few = count_bound(self.workload) <= most and instance_bound(self.workload) <= TUNING.few_instances
         return linear and few
 
-    def _tree(self, found: Found) -> ProgramTree | None:
+    def _tree(self, found: FoundShape) -> ProgramTree | None:
         assert self._climber is not None
         return self._scored(self._climber.program(found.rewriting), found.shape, found.nodes)
 
@@ -205,7 +205,7 @@ class ProgramSearch:
             if arrays.count <= TUNING.few_to_evaluate:
                 cost = evaluate(workload, self.arch, mapping)
             else:
-                when = timed(arrays, shape)
+                when = time_shape(arrays, shape)
                 assert when is not None, "this shape was scored before"
                 counts = counts_of(Stays(arrays, shape, when), self.arch, nodes)
                 cost = cost_of_counts(workload, self.arch, mapping, counts)

@@ -147,7 +147,7 @@ class Views:
 
 
 @dataclass(frozen=True)
-class Timed:
+class ShapeTimes:
     """When a shape runs every instance of a program.
 
     clock: per instance (by its number in `ProgramArrays`) its clock as one integer. place: the place in the shape of
@@ -218,7 +218,7 @@ def _way(group: Group, place: Place) -> list[Group]:
     return way
 
 
-def timed(arrays: ProgramArrays, shape: Shape) -> Timed | None:
+def time_shape(arrays: ProgramArrays, shape: Shape) -> ShapeTimes | None:
     """Return when the shape runs every instance; None where clocks are too long for one integer."""
     workload, extents = arrays.workload, arrays.workload.extents()
     group = group_of(shape)
@@ -254,7 +254,7 @@ def timed(arrays: ProgramArrays, shape: Shape) -> Timed | None:
         places[here] = shape.statements.index(statement.name)
         for place, value in enumerate(digits[statement.name]):
             clock[here] += np.int64(1 << suffix[place + 1]) * value
-    return Timed(clock, places, tuple(suffix), above, group)
+    return ShapeTimes(clock, places, tuple(suffix), above, group)
 
 
 Component = Loop | int  # of a clock: a loop, or the number of a branch's child
@@ -277,6 +277,6 @@ def _clocks(group: Group, shape: Shape, above: dict[tuple[int, int], int]) -> li
     return clocks
 
 
-def is_legal(arrays: ProgramArrays, when: Timed) -> bool:
+def is_legal(arrays: ProgramArrays, when: ShapeTimes) -> bool:
     """Return whether every dependence keeps its order."""
     return keeps_order(arrays, when.clock)

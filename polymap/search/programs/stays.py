@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polymap.ir import Statement, Tensor, accesses_of
 from polymap.resources import OutOfTime, Stop, never
 from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays
-from polymap.search.programs.shapes import Place, Shape, Timed, Views
+from polymap.search.programs.shapes import Place, Shape, ShapeTimes, Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Stays:
 
     arrays: ProgramArrays
     shape: Shape
-    when: Timed
+    when: ShapeTimes
     stop: Stop = never
     traces: dict[str, TensorTrace] = field(default_factory=dict[str, TensorTrace])
     counts: dict[tuple[str, Place], NodeCount] = field(default_factory=dict[tuple[str, Place], NodeCount])
@@ -68,10 +68,10 @@ class Stays:
                 raise OutOfTime
             if place not in self.views:
                 self.views[place] = self.when.views(place)
-            found = _counted(self.trace(tensor), place, self.when, self.views[place])
+            found = _count_node(self.trace(tensor), place, self.when, self.views[place])
             scale = self.arrays.scales.get(tensor)
             if scale is not None:
-                found = _scaled(found, scale)
+                found = _scale_count(found, scale)
             self.counts[tensor, place] = found
         return found
 
@@ -94,7 +94,7 @@ class Stays:
         return self.arrays.workload.statement(self.shape.statements[number])
 
 
-def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> TensorTrace:
+def _trace(arrays: ProgramArrays, shape: Shape, when: ShapeTimes, tensor: str) -> TensorTrace:
     workload, accesses = arrays.workload, arrays.accesses[tensor]
     code = np.where(accesses.kind == READ, 0, np.where(accesses.kind == ASSIGN, 2, 1))
     bits = arrays.count.bit_length()
@@ -119,7 +119,7 @@ def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> Ten
     return TensorTrace(*about, range(users[0], users[-1] + 1), dead)
 
 
-def _scaled(count: NodeCount, scale: float) -> NodeCount:
+def _scale_count(count: NodeCount, scale: float) -> NodeCount:
     """Return an estimate for all elements from what is counted of a part of them."""
     return NodeCount(
         round(count.fills * scale),
@@ -130,7 +130,7 @@ def _scaled(count: NodeCount, scale: float) -> NodeCount:
     )
 
 
-def _counted(trace: TensorTrace, place: Place, when: Timed, views: Views) -> NodeCount:
+def _count_node(trace: TensorTrace, place: Place, when: ShapeTimes, views: Views) -> NodeCount:
     """views: those of the place."""
     element, rank, code, dead = trace.element, trace.rank, trace.code, trace.dead
     if not (place.low <= trace.users.start and trace.users.stop <= place.high):

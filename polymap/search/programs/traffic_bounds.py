@@ -49,7 +49,7 @@ _SHARES = tuple(Fraction(eighths, 8) for eighths in (*range(1, 29), 32, 40, 48, 
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class LeastTraffic:
     """What a set of arrays moves at the outermost level, at least."""
 
     tensors: frozenset[str]
@@ -83,14 +83,14 @@ def program_traffic_bits(workload: Workload, arch: Architecture, stop: Stop = ne
                 bits = found.bits + sum(surplus[name] for name in found.tensors)
                 if bits > sum(alone[name] for name in found.tensors):
                     best[found.tensors] = max(bits, best.get(found.tensors, bits))
-    return ceil(_packed(alone, [Moved(*each) for each in best.items()]))
+    return ceil(_pack_bounds(alone, [LeastTraffic(*each) for each in best.items()]))
 
 
 def _bits(workload: Workload, row: Compulsory) -> int:
     return workload.tensor(row.tensor).bits * ((row.reads or 0) + (row.writes or 0))
 
 
-def _packed(alone: dict[str, Fraction], found: list[Moved]) -> Fraction:
+def _pack_bounds(alone: dict[str, Fraction], found: list[LeastTraffic]) -> Fraction:
     """Return the most that bounds over arrays without a common one say together. alone: of each array, compulsory."""
     gains = [(each.bits - sum(alone[name] for name in each.tensors), each.tensors) for each in found]
     gains = sorted(gains, key=lambda each: (-each[0], sorted(each[1])))[: TUNING.most_combined]
@@ -106,12 +106,12 @@ def _packed(alone: dict[str, Fraction], found: list[Moved]) -> Fraction:
 def _surplus(workload: Workload, rows: tuple[Compulsory, ...]) -> dict[str, Fraction]:
     """Return max(0, W_j - O_j) of every array, in bits."""
     return {
-        row.tensor: Fraction(workload.tensor(row.tensor).bits * max(0, (row.writes or 0) - _begun(workload, row)))
+        row.tensor: Fraction(workload.tensor(row.tensor).bits * max(0, (row.writes or 0) - _most_begun(workload, row)))
         for row in rows
     }
 
 
-def _begun(workload: Workload, row: Compulsory) -> int:
+def _most_begun(workload: Workload, row: Compulsory) -> int:
     """Return O_j: how often an element begins without being read, at most (a bound by boxes)."""
     if not is_plain(workload, row.tensor):
         return 0 if workload.tensor(row.tensor).initial else row.writes or 0
@@ -124,7 +124,7 @@ def _begun(workload: Workload, row: Compulsory) -> int:
     return sum(sets) + (prod(workload.tensor(row.tensor).shape) if started is None else started)
 
 
-def bounds_of(region: Region, workload: Workload, held: int, lanes: int) -> list[Moved]:
+def bounds_of(region: Region, workload: Workload, held: int, lanes: int) -> list[LeastTraffic]:
     """Return lower bounds of Q over sets of arrays. held: Z. lanes: n."""
     found: dict[frozenset[str], Fraction] = {}
     for part, pair in _orderings(region):
@@ -136,12 +136,12 @@ def bounds_of(region: Region, workload: Workload, held: int, lanes: int) -> list
             move = max(1, int(share * held))
             exponents = best_exponents(choices, held + move)
             bits = move * part.count / (largest_set(sets, exponents, held + move) + lanes)
-            names = _used(references, exponents)
+            names = _used_arrays(references, exponents)
             found[names] = max(bits, found.get(names, bits))
-    return [Moved(names, bits) for names, bits in found.items()]
+    return [LeastTraffic(names, bits) for names, bits in found.items()]
 
 
-def _used(references: list[Reference], exponents: Exponents) -> frozenset[str]:
+def _used_arrays(references: list[Reference], exponents: Exponents) -> frozenset[str]:
     return frozenset(one.tensor for one, s in zip(references, exponents.projections, strict=True) if s)
 
 

@@ -45,11 +45,11 @@ def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
     of it, and what that needs of temporary tensors; None where that is the same tile of each, some of one is not
     needed, or other statements need it, too."""
     trips = workload.extents()[last] // tile
-    common = last if tile == 1 else _unused(workload, f"{last}_by_{tile}")
+    common = last if tile == 1 else _unused_name(workload, f"{last}_by_{tile}")
     found = _cuts(workload, last, tile)
     if found is None or all(rows.many <= tile for _, rows in found[1].values()):
         return None  # not through windows
-    return _cut(workload, common, trips, _named(workload, found[0]), found[1])
+    return _cut_loops(workload, common, trips, _name_cuts(workload, found[0]), found[1])
 
 
 def in_lines(workload: Workload, last: str) -> Workload | None:
@@ -70,9 +70,9 @@ def in_lines(workload: Workload, last: str) -> Workload | None:
         name: Line(axis, rows, f"{name}_first" if _is_read_anew(workload, name, axis, cuts) else name)
         for name, (axis, rows) in axes.items()
     }
-    ends = {name: _unused(workload, f"{rows.old}_{rows.before}") for name, rows in cuts.items()}
-    steps = {name: _unused(workload, f"{rows.old}_{rows.step}") for name, rows in cuts.items()}
-    before = [_ahead(each, cuts[each.name], ends[each.name], lines) for each in workload.statements[first:]]
+    ends = {name: _unused_name(workload, f"{rows.old}_{rows.before}") for name, rows in cuts.items()}
+    steps = {name: _unused_name(workload, f"{rows.old}_{rows.step}") for name, rows in cuts.items()}
+    before = [_statement_ahead(each, cuts[each.name], ends[each.name], lines) for each in workload.statements[first:]]
     after = [_in_line(each, last, cuts[each.name], steps[each.name], lines) for each in workload.statements[first:]]
     statements = (*workload.statements[:first], *(each for each in before if each is not None), *after)
     statements = tuple(
@@ -116,11 +116,11 @@ def _in_two(tensor: Tensor, line: Line | None) -> tuple[Tensor, ...]:
         return (tensor,)
     rows, at = line.rows, line.axis
     left = tensor.shape[at] - rows.before
-    first = replace(tensor, name=line.first, shape=_split(tensor.shape, at, (rows.before,)))
-    return first, replace(tensor, shape=_split(tensor.shape, at, (left,)))
+    first = replace(tensor, name=line.first, shape=_split_items(tensor.shape, at, (rows.before,)))
+    return first, replace(tensor, shape=_split_items(tensor.shape, at, (left,)))
 
 
-def _ahead(statement: Statement, rows: Rows, name: str, lines: dict[str, Line]) -> Statement | None:
+def _statement_ahead(statement: Statement, rows: Rows, name: str, lines: dict[str, Line]) -> Statement | None:
     """Return the statement that makes the rows that come before any iteration; None where none do."""
     if not rows.before:
         return None
@@ -149,7 +149,7 @@ def _in_line(statement: Statement, common: str, rows: Rows, name: str, lines: di
         if line is None or line.first == access.tensor:
             return access
         rest = access.index[line.axis] - line.rows.before
-        return replace(access, index=_split(access.index, line.axis, (rest,)))
+        return replace(access, index=_split_items(access.index, line.axis, (rest,)))
 
     target, reads = of_rest(own.target), tuple(of_rest(each) for each in own.reads)
     position = (statement.position[0], *((0,) * (len(dims) + 1)))
@@ -221,19 +221,19 @@ def _rows(
     return (axis, Rows(own, own, step, many)) if is_all and target.index[axis] == dim(own) else None
 
 
-def _named(workload: Workload, cuts: dict[str, Rows]) -> dict[str, Rows]:
+def _name_cuts(workload: Workload, cuts: dict[str, Rows]) -> dict[str, Rows]:
     """Return cuts of which loops that are not equally long have other names, also than loops that are not cut."""
     left = {name for each in workload.statements if each.name not in cuts for name in each.dims}
     lengths = {rows.old: {one.many for one in cuts.values() if one.old == rows.old} for rows in cuts.values()}
     return {
-        each: replace(rows, name=_unused(workload, f"{rows.old}_{rows.many}"))
+        each: replace(rows, name=_unused_name(workload, f"{rows.old}_{rows.many}"))
         if rows.old in left or len(lengths[rows.old]) > 1
         else rows
         for each, rows in cuts.items()
     }
 
 
-def _cut(
+def _cut_loops(
     workload: Workload, common: str, trips: int, cuts: dict[str, Rows], axes: dict[str, tuple[int, Rows]]
 ) -> Workload:
     """Return the program with the loops of some statements cut."""
@@ -245,7 +245,7 @@ def _cut(
     )
     used = {name for each in statements for name in each.dims}
     tensors = tuple(
-        replace(each, shape=_split(each.shape, axes[each.name][0], (trips, axes[each.name][1].many)))
+        replace(each, shape=_split_items(each.shape, axes[each.name][0], (trips, axes[each.name][1].many)))
         if each.name in axes
         else each
         for each in workload.tensors
@@ -272,7 +272,7 @@ def _in_rows(statement: Statement, common: str, rows: Rows, axes: dict[str, tupl
             return access
         axis, own = axes[access.tensor]
         rest = access.index[axis] - dim(common) * own.step
-        return replace(access, index=_split(access.index, axis, (dim(common), rest)))
+        return replace(access, index=_split_items(access.index, axis, (dim(common), rest)))
 
     return replace(
         cut,
@@ -283,11 +283,11 @@ def _in_rows(statement: Statement, common: str, rows: Rows, axes: dict[str, tupl
     )
 
 
-def _split(items: tuple[Item, ...], at: int, parts: tuple[Item, ...]) -> tuple[Item, ...]:
+def _split_items(items: tuple[Item, ...], at: int, parts: tuple[Item, ...]) -> tuple[Item, ...]:
     return (*items[:at], *parts, *items[at + 1 :])
 
 
-def _unused(workload: Workload, name: str) -> str:
+def _unused_name(workload: Workload, name: str) -> str:
     while name in workload.extents():
         name += "_"
     return name

@@ -119,10 +119,10 @@ def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | N
     for order in question.orders():
         bound = OrderBound(tiles, order)
         found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
-    return [_whole(least, value, margin) for least, value in zip(found, known, strict=True)]
+    return [_least_integer(least, value, margin) for least, value in zip(found, known, strict=True)]
 
 
-def _whole(least: float, known: int | None, margin: Fraction) -> int | None:
+def _least_integer(least: float, known: int | None, margin: Fraction) -> int | None:
     """Return the least integer of bits that is consistent with a float64 bound of `least`."""
     if not isfinite(least):
         return known

@@ -20,7 +20,7 @@ EXACT = 1 << 38  # below, float64 bounds are off by far less than half a bit
 
 
 @dataclass
-class Open:
+class OpenParts:
     """What is left of one order of tensors: parts of cells with their bounds, each part by rising bound.
 
     weights: per place and dim, how much a split of its sizes may say.
@@ -106,7 +106,7 @@ class SizeSearch:
         self.know(known)
         self._fits = False
         self.leaves: list[tuple[CellBounds, Cells, FloatArray]] = []
-        self.open: list[Open] = []
+        self.open: list[OpenParts] = []
         for each in bounds:
             cells, _ = each.whole().tightened()
             least = each.moved(cells, room)
@@ -114,7 +114,7 @@ class SizeSearch:
             if not each.order:
                 self.leaves.append((each, cells, least))
             elif least[0] < self.refuted:
-                self.open.append(Open(each, BestFirst()))
+                self.open.append(OpenParts(each, BestFirst()))
                 self.open[-1].add(cells, least)
 
     def know(self, known: int) -> None:
@@ -137,7 +137,7 @@ class SizeSearch:
         """
         end, leaves = self.work + work, self._of_leaves()
         while self.work < end and self.open:
-            first = min(self.open, key=Open.least)
+            first = min(self.open, key=OpenParts.least)
             if first.least() >= self.refuted:
                 for each in self.open:
                     self._floor = min(self._floor, each.least())
@@ -173,7 +173,7 @@ class SizeSearch:
         """Take the bounds of cells that are refuted into account."""
         self._floor = min(self._floor, float(least.min(where=least >= self.refuted, initial=inf)))
 
-    def _split(self, one: Open) -> None:
+    def _split(self, one: OpenParts) -> None:
         cells, least = one.take(TUNING.cells_at_once)
         self._drop(least)
         keep = least < self.refuted
@@ -200,7 +200,7 @@ class SizeSearch:
         if len(picked):
             one.add(children.taken(picked), bounds.ravel()[picked])
 
-    def _children(self, one: Open, cells: Cells, least: FloatArray, columns: Ints) -> tuple[Cells, FloatArray]:
+    def _children(self, one: OpenParts, cells: Cells, least: FloatArray, columns: Ints) -> tuple[Cells, FloatArray]:
         """Return both halves of every cell along every column, flattened [half, column, cell], with their bounds
         (infinite for empty ones)."""
         repeated = cells.taken(np.tile(np.arange(len(cells)), len(columns)))
@@ -212,7 +212,7 @@ class SizeSearch:
         self.work += int(fits.sum())
         return tight, np.maximum(bound.reshape(2, len(columns), -1), least)
 
-    def _scores(self, one: Open, cells: Cells) -> FloatArray:
+    def _scores(self, one: OpenParts, cells: Cells) -> FloatArray:
         """Return, per variable and cell, how promising a split is [2 places dims, cell]: sizes, then ties."""
         extents = one.bounds.extents[None, :, None]
         weights = one.weights[:, :, None]

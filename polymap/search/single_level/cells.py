@@ -90,7 +90,7 @@ class CellBounds:
                 memo = tables.caches.memo(window_sums)
                 self.sums[window.dims] = memo(extents, window.coefficients, tables.caches)
 
-        self.alike = _alike(question)
+        self.alike = _exchangeable_dims(question)
         memo = tables.caches.memo(_most_pieces)
         self._most_pieces = {d: memo(question.extents[d]) for dims in self.sums for d in dims}
 
@@ -285,8 +285,8 @@ class CellBounds:
         boxes = self._in_boxes(place, 0, outer, inner, cells)
         alike = boxes if place == 1 else self._in_boxes(place, 0, outer, outer, cells)
         kept = outer * self._kept(place, 0, cells)
-        free = np.maximum(free, _less(boxes, kept))
-        joined = np.maximum(_less(alike, kept), least)
+        free = np.maximum(free, _lower_difference(boxes, kept))
+        joined = np.maximum(_lower_difference(alike, kept), least)
         apart = (1 - stay) * boxes + stay * joined
         found = self._chosen(one, cells, (place, 0), apart, free)
         if place == 2:
@@ -299,8 +299,8 @@ class CellBounds:
                 sure = np.where(cells.tie[2, d] == CUT, np.minimum(sure, share), sure)
             short = np.minimum(short, sure)
             boxes = self._in_boxes(place, 1, visited, visited, cells)
-            together = _less(boxes, visited * self._kept(place, 1, cells))
-            within = _less(boxes, visited * self._kept(place, 1, cells, apart=True))
+            together = _lower_difference(boxes, visited * self._kept(place, 1, cells))
+            within = _lower_difference(boxes, visited * self._kept(place, 1, cells, apart=True))
             is_apart = np.zeros(len(cells), dtype=np.bool_)
             for d in one.plain:
                 is_apart |= self._is_cut(place, d, cells)
@@ -511,7 +511,7 @@ class CellBounds:
         return cells.low[box, d], cells.high[box, d]
 
 
-def _less(boxes: FloatArray, kept: FloatArray) -> FloatArray:
+def _lower_difference(boxes: FloatArray, kept: FloatArray) -> FloatArray:
     """Return a difference of positive numbers, rounded down by more than their errors."""
     return boxes * (1 - SAFE) - kept * (1 + SAFE)
 
@@ -544,7 +544,7 @@ def _most_pieces(extent: int) -> Ints | None:
     return np.maximum.accumulate(found[::-1])[::-1]
 
 
-def _alike(question: Question) -> list[tuple[int, int]]:
+def _exchangeable_dims(question: Question) -> list[tuple[int, int]]:
     """Return the first dims of two windows of one tensor that can be exchanged with each other in all tensors: the tile
     of the one is taken to be no smaller than that of the other at the first place."""
     found: list[tuple[int, int]] = []

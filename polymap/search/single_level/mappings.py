@@ -101,7 +101,7 @@ class _Grid:
             visits = visits * extents[d]
         tables = [self.tables.pieces((extents[w.dims[0]], extents[w.dims[1]]), w.coefficients) for w in one.windows]
         afresh = [_looked_up(t, inner[w.dims[0]], inner[w.dims[1]]) for t, w in zip(tables, one.windows, strict=True)]
-        slid = [_slid(t, w, outer, inner) for t, w in zip(tables, one.windows, strict=True)]
+        slid = [_slide_window(t, w, outer, inner) for t, w in zip(tables, one.windows, strict=True)]
         if not one.windows:
             return visits
         least: FloatArray = np.full(len(visits), np.inf)
@@ -124,7 +124,7 @@ class _Grid:
         return found
 
 
-def _slid(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints]) -> FloatArray:
+def _slide_window(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints]) -> FloatArray:
     """Return the loaded elements of a window if one loop slides its tile over the outer tile.
 
     An element stays throughout if the other dim has steps of 1, or a single index.

@@ -102,7 +102,7 @@ def read_question(problem: Problem) -> Question | None:
         return None
     operands: list[Operand] = []
     for term in problem.terms:
-        groups = [_moving(problem, group) for group in term.groups]
+        groups = [_moving_part(problem, group) for group in term.groups]
         if any(len(group.dims) > 2 for group in groups):
             return None
         plain = tuple(problem.dims.index(group.dims[0]) for group in groups if len(group.dims) == 1)
@@ -131,7 +131,7 @@ def _is_small(question: Question) -> bool:
     return question.bits < MOST_BITS and cells <= TUNING.most_cells and tabled <= TUNING.most_tabled
 
 
-def _moving(problem: Problem, group: IndexGroup) -> IndexGroup:
+def _moving_part(problem: Problem, group: IndexGroup) -> IndexGroup:
     """Return the part of a group over dims of two indices or more."""
     pairs = [
         (dim, c)

@@ -38,13 +38,13 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     buffering = problem.arch.levels[1].buffering
     rooms = [capacity // buffering for capacity in capacities_bits]
     tables = WindowTables(SearchCaches())
-    scored = _Scored(problem, question)
+    scored = _ScoredTrees(problem, question)
     for chains in good_chains(question, rooms, tables):
         for chain in chains:
             scored.add(chain)
     bounds: list[int | None]
     if any(one.windows for one in question.operands):
-        bounds = _searched(question, rooms, scored, tables)
+        bounds = _search_sizes(question, rooms, scored, tables)
     else:
         bounds = least_bits(question, rooms, [each and each[1] for each in map(scored.best, rooms)])
     found: list[OfSize] = []
@@ -55,7 +55,7 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     return found
 
 
-def _searched(question: Question, rooms: list[int], scored: _Scored, tables: WindowTables) -> list[int | None]:
+def _search_sizes(question: Question, rooms: list[int], scored: _ScoredTrees, tables: WindowTables) -> list[int | None]:
     """Return, per size, a lower bound over all loop trees; score mappings of the cells of least bound on the way."""
     bounds = cell_bounds(question, tables)
     found: list[int | None] = []
@@ -69,7 +69,7 @@ def _searched(question: Question, rooms: list[int], scored: _Scored, tables: Win
     return found
 
 
-def _try_cells(search: SizeSearch, scored: _Scored) -> None:
+def _try_cells(search: SizeSearch, scored: _ScoredTrees) -> None:
     """Score the trees of the cells of least bound, until nothing is left that may move less than the best."""
     tried: set[tuple[object, ...]] = set()
     while len(tried) < TUNING.chains_per_size:
@@ -86,13 +86,13 @@ def _try_cells(search: SizeSearch, scored: _Scored) -> None:
             search.know(best[1])
 
 
-class _Scored:
+class _ScoredTrees:
     """Loop trees with the bits that they hold and move, counted exactly."""
 
     def __init__(self, problem: Problem, question: Question) -> None:
         self._problem, self._question = problem, question
         self._level = problem.arch.levels[1].name
-        self._arch = _unlimited(problem.arch)
+        self._arch = _drop_limits(problem.arch)
         self._objective = parse_objective(f"traffic:{self._arch.levels[0].name}", self._arch)
         self._trees: dict[Mapping, tuple[int, int]] = {}  # bits moved, bits held
 
@@ -116,6 +116,6 @@ class _Scored:
         return None if best is None else (best[3], best[0])
 
 
-def _unlimited(arch: Architecture) -> Architecture:
+def _drop_limits(arch: Architecture) -> Architecture:
     nodes = (replace(node, capacity_bits=None) if isinstance(node, MemoryLevel) else node for node in arch.nodes)
     return replace(arch, nodes=tuple(nodes))

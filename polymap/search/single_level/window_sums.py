@@ -44,11 +44,11 @@ class Sums:
     def falling(self) -> Sums:
         """Return the least entries over all smaller or equal sizes."""
         return Sums(
-            _falling(self.afresh),
-            _falling(self.loads),
-            _falling(self.loose),
-            tuple(tuple(map(_falling, each)) for each in self.again),
-            tuple(map(_falling, self.nested)),
+            _least_below(self.afresh),
+            _least_below(self.loads),
+            _least_below(self.loose),
+            tuple(tuple(map(_least_below, each)) for each in self.again),
+            tuple(map(_least_below, self.nested)),
         )
 
 
@@ -68,8 +68,8 @@ def window_sums(extents: Pair, coefficients: Pair, caches: SearchCaches) -> Wind
         return None
     once, around = passes
     boxes = [_further_passes(around, axis, MOST_LOOPS) for axis in (0, 1)]  # [axis][depth - 1]
-    again = tuple(tuple(_summed(each, axis, _over_grid) for each in of_axis) for axis, of_axis in enumerate(boxes))
-    nested = tuple(_summed(each[-1], axis, _at_rates) for axis, each in enumerate(boxes))
+    again = tuple(tuple(_sum_boxes(each, axis, _over_grid) for each in of_axis) for axis, of_axis in enumerate(boxes))
+    nested = tuple(_sum_boxes(each[-1], axis, _at_rates) for axis, each in enumerate(boxes))
     loads = _over_grid(_over_grid(once, 0), 1)[1:, 1:]
     exact = Sums(pieces_table(extents, coefficients), loads, _over_boxes(once), again, nested)
     return WindowSums(fewest_table(extents, coefficients), exact, exact.falling())
@@ -112,7 +112,7 @@ def _one_loop_more(table: FloatArray, is_cut: Mask, axis: int) -> FloatArray:
     return np.moveaxis(best, 0, axis)
 
 
-def _falling(table: FloatArray) -> FloatArray:
+def _least_below(table: FloatArray) -> FloatArray:
     """Return the least entry over all smaller or equal sizes."""
     for axis in range(table.ndim):
         table = np.minimum.accumulate(table, axis=axis)
@@ -124,11 +124,11 @@ def _over_boxes(once: FloatArray) -> FloatArray:
 
     once: [box, box, tile, tile], where row 0 is the empty box.
     """
-    across = _composed(once, 0)[1:]
-    return _composed(across, 1)[:, 1:]
+    across = _compose_parts(once, 0)[1:]
+    return _compose_parts(across, 1)[:, 1:]
 
 
-def _composed(table: FloatArray, axis: int) -> FloatArray:
+def _compose_parts(table: FloatArray, axis: int) -> FloatArray:
     """Return, per size y of one axis (row 0: empty), the least sum over parts of at most y that make the last size."""
     table = np.moveaxis(table, axis, 0)
     extent = len(table) - 1
@@ -167,7 +167,7 @@ def _at_rates(table: FloatArray, axis: int) -> FloatArray:
     return np.moveaxis(found, 0, axis)
 
 
-def _summed(table: FloatArray, axis: int, summed: Callable[[FloatArray, int], FloatArray]) -> FloatArray:
+def _sum_boxes(table: FloatArray, axis: int, summed: Callable[[FloatArray, int], FloatArray]) -> FloatArray:
     """Return the sums over boxes that the innermost loop, over one dim, cuts."""
     table = summed(summed(table, 0), 1)[1:, 1:]
     is_cut = _longer(range(1, table.shape[axis] + 1), axis)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from polymap.costmodel.contiguous import Blocks, Ints, touched
+from polymap.costmodel.contiguous import Blocks, Ints, count_blocks
 
 
 def counted(addresses: set[int], blocks: Blocks) -> int:
@@ -44,12 +44,12 @@ def test_blocks_of_a_sum_of_offsets_are_those_of_its_addresses(of_runs: bool) ->
         interleaved += len(form) < np.prod([len(part) for part in parts])
         places = [sum(int(each) for each in place) for place in product(*starts)]
         expected = sum(counted({a + place + base for a in form}, blocks) for place in places)
-        assert touched(parts, starts, blocks, base) == expected, seed
+        assert count_blocks(parts, starts, blocks, base) == expected, seed
     assert interleaved > 50
 
 
 def test_a_row_of_pixels_of_three_channels_is_a_request_per_pixel_or_a_burst_per_row() -> None:
     # 112 pixels of 3 one-byte channels of 4: 112 runs, each in one aligned piece of 64 bytes; 448 bytes in 7 bursts.
     parts = [np.arange(3), np.arange(112) * 4]
-    assert touched(parts, [], Blocks(64, of_runs=True)) == 112
-    assert touched(parts, [], Blocks(64, of_runs=False)) == 7
+    assert count_blocks(parts, [], Blocks(64, of_runs=True)) == 112
+    assert count_blocks(parts, [], Blocks(64, of_runs=False)) == 7

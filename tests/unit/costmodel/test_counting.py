@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from polymap.costmodel import counting
-from polymap.costmodel.counting import counted, moves_of
+from polymap.costmodel.counting import count_mapping, moves_of
 from polymap.costmodel.evaluation import evaluate, simulate, violations
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import BudgetError
@@ -44,7 +44,7 @@ def no_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_closed_form")
 def test_few_steps_are_walked() -> None:
     question = ragged_window(47, 12)
-    assert counted(*question, seconds=60) == (count_by_simulation(*question), "steps")
+    assert count_mapping(*question, seconds=60) == (count_by_simulation(*question), "steps")
 
 
 def test_a_ragged_window_of_564_instances_is_counted() -> None:
@@ -60,12 +60,12 @@ def test_all_ways_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     question = work, GRID, Mapping(loops)
     truth = count_by_simulation(*question)
     monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=0))
-    assert counted(*question, seconds=60) == (truth, "sets")
+    assert count_mapping(*question, seconds=60) == (truth, "sets")
     monkeypatch.setattr("polymap.poly.TUNING", TUNING._replace(first_operations=1))  # sets come to no end here
-    assert counted(*question, seconds=60) == (truth, "steps")  # few enough, walked in a process that can be ended
+    assert count_mapping(*question, seconds=60) == (truth, "steps")  # few enough, walked in a process that can be ended
     monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=0, many_moves=0))
     for seconds in (60, 2.5):  # what the first try left of its seconds is for a process
-        assert counted(*question, seconds=seconds) == (truth, "sets")
+        assert count_mapping(*question, seconds=seconds) == (truth, "sets")
 
 
 @pytest.mark.usefixtures("no_closed_form")
@@ -73,7 +73,7 @@ def test_what_sets_refuse_is_walked_if_it_is_small(monkeypatch: pytest.MonkeyPat
     question = ragged_window(20, 6)
     monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=0))
     monkeypatch.setattr("polymap.poly.scan.TUNING", TUNING._replace(most_points=1))
-    assert counted(*question, seconds=60) == (count_by_simulation(*question), "steps")
+    assert count_mapping(*question, seconds=60) == (count_by_simulation(*question), "steps")
 
 
 @pytest.mark.usefixtures("no_closed_form")

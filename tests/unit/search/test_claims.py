@@ -15,7 +15,7 @@ from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search import dividing
 from polymap.search.dividing import chain_weights, cost_tables, single_tensor_bound
-from polymap.search.enumeration.trees import Walking
+from polymap.search.enumeration.trees import TreeWalk
 from polymap.search.single_level import sizes as buffer_sizes
 from tests.unit.search.machines import two_levels
 
@@ -87,15 +87,15 @@ def test_a_walk_that_claims_another_value_proves_nothing(monkeypatch: pytest.Mon
     true = search(small, arch, "energy", "any")
     assert true.status == "OPTIMAL"
     assert true.space.distinct is not None
-    plain = Walking.go_on
+    plain = TreeWalk.go_on
 
-    def wrong(self: Walking, stop: Any) -> Any:
+    def wrong(self: TreeWalk, stop: Any) -> Any:
         found = plain(self, stop)
         if found is None or found.value is None:
             return found
         return replace(found, value=found.value - 1, values=(found.value - 1,))
 
-    monkeypatch.setattr(Walking, "go_on", wrong)
+    monkeypatch.setattr(TreeWalk, "go_on", wrong)
     found = search(small, arch, "energy", "any", time_limit_s=1)
     assert found.value == true.value
     assert found.space.distinct is None  # another prover answers
@@ -104,7 +104,7 @@ def test_a_walk_that_claims_another_value_proves_nothing(monkeypatch: pytest.Mon
 def test_a_buffer_curve_whose_mappings_move_more_than_claimed_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     import polymap as pm
 
-    plain, small, arch = buffer_sizes._Scored.best, matmul(m=6, n=6, k=6), two_levels(256)
+    plain, small, arch = buffer_sizes._ScoredTrees.best, matmul(m=6, n=6, k=6), two_levels(256)
     asked = (small, arch, arch.levels[1].name, [128, 256])
     true = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1, clock=process_time)
 
@@ -112,7 +112,7 @@ def test_a_buffer_curve_whose_mappings_move_more_than_claimed_is_searched(monkey
         best = plain(*given)
         return best and (best[0], best[1] - 8)
 
-    monkeypatch.setattr(buffer_sizes._Scored, "best", wrong)
+    monkeypatch.setattr(buffer_sizes._ScoredTrees, "best", wrong)
     found = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1, clock=process_time)
     for point, own in zip(found.points, true.points, strict=True):
         assert point.best_bits is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.search.problem.lattice import divisors, lattice_below, minimum_below, prime_factors, restricted
+from polymap.search.problem.lattice import divisors, lattice_below, minimum_below, prime_factors, restrict_table
 
 EXTENTS = [(("m", 1),), (("m", 12), ("n", 1)), (("m", 6), ("n", 9), ("k", 10)), (("p", 7), ("q", 8))]
 
@@ -68,7 +68,7 @@ def test_a_restricted_table_has_the_entries_of_the_same_tiles(
 ) -> None:
     whole, part = lattice_below(outer), lattice_below(inner)
     table = np.arange(prod(whole.shape), dtype=np.int64).reshape(whole.shape)
-    found = restricted(table, whole, part)
+    found = restrict_table(table, whole, part)
     assert found.shape == part.shape
     for place in np.ndindex(part.shape):
         assert found[place] == table[whole.index(part.point(place))]

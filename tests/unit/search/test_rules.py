@@ -20,13 +20,13 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search import dividing, in_order, provers as run
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.feasible import Dividing
+from polymap.search.feasible import DividingMappings
 from polymap.search.problem import rule_checks
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rule_checks import refusals, tree_paths
 from polymap.search.problem.rules import Intrinsic, figure
-from polymap.search.rule_clashes import clashing
+from polymap.search.rule_clashes import clashing_rules
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
 from tests.unit.search.machines import two_levels
@@ -239,6 +239,6 @@ def test_the_highest_utilization_can_be_asked_for() -> None:
 def test_where_time_ends_that_is_said() -> None:
     rules = rules_from_document({"limits": {"energy": 1}, "innermost": ["k"]}, GEMM, FLAT)
     assert (
-        clashing(GEMM, FLAT, rules, Dividing(GEMM, lambda: True), lambda: True)[-1]
+        clashing_rules(GEMM, FLAT, rules, DividingMappings(GEMM, lambda: True), lambda: True)[-1]
         == "which of them clash was not found out in time"
     )

@@ -133,7 +133,7 @@ def test_layers_hold_every_structure_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert trees.of_steps(0, 7 * 5 * 11) is None
 
 
-SIBLINGS, FEWEST = (vars(spreading)[name] for name in ("_siblings", "_least"))
+SIBLINGS, FEWEST = (vars(spreading)[name] for name in ("_siblings", "_fewest_steps"))
 BUGS = (
     Bug("more siblings than a fan-out has", SIBLINGS, "own[:, None] // own[None, :]", "own[:, None]"),
     Bug("rules about factors ask for nothing", SIBLINGS, "factor >= low", "factor >= 1"),

@@ -25,7 +25,7 @@ from polymap.search.problem.rules import (
     Rules,
     Utilization,
 )
-from polymap.search.problem.structure_model import Clash, Decision, decide, listed, most_parallel
+from polymap.search.problem.structure_model import Clash, Decision, decide, list_structures, most_parallel
 from polymap.search.problem.structures import enumerate_structures
 from polymap.workload.einsums import einsum
 from tests.referee.demands import meets, random_demands
@@ -47,7 +47,7 @@ def never() -> bool:
 
 def listed_by_the_model(problem: Problem, rules: Rules) -> set[Classes]:
     """Return the spatial structures of all that CP-SAT lists."""
-    return {one.statements[0].classes for one in listed(problem, rules, None)}
+    return {one.statements[0].classes for one in list_structures(problem, rules, None)}
 
 
 def listed_by_tables(problem: Problem) -> set[Classes]:

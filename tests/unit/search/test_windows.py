@@ -10,7 +10,7 @@ from math import prod
 import pytest
 
 from polymap.resources.caches import SearchCaches
-from polymap.search.dividing.window_paths import Crossing, WindowModel, least_loads, most_saved, window_counts
+from polymap.search.dividing.window_paths import GroupCrossing, WindowModel, least_loads, most_saved, window_counts
 from polymap.search.problem.lattice import divisors, prime_factors
 from polymap.search.problem.problem import IndexGroup
 
@@ -91,7 +91,7 @@ def points_of(model: WindowModel) -> list[dict[str, int]]:
     ]
 
 
-def model_of(group: IndexGroup, extents: dict[str, int], crossings: dict[str, Crossing]) -> WindowModel:
+def model_of(group: IndexGroup, extents: dict[str, int], crossings: dict[str, GroupCrossing]) -> WindowModel:
     through = tuple((crossings[dim],) if dim in crossings else () for dim in group.dims)
     return window_counts(SearchCaches()).window_model((group,), tuple(extents.items()), through)
 
@@ -180,7 +180,7 @@ def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
     coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]]
 ) -> None:
     group = IndexGroup(tuple(extents), coefficients)
-    crossings = {dim: Crossing((((factor, None),),), fixed) for dim, (factor, fixed) in factors.items()}
+    crossings = {dim: GroupCrossing((((factor, None),),), fixed) for dim, (factor, fixed) in factors.items()}
     model = model_of(group, extents, crossings)
     repeat, tight, walked = 2, 0, 0
     found, again, _ = least_loads(model, len(model.overlaps.size) - 1)
@@ -219,7 +219,8 @@ def test_decided_places_give_the_loads_of_exactly_these_places(
     for y in product(*(divisors(extents[dim]) for dim in factors)):
         places = dict(zip(factors, y, strict=True))
         crossings = {
-            dim: Crossing((((factor, None),),), fixed, place=places[dim]) for dim, (factor, fixed) in factors.items()
+            dim: GroupCrossing((((factor, None),),), fixed, place=places[dim])
+            for dim, (factor, fixed) in factors.items()
         }
         sides = {dim: Side(factor, places[dim], fixed) for dim, (factor, fixed) in factors.items()}
         model = model_of(group, extents, crossings)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.reference import interpreted
+from polymap.codegen.reference import compute_workload
 from polymap.ir.errors import WorkloadError
 from polymap.workload.c.reader import from_c
 from tests.lazy_programs import steps_of_text, steps_of_workload
@@ -171,18 +171,18 @@ def test_maxima_and_minima_of_each_other_are_bounds_and_conditions(seed: int) ->
 def test_sides_are_converted_to_their_common_type() -> None:
     text = "void f(float B[2], int A[2], double C[2]) { for (int i = 0; i < 2; i++) B[i] = (i < 1 ? A[i] : C[i]) / 2; }"
     data = {"A": np.array([3, 3], "int32"), "C": np.array([3, 3], "float64"), "B": np.zeros(2, "float32")}
-    assert interpreted(from_c(text), data)["B"].tolist() == [1.5, 1.5]
+    assert compute_workload(from_c(text), data)["B"].tolist() == [1.5, 1.5]
     unsigned = (
         "void f(long B[2], int A[2], unsigned C[2]) { for (int i = 0; i < 2; i++) B[i] = 0 + (i < 1 ? A[i] : C[i]); }"
     )
     data = {"A": np.array([-1, -1], "int32"), "C": np.array([7, 7], "uint32"), "B": np.zeros(2, "int64")}
-    assert interpreted(from_c(unsigned), data)["B"].tolist() == [4294967295, 7]
+    assert compute_workload(from_c(unsigned), data)["B"].tolist() == [4294967295, 7]
 
 
 def test_what_is_not_evaluated_may_be_undefined() -> None:
     work = from_c(loop("B[i] = A[i] < 100.0f && (int)A[i] > 2 ? (int)A[i] : -1;", arrays="int B[4], float A[4]", to=4))
     data = {"A": np.array([1, 1e20, 3, np.inf], "float32"), "B": np.zeros(4, "int32")}
-    assert interpreted(work, data)["B"].tolist() == [-1, -1, 3, -1]
+    assert compute_workload(work, data)["B"].tolist() == [-1, -1, 3, -1]
 
 
 def test_too_many_pieces_are_refused() -> None:

@@ -30,8 +30,8 @@ from polymap.search.dividing.branch_and_bound import (
     BoundTables,
     SearchNode,
     StructureSearch,
-    at,
     bounds_at,
+    entry_at,
     root_node,
     step,
 )
@@ -77,8 +77,11 @@ def node_cost(tables: Tables, move: Move, index: Index, component: int, multipli
     """Return what the tables say of one node: its cost x unit and what the multipliers charge; None where it may not
     stand or does not fit alone."""
     edge, cost = move.edge_of(tables), move.cost(tables)
-    own = [arithmetic.number(at(part, index)) for arithmetic, part in zip(tables.arithmetics, cost.costs, strict=True)]
-    bits, usable = int(at(cost.bits, index)), tables.problem.arch.levels[edge.level].usable_bits
+    own = [
+        arithmetic.number(entry_at(part, index))
+        for arithmetic, part in zip(tables.arithmetics, cost.costs, strict=True)
+    ]
+    bits, usable = int(entry_at(cost.bits, index)), tables.problem.arch.levels[edge.level].usable_bits
     if None in own or (usable is not None and bits > usable):
         return None
     return (own[component] or 0) * multipliers.unit + bits * multipliers.price(edge.level)
@@ -115,7 +118,7 @@ def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
         shape = tables.lattice.shape
         for state, table in found.reach.items():
             for index in np.ndindex(shape):
-                assert found.arithmetic.number(at(table, index)) == least(state, index), (state, index)
+                assert found.arithmetic.number(entry_at(table, index)) == least(state, index), (state, index)
         top = tuple(length - 1 for length in shape)
         roots = [(least(state, top), state) for state in first_states(tables)]
         bound, first = root_bound(tables, found)
@@ -218,7 +221,7 @@ def may_win(
             own, rest = node_cost(tables, move, index, 0, FREE), free(move.after, index)
             if own is None or rest is None:
                 continue
-            if usable is not None and node.used[level] + int(at(move.cost(tables).bits, index)) > usable:
+            if usable is not None and node.used[level] + int(entry_at(move.cost(tables).bits, index)) > usable:
                 continue
             bound = node.parts[0] + own + rest + constant
             if bound >= value or not is_first_order(node, index, limit, level, move.tensor):

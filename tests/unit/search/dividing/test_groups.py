@@ -31,7 +31,7 @@ from polymap.search.dividing.bounds import (
     usable_bits,
     winning_states,
 )
-from polymap.search.dividing.branch_and_bound import BoundTables, at
+from polymap.search.dividing.branch_and_bound import BoundTables, entry_at
 from polymap.search.dividing.cost_tables import Tables, build_tables, stacked_tables
 from polymap.search.dividing.groups import (
     Groups,
@@ -41,7 +41,7 @@ from polymap.search.dividing.groups import (
     relaxed_bound,
     stacked_bounds,
 )
-from polymap.search.dividing.node_costs import root_context, uncovered
+from polymap.search.dividing.node_costs import root_context, uncovered_vectors
 from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import TreeEdits
 from polymap.search.problem.goals import parse_objective
@@ -119,9 +119,9 @@ def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
             for component, costs in enumerate(edge.cost.costs):
                 arithmetic, whole = together.arithmetics[component], together.lattice.shape
                 for index in np.ndindex(whole):
-                    least = [arithmetic.number(at(other.costs[component], index)) for other in others]
+                    least = [arithmetic.number(entry_at(other.costs[component], index)) for other in others]
                     known = [cost for cost in least if cost is not None]
-                    assert arithmetic.number(at(costs, index)) == min(known, default=None), (edge.level, index)
+                    assert arithmetic.number(entry_at(costs, index)) == min(known, default=None), (edge.level, index)
     whole, bounds = least_value(BoundTables(together)), [least_value(BoundTables(own)) for own in each]
     assert all(bound is None or (whole is not None and whole <= bound) for bound in bounds)
 
@@ -130,7 +130,7 @@ def weights_that_no_other_covers_are_left(seed: int) -> None:
     rng = random.Random(f"weights {seed}")
     for _ in range(50):
         weights = [[rng.randrange(4) for _ in range(1 + seed % 3)] for _ in range(rng.randint(1, 9))]
-        left = uncovered(weights)
+        left = uncovered_vectors(weights)
         assert len(set(left)) == len(left), "each once"
         for one in weights:
             assert any(all(a <= b for a, b in zip(other, one, strict=True)) for other in left), "one is no larger"
@@ -184,8 +184,8 @@ def least_through(tables: Tables) -> dict[State, int]:
         for move in moves[state]:
             cost, room = move.cost(tables), capacities[move.edge_of(tables).level]
             for inner in product(*(range(top + 1) for top in index)):
-                own = tables.arithmetics[0].number(at(cost.costs[0], inner))
-                fits = room is None or int(at(cost.bits, inner)) <= room
+                own = tables.arithmetics[0].number(entry_at(cost.costs[0], inner))
+                fits = room is None or int(entry_at(cost.bits, inner)) <= room
                 after = rest(move.after, inner) if own is not None and fits else None
                 if own is not None and after is not None:
                     found.append((own + after, move.after, inner))

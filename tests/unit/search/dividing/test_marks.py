@@ -30,7 +30,7 @@ from polymap.search.dividing.bounds import (
     priced_cost,
     priced_final,
 )
-from polymap.search.dividing.branch_and_bound import at
+from polymap.search.dividing.branch_and_bound import entry_at
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.marks import costs_below_marks, pair_count, tile_pairs
@@ -130,12 +130,12 @@ def reached_one_by_one(tables: Tables, multipliers: Multipliers) -> dict[State, 
         below[index] = tables_below(tables, Context(chain, tables.context.places))
 
     def cost(move: Move, mark: tuple[int, ...], index: tuple[int, ...]) -> int | None:
-        own = arithmetic.number(at(priced_cost(tables, move, 0, multipliers), index))
+        own = arithmetic.number(entry_at(priced_cost(tables, move, 0, multipliers), index))
         if move.tensor not in windows or own is None:
             return own
         point = lattice.point(index)
         inner = below[mark]
-        other = arithmetic.number(at(priced_cost(inner, move, 0, multipliers), inner.lattice.index(point)))
+        other = arithmetic.number(entry_at(priced_cost(inner, move, 0, multipliers), inner.lattice.index(point)))
         return None if other is None else max(own, other)
 
     found: dict[State, Numbers] = {}
@@ -199,9 +199,9 @@ def added_costs_are_those_of_each_mark(seed: int, most: int = 150) -> None:
                 point, at_mark = lattice.point(index[tile]), lattice.point(index[mark])
                 chain = tuple(dict.fromkeys((tables.context.tiles[0], tuple(at_mark.values()))))
                 below = tables_below(tables, Context(chain, tables.context.places))
-                own = arithmetic.number(at(edge.cost.costs[0], lattice.index(point)))
+                own = arithmetic.number(entry_at(edge.cost.costs[0], lattice.index(point)))
                 other = below.tensors[term.index].edges[number].cost.costs[0]
-                known = arithmetic.number(at(other, below.lattice.index(point)))
+                known = arithmetic.number(entry_at(other, below.lattice.index(point)))
                 if own is not None:
                     assert (known is None) == (more >= arithmetic.limit)
                     assert known is None or own + more == max(own, known), (at_mark, point)

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.search.dividing.branch_and_bound import at
+from polymap.search.dividing.branch_and_bound import entry_at
 from polymap.search.dividing.cost_tables import Tables, build_tables
 from polymap.search.dividing.node_costs import Context, root_context
 from polymap.search.problem.goals import parse_objective
@@ -86,7 +86,7 @@ def test_loads_below_a_mark_are_the_least_over_all_orders_that_pass_it() -> None
             if not inner or (tile == mark and mark[0] < WHOLE[0]):
                 continue
             least = min(loads(tile, (*a, *b)) for a in inner for b in outer)
-            found = int(at(edge.cost.costs[0], index)) // bits
+            found = int(entry_at(edge.cost.costs[0], index)) // bits
             assert found <= least, (mark, tile)
             if tile[0] == mark[0]:
                 assert found == least, (mark, tile)

@@ -13,7 +13,7 @@ from polymap.search.any_size.single_tensor import one_box
 from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
-from polymap.search.problem.holding import HolderGraph, holder_graph, level_graph, node_weights, unfolded
+from polymap.search.problem.holding import HolderGraph, holder_graph, level_graph, node_weights, unfold_graph
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import Problem, TensorTerm, analyse
 from polymap.search.problem.scores import exact_score
@@ -48,7 +48,7 @@ def test_the_chains_are_the_subsets_of_levels_that_may_hold_with_all_that_must(s
     subsets = chain.from_iterable(combinations(sorted(term.may_hold), n) for n in range(LEVELS))
     expected = [one for one in subsets if term.must_hold <= set(one)]
     by_level = level_graph(term, LEVELS)
-    remembering, bits = unfolded(by_level, lambda bit, edge: bit or edge.level == 2)
+    remembering, bits = unfold_graph(by_level, lambda bit, edge: bit or edge.level == 2)
     assert paths(by_level) == paths(holder_graph(term, LEVELS)) == paths(remembering) == expected
     for one in remembering.chains():
         assert bits[one[-1].target] == any(edge.level == 2 for edge in one) if one else not bits[0]

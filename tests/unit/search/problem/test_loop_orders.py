@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from polymap.search.problem.lattice import divisors, lattice_below
-from polymap.search.problem.loop_orders import inside_of, may_stand, order_rules, ordered, standing_tiles
+from polymap.search.problem.loop_orders import inside_of, may_stand, order_dims, order_rules, standing_tiles
 from polymap.search.problem.rules import Factor, Innermost, OrderRule, Outermost, Outside
 from tests.times import few
 
@@ -105,6 +105,6 @@ def test_an_order_is_found_exactly_where_there_is_one(seed: int) -> None:
     dims = range(rng.randint(1, 5))
     below = {d: {e for e in dims if e != d and rng.random() < 0.3} for d in dims}
     orders = [order for order in permutations(dims) if keeps(order, below)]
-    found = ordered(below)
+    found = order_dims(below)
     assert (found is None) == (not orders)
     assert found is None or found in orders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polymap as pm
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search.around import Around, HeldTile, is_in_order, read_off, with_one_more
+from polymap.search.around import HeldTile, Surroundings, is_in_order, read_off, with_one_more
 from polymap.search.fused_trees import Interface
 from tests.unit.search.run.test_nest_after_nest import buffer
 
@@ -21,7 +21,7 @@ ABOVE = (
 
 
 def test_a_leg_gets_the_tiles_of_its_loops_and_what_is_left_of_the_levels() -> None:
-    around = Around.of(WORK, ARCH, (Storage("DRAM", ("B",)), *ABOVE))
+    around = Surroundings.of(WORK, ARCH, (Storage("DRAM", ("B",)), *ABOVE))
     assert around is not None
     assert around.nodes == ABOVE
     assert around.spread == (("PE", "m", 16),)
@@ -41,19 +41,19 @@ def test_a_leg_gets_the_tiles_of_its_loops_and_what_is_left_of_the_levels() -> N
 
 
 def test_what_leaves_nothing_to_legs_is_refused() -> None:
-    assert Around.of(WORK, ARCH, (Spatial("m", 4, "PE"), Temporal("m", 2))) is None
+    assert Surroundings.of(WORK, ARCH, (Spatial("m", 4, "PE"), Temporal("m", 2))) is None
     large = pm.program(PAIR, m=1 << 20, n=32, k=8, p=4, temporary=["T"], bits=8)
-    assert Around.of(large, ARCH, (Storage("GLB", ("T",)),)) is None
+    assert Surroundings.of(large, ARCH, (Storage("GLB", ("T",)),)) is None
     windows = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = max(T[p], 0)"], p=6, r=3)
-    around = Around.of(windows, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
+    around = Surroundings.of(windows, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
     assert around is not None
     assert [each.elements for each in around.held] == [4]
     inside = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p]"], p=6, r=3)
-    within = Around.of(inside, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
+    within = Surroundings.of(inside, ARCH, (Temporal("p", 2), Storage("GLB", ("A",))))
     assert within is not None
     assert [each.elements for each in within.held] == [4]  # what the first one reads holds what the second one does
     beside = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p+9]"], p=6, r=3)
-    assert Around.of(beside, ARCH, (Storage("GLB", ("A",)),)) is None
+    assert Surroundings.of(beside, ARCH, (Storage("GLB", ("A",)),)) is None
 
 
 def test_loops_that_all_share_are_read_off_one_statement() -> None:
@@ -86,6 +86,6 @@ def test_what_stands_above_a_branch_takes_room_beside_all_statements() -> None:
     for words, has_room in ((32, True), (31, False)):
         arch = buffer(words)
         assert pm.evaluate(work, arch, tree).legal == has_room  # T stands beside F, which is made of E alone
-        found = Around.of(work, arch, (around,))
+        found = Surroundings.of(work, arch, (around,))
         assert found is not None
         assert dict(found.leg(work, arch, work.statements[3]).taken) == {1: 16 * 8}

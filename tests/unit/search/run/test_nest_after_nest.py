@@ -14,7 +14,7 @@ from polymap.ir import Architecture, Mapping, Spatial, Storage, Workload, part_o
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search import nest_after_nest
-from polymap.search.around import Around
+from polymap.search.around import Surroundings
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
@@ -246,7 +246,7 @@ def test_rows_that_are_fast_one_by_one_are_spread_over_instances() -> None:
     work = pm.program(texts, m=2048, n=2, e=128, temporary=["C", "L"], bits=8)
     machine = pm.load_arch("tpu_v4i_like")
     asked, _ = read_question(work, machine, Options("edp", "divide", clock=time.process_time), provers)
-    around = Around.of(work, machine, (Storage("VMEM", ("Z", "C", "L")),))
+    around = Surroundings.of(work, machine, (Storage("VMEM", ("Z", "C", "L")),))
     assert around is not None
     leg = around.leg(work, machine, work.statements[2])
     nodes = legs_of(asked).nodes(asked, work, leg, parse_single("weighted:1*energy+10000*latency", machine), 1)

@@ -100,7 +100,7 @@ def test_a_search_that_is_interrupted_has_told_what_it_would_have() -> None:
 def test_a_climb_of_a_program_counts_one_tree_at_most_after_its_time(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, late, counted = 0, 0, vars(stays)["_counted"]
+    now, late, counted = 0, 0, vars(stays)["_count_node"]
 
     def clock() -> float:
         nonlocal now
@@ -112,7 +112,7 @@ def test_a_climb_of_a_program_counts_one_tree_at_most_after_its_time(
         late += now > limit
         return counted(*asked)
 
-    monkeypatch.setattr(stays, "_counted", noted)
+    monkeypatch.setattr(stays, "_count_node", noted)
     workload = program(
         ("T[m,n] += A[m,k] * B[k,n]", "C[m,p] += T[m,n] * D[n,p]"), temporary=["T"], sizes=dict.fromkeys("mnkp", 16)
     )
