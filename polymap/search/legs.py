@@ -256,7 +256,7 @@ class Legs:
         )
         if found is None or evidence is None or found.status != "TIMEOUT":
             self._known[key] = found
-        if found is not None and evidence is not None and found.status == "FEASIBLE":
+        if goes_on and found is not None and evidence is not None and found.status == "FEASIBLE":
             self._left[key] = evidence, engines
         return found
 

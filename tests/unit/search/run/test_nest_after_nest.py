@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import time
 from dataclasses import replace
@@ -15,6 +16,7 @@ from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search import nest_after_nest
 from polymap.search.around import Surroundings
+from polymap.search.chains import begin_chains
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
@@ -252,3 +254,13 @@ def test_rows_that_are_fast_one_by_one_are_spread_over_instances() -> None:
     nodes = legs_of(asked).nodes(asked, work, leg, parse_single("weighted:1*energy+10000*latency", machine), 1)
     assert nodes is not None
     assert "m" in {node.dim for node in nodes if isinstance(node, Spatial)}
+
+
+def test_legs_that_a_limit_left_unproven_are_kept_as_answers_alone() -> None:
+    """What is pickled with an unfinished answer does not hold the state of each search of a leg."""
+    texts = ["T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]", "U[k,y,x] = max(T[k,y,x], 0)", "E[z,y,x] += U[k,y,x] * V[z,k]"]
+    work = pm.program(texts, k=16, c=8, y=14, x=14, r=3, s=3, z=16, temporary=["T", "U"], bits=8)
+    options = Options("energy", "divide", time_limit_s=1000, work_limit=200)
+    asked, known = read_question(work, pm.load_arch("eyeriss_like"), options, provers)
+    begin_chains(asked, begin_nest_after_nest(asked, known, never), never)
+    assert len(pickle.dumps(legs_of(asked))) < 150_000
