@@ -30,7 +30,7 @@ static void run(void)
     for (int s0 = 0; s0 < 3; ++s0) {
         const int d0_left1 = MIN(4, 10 - s0 * 4);
         for (int t1 = 0; t1 < (d0_left1 + 1) / 2; ++t1) {
-            float tile3[16];
+            __attribute__((aligned(64))) float tile3[16];
             {
                 const int d0_left1 = MIN(4, 10 - s0 * 4);
                 const int d0_left2 = MIN(2, d0_left1 - t1 * 2);

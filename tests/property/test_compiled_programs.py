@@ -18,7 +18,7 @@ from benchmarks.polybench_kernels import KERNELS
 from polymap.codegen.native import RegionCall
 from polymap.codegen.source import TUNING
 from polymap.inputs import mapping_from_document
-from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
+from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, called, compiled, parameters_of
 from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
 from tests.times import few
 
@@ -156,7 +156,7 @@ def test_variables_of_a_parallel_loop_are_each_threads_own(tmp_path: Path) -> No
     text = text.replace("sum += A[i][j]", "sum += row[j]")
     source = check(text, {"n": 20}, tmp_path, 3, threads=4).source
     assert "private(t0_sum, t1_row)" in source
-    for line in ("double t0_sum;", "double t1_row[20];"):
+    for line in ("double t0_sum;", "__attribute__((aligned(64))) double t1_row[20];"):
         assert line in source
 
 
@@ -438,3 +438,24 @@ def test_calls_from_several_threads_are_independent() -> None:
         for _ in range(4):
             for one, other in zip(alone, pool.map(lambda arrays: fn(*arrays), given), strict=True):
                 assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_local_arrays_lie_where_gcc_stores_whole_vectors(tmp_path: Path) -> None:
+    # gcc 12 with vectors of 64 bytes takes them to lie so where short loops fill them, and the store faults.
+    text = """void f(double A[97][97], float B[97]) {
+  float t[97];
+  for (int i = 0; i < 97; i++) {
+    t[i] = A[i][0];
+    for (int j = 1; j < 97; j++) t[i] = t[i] > A[i][j] ? t[i] : A[i][j];
+    B[i] = t[i];
+  }
+}"""
+    transformed = pm.transform_c(text)
+    assert "pm_min(96, 8 * c1 + 7)" in transformed
+    assert "__attribute__((aligned(64))) float t[97];" in transformed
+    assert "__attribute__((aligned(64))) float t0_t[97];" in check(text, {}, tmp_path, 1).source
+    listed = parameters_of(text, "f")
+    values = arguments(listed, {}, 1, whole=False)
+    flags = (*PLAIN, "-O3", "-march=native")
+    fast = called(compiled(transformed, tmp_path / "new.so", "gcc", flags), "f", listed, values)
+    assert fast == called(compiled(text, tmp_path / "own.so", "gcc", PLAIN), "f", listed, values)

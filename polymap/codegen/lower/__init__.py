@@ -71,6 +71,7 @@ with lazy(__name__):
     from polymap.codegen.lower.partial_extremes import Extreme as Extreme, in_parts as in_parts
     from polymap.codegen.lower.prelude import (
         ALIGNED_ALLOC as ALIGNED_ALLOC,
+        ALIGNED_ARRAY as ALIGNED_ARRAY,
         EXTREMES as EXTREMES,
         FLOAT_EXTREMES as FLOAT_EXTREMES,
         FLOOR_DIV as FLOOR_DIV,

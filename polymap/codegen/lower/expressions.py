@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from polymap.codegen.lower.ast import Binary, Choice, Expr, Invoke, Name
+from polymap.codegen.lower.ast import Binary, Choice, Expr, Int, Invoke, Name
 from polymap.codegen.lower.elements import c_type_of
 from polymap.codegen.lower.tiles import Values, affine_expr
 from polymap.ir import Apply, Convert, Expression, Index, Number, Read, subexpressions
 
 _BINARY = ("+", "-", "*", "/", "%", "<", "<=", "==", "!=", "&&", "||", "<<", ">>", "&", "|", "^")
+_TRUTHS = ("<", "<=", "==", "!=", "&&", "||")
 
 
 def c_expression(expression: Expression, operands: tuple[Expr, ...], values: Values) -> Expr:
@@ -42,6 +43,8 @@ def operations_of(expression: Expression) -> Iterator[str]:
 
 
 def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:
+    if operation in ("&&", "||"):
+        return Binary(operation, *(_truth(each) for each in parts))
     if operation in _BINARY:
         return Binary(operation, *parts)
     if operation == "neg":
@@ -49,7 +52,13 @@ def _apply(operation: str, parts: tuple[Expr, ...]) -> Expr:
     if operation == "?:":
         return Choice(*parts)
     if operation == "!":
-        return Invoke("!", parts)
+        return Binary("==", parts[0], Int(0))
     if operation in ("max", "min"):
         return Invoke(operation.upper(), parts)
     return Invoke(operation, parts)
+
+
+def _truth(value: Expr) -> Expr:
+    """Return a value that compilers take for a truth without a warning."""
+    is_truth = isinstance(value, Binary) and value.symbol in _TRUTHS
+    return value if is_truth else Binary("!=", value, Int(0))

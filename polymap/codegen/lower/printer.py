@@ -30,6 +30,7 @@ from polymap.codegen.lower.ast import (
     Text,
     Verbatim,
 )
+from polymap.codegen.lower.prelude import ALIGNED_ARRAY
 
 _PRECEDENCE = {
     symbol: binds
@@ -87,7 +88,7 @@ def _statement(statement: Stmt, depth: int) -> list[str]:
         case Run(function, arguments):
             return [f"{pad}{function}({', '.join(expression(argument) for argument in arguments)});"]
         case LocalArray(kind, name, length):
-            return [f"{pad}{kind} {name}[{length}];"]
+            return [f"{pad}{ALIGNED_ARRAY} {kind} {name}[{length}];"]
         case Verbatim(lines):
             return [f"{pad}{line}" for line in lines]
         case Scope(inner):

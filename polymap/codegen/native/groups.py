@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from polymap.codegen.lower import LINE_BYTES, Block, For, Int, Name, Verbatim
+from polymap.codegen.lower import ALIGNED_ARRAY, Block, For, Int, Name, Verbatim
 from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
 from polymap.codegen.native.dots import plain_products
 from polymap.codegen.native.panels import lane_types, numbers
@@ -189,7 +189,6 @@ def _tile(found: NarrowGroups, name: str, pixels: int) -> Iterator[str]:
 def _loops(found: NarrowGroups, name: str, to: ArrayForm) -> Block:
     """Return the loops over the vectors of channels, the bands of rows, and the tiles."""
     kind, lanes, rows, columns = to.c_type, found.lanes, found.rows, found.columns
-    aligned = f"__attribute__((aligned({LINE_BYTES})))"
     depth = columns.taps * found.channels * lanes
     names = [f"g{number}" for number in range(len(found.outer))]
     image = "".join(f" + {own} * {at}" for own, (_, at, _) in zip(names, found.outer, strict=True))
@@ -198,13 +197,13 @@ def _loops(found: NarrowGroups, name: str, to: ArrayForm) -> Block:
     taps = f"r * {rows.of_tap} + s * {columns.of_tap} + c * {found.of_in}"
     own = f"r * {depth} + (s * {found.channels} + c) * {lanes} + l"
     packing = (
-        f"{kind} filters[{rows.taps * depth}] {aligned};",
+        f"{kind} filters[{rows.taps * depth}] {ALIGNED_ARRAY};",
         f"for (long r = 0; r < {rows.taps}; ++r)",
         f"    for (long s = 0; s < {columns.taps}; ++s)",
         f"        for (long c = 0; c < {found.channels}; ++c)",
         f"            for (long l = 0; l < {lanes}; ++l)",
         f"                filters[{own}] = {found.b.parameter}[{of_lane} + {taps}];",
-        f"{kind} band[{rows.length(found.band) * found.row}] {aligned};",
+        f"{kind} band[{rows.length(found.band) * found.row}] {ALIGNED_ARRAY};",
     )
     copying = _copy_rows(found, f"{found.a.parameter}{image} + at")
     tiles = Verbatim(tuple(_tiles(found, name, f"{to.parameter}{result} + at")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from polymap.codegen.lower import LINE_BYTES, Block, Declare, Expr, For, If, Int, LocalArray, Name, Run, Stmt
+from polymap.codegen.lower import Block, Declare, Expr, For, If, Int, LocalArray, Name, Run, Stmt
 from polymap.codegen.native.kernel import arguments, bounded_reductions
 from polymap.codegen.native.panels import Packing, copy_loops, start_of
 from polymap.codegen.native.plan import KernelPlan, Operand, OuterLoop, dim_names, is_heap, loop_name
@@ -49,11 +49,7 @@ def _copies(nest: Nest, level: int) -> Block:
     for packing in nest.packings:
         if packing is None or packing == nest.ahead or is_heap(packing) or packing.level != level:
             continue
-        found.append(
-            LocalArray(
-                f"__attribute__((aligned({LINE_BYTES}))) {packing.form.c_type}", packing.parameter, packing.elements
-            )
-        )
+        found.append(LocalArray(packing.form.c_type, packing.parameter, packing.elements))
         found += copy_loops(packing, dim_names(nest.plan))
     return tuple(found)
 

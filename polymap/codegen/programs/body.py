@@ -41,6 +41,7 @@ from polymap.ir import (
     Index,
     Number,
     Operator,
+    Read,
     Statement,
     Workload,
     subexpressions,
@@ -80,8 +81,10 @@ def instance(
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
     kinds = operand_types(statement, storage.forms)
     body: list[Stmt] = []
+    used = {each.access for each in subexpressions(statement.expression) if isinstance(each, Read)}
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
-        body += _read_constants(workload, storage, access, values, (kind, number, inner))
+        if number in used:
+            body += _read_constants(workload, storage, access, values, (kind, number, inner))
     expression, zeros = (statement.expression, ()) if fma else rounded_products(workload, statement)
     operands = tuple(Name(each) for each in (*(f"a{number}" for number in range(len(statement.reads))), *zeros))
     value = c_expression(expression, operands, values)

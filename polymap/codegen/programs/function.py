@@ -10,6 +10,7 @@ import islpy as isl
 
 from polymap.codegen.lower import (
     ALIGNED_ALLOC,
+    ALIGNED_ARRAY,
     EXTREMES,
     FLOAT_EXTREMES,
     IN_TURN,
@@ -233,7 +234,8 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
             head = f"    {form.c_type} *const restrict {form.parameter}"
             lines.append(f"{head} = ({form.c_type} *)(block + {place});")
         else:
-            lines.append(f"    {form.c_type} {form.parameter}{f'[{form.elements}]' if form.shape else ''};")
+            named = f"{form.c_type} {form.parameter}"
+            lines.append(f"    {ALIGNED_ARRAY} {named}[{form.elements}];" if form.shape else f"    {named};")
     read = {access.tensor for each in workload.statements for access in each.reads}
     lines += [f"    (void){storage.forms[tensor].parameter};" for tensor in storage.local if tensor not in read]
     return lines

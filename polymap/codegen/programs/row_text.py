@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from polymap.codegen.lower import (
     ALIGNED_ALLOC,
+    ALIGNED_ARRAY,
     EXTREMES,
     LINE_BYTES,
     OPENMP_HINTS,
@@ -106,7 +107,7 @@ def _is_heap(plan: RowPlan) -> bool:
 def _scratch(plan: RowPlan) -> list[str]:
     kind = plan.c_type
     if not _is_heap(plan):
-        return [f"{kind} scratch[{plan.size}] __attribute__((aligned({LINE_BYTES})));"]
+        return [f"{ALIGNED_ARRAY} {kind} scratch[{plan.size}];"]
     size = plan.bytes + -plan.bytes % LINE_BYTES
     return [
         f"{kind} *const scratch = ({kind} *)aligned_alloc({LINE_BYTES}, {size});",

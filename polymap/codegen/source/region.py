@@ -155,6 +155,8 @@ def _local_variables(program: CProgram, nest: Nest, file: str) -> dict[str, str]
         spelled = f"{SPELLING[each.element_type or 'int32']} {each.name}"  # of a condition that is stored
         text = program.declarations.get((each.name, each.line), spelled)
         sizes = frozenset[str]().union(*(names_of(size) for size in each.shape if size is not None))
+        if text and each.shape and not sizes:
+            text = f"{ast.ALIGNED_ARRAY} {text}"
         if sizes & nest.inner_names:
             what = f"the size of '{each.name}' depends on a loop ({file}:{each.line})"
             raise WorkloadError(Mistake("PM281", what, "Declare it outside the loop."))

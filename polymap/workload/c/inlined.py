@@ -1,7 +1,9 @@
 """Calls of the file's own functions that only assign, written out in the function that is read.
 
 static void add(float a[], const float b[], int i) { a[i] += b[i]; }   ->   add(x, y, i + 1);   is
-{ x[((int)(i + 1))] += y[((int)(i + 1))]; }
+{ float (*pm_a) = x; const float (*pm_b) = y; x[((int)(i + 1))] += y[((int)(i + 1))]; }
+
+Nothing uses the pointers, which are declared as the parameters are: `pointers` refuses arguments of other types.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ _STEP = r"(\+\+|--)"
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A function that only assigns elements of its arrays. parameters: name and type, "" for arrays."""
+    """A function that only assigns elements of its arrays. parameters: name and type, "" for arrays; of arrays also the
+    declaration of a pointer @."""
 
-    parameters: tuple[tuple[str, str], ...]
+    parameters: tuple[tuple[str, str, str], ...]
     body: str
 
 
@@ -36,20 +39,21 @@ def helper_of(text: str) -> tuple[str, Helper] | None:
     if match is None:
         return None
     name, listed, body = match.groups()
-    parameters: list[tuple[str, str]] = []
+    parameters: list[tuple[str, str, str]] = []
     for each in listed.split(","):
         array, scalar = _ARRAY.fullmatch(each), _SCALAR.fullmatch(each)
         if scalar is not None and "[" not in each and "*" not in each:
-            parameters.append((scalar[2], scalar[1]))
+            parameters.append((scalar[2], scalar[1], ""))
         elif array is not None:
-            parameters.append((array[1], ""))
+            head, axes = each[: array.start(1)], re.findall(r"\[[^][]*\]", each[array.end(1) :])
+            parameters.append((array[1], "", f"{head}(*@){''.join(axes[1:])}" if axes else f"{head}@"))
         else:
             return None
     words = set(re.findall(r"[A-Za-z_]\w*", body))
-    known = {own for own, _ in parameters} | set(re.findall(r"([A-Za-z_]\w*)\s*\(", body))
-    sets = "|".join(rf"\b{own}\s*([-+*/]?=(?!=)|{_STEP})|{_STEP}\s*{own}\b" for own, kind in parameters if kind)
+    known = {own for own, _, _ in parameters} | set(re.findall(r"([A-Za-z_]\w*)\s*\(", body))
+    sets = "|".join(rf"\b{own}\s*([-+*/]?=(?!=)|{_STEP})|{_STEP}\s*{own}\b" for own, kind, _ in parameters if kind)
     changes = bool(sets) and re.search(sets, body) is not None
-    if words & _KEYWORDS or not words <= known or changes or len({own for own, _ in parameters}) < len(parameters):
+    if words & _KEYWORDS or not words <= known or changes or len({own for own, _, _ in parameters}) < len(parameters):
         return None
     return name, Helper(tuple(parameters), body.strip())
 
@@ -94,13 +98,20 @@ def _written(helper: Helper, arguments: Sequence[str]) -> str | None:
     if len(arguments) != len(helper.parameters):
         return None
     values: dict[str, str] = {}
-    for argument, (name, kind) in zip(arguments, helper.parameters, strict=True):
+    given: dict[str, str] = {}
+    for argument, (name, kind, _) in zip(arguments, helper.parameters, strict=True):
         argument = argument.strip()
         plain = re.fullmatch(r"[\w\s+*/%.-]+", argument) if kind else is_word(argument)
         if not plain or re.search(_STEP, argument):
             return None
         values[name] = f"(({kind})({argument}))" if kind else argument
-    return "{ " + "".join(_replaced(helper.body, values)) + " }"
+        given[name] = argument
+    pointers = "".join(
+        "".join(_replaced(declared, given)).replace("@", f"pm_{name}") + f" = {given[name]}; "
+        for name, _, declared in helper.parameters
+        if declared
+    )
+    return "{ " + pointers + "".join(_replaced(helper.body, values)) + " }"
 
 
 def _replaced(body: str, values: Mapping[str, str]) -> Iterator[str]:

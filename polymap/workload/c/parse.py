@@ -146,7 +146,10 @@ class _Reader:
         nodes += parameters
         outside += self._declared(parameters)
         name = "" if self.source.wrapped else text_at(declaration, "name")
-        pointers = without_pointers([node_at(function, "body")])
+        pointers, others = without_pointers([node_at(function, "body")], [*tables, *nodes], self._element_of)
+        for each in others:
+            what = f"'{text_at(each, 'name').removeprefix('pm_')}' points to other elements or axes than it declares"
+            self.complaints.add("PM261", self.expressions.line(each), what, "Give both the same type.")
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
@@ -201,6 +204,13 @@ class _Reader:
             what = f"'{name}' is declared twice, once as a table of constants"
             self.complaints.add("PM265", self.expressions.line(found[name]), what, "Rename one.")
         return list(found.values())
+
+    def _element_of(self, declaration: c_ast.Node) -> str:
+        """Return the type of the elements of an array or a pointer, "" for one that is not read."""
+        try:
+            return self.expressions.element_type(plain_type(node_at(declaration, "type")))
+        except Refused:
+            return ""
 
     def _parameters(self, declaration: c_ast.Node) -> list[c_ast.Node]:
         arguments = nodes_at(node_at(declaration, "type"), "args")

@@ -25,8 +25,14 @@ WHOLE = """void f(int n, double A[n][n], double x[n]) {
   for (int k = 0; k < n; k++) for (int i = 1; i < n; i++) for (int j = 1; j < n; j++)
     T[i][j] += T[i - 1][j] * T[i][j - 1];
   for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) x[i] += T[j][i] * T[i][j]; }"""
+NOTS = """void t(int n, unsigned short A[n], double B[n], int C[n]) {
+  for (int i = 0; i < n; i++) {
+    if (A[i] != 0) { A[i] = 1; B[i] = B[i] < B[i] ? B[i] : B[i]; } else B[i] += 1;
+    C[i] = !C[i] + !(C[i] < 3 && B[i]) * 2 - !!A[i] + !B[i];
+  }
+}"""
 SHORTS = {"A": "bfloat16", "B": "bfloat16", "C": "float32"}
-KINDS = ("layer", "bytes", "words", "product", "attention", "steps", "region", "block", "maxima", "contraction")
+KINDS = ("layer", "bytes", "words", "product", "attention", "steps", "region", "block", "maxima", "nots", "contraction")
 BYTES = {"I": "uint8", "W": "int8", "O": "int32"}
 
 
@@ -47,6 +53,8 @@ def _function(kind: str) -> tuple[pm.CompiledFunction, int]:
             work = pm.from_c(ROWS, {"n": 70})
         case "maxima":
             work = pm.from_c(MAXIMA, {"n": 640})
+        case "nots":
+            work = pm.from_c(NOTS, {"n": 70})
         case "block":
             work = pm.from_c(WHOLE, {"n": 600})
         case "steps":
