@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from random import Random
+from typing import cast
 
-from polymap.ir import Architecture, is_box
+from polymap.ir import Architecture, Workload, is_box
 from polymap.resources import OutOfTime, Stop, Work, never
 from polymap.schedules import any_order_is_legal
 from polymap.search.programs.alignments import (
@@ -18,7 +19,7 @@ from polymap.search.programs.alignments import (
     skewed_rewritings,
 )
 from polymap.search.programs.every_shape import count_bound, every_shape, exact_nodes
-from polymap.search.programs.instances import ProgramArrays, thin_accesses
+from polymap.search.programs.instances import ProgramArrays, program_arrays, thin_accesses
 from polymap.search.programs.moves import (
     all_groups,
     distribute_children,
@@ -100,6 +101,18 @@ class Climber:
         self.refuted: dict[tuple[Rewriting, Shape], Fraction] = {}  # what shapes do not cost less than
         self.scored = 0
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state to pickle: arrays of instances, up to a gigabyte, are made again from the program."""
+        arrays = self.programs[()]
+        state = {name: value for name, value in self.__dict__.items() if name not in ("programs", "thin")}
+        return {**state, "last": None, "made_of": (arrays.workload, arrays.folding)}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        workload, folding = cast("tuple[Workload, bool]", state.pop("made_of"))
+        self.__dict__.update(state)
+        arrays = replace(program_arrays(workload), folding=folding)
+        self.programs, self.thin = {(): arrays}, thin_accesses(arrays, TUNING.thinning)
+
     @property
     def is_over(self) -> bool:
         return self.stop() or self.is_at_floor
@@ -168,7 +181,7 @@ class Climber:
             self._look()
             when, nodes = self._when(rewriting, shape), None
             if when is not None and self.is_legal(rewriting, shape, when):
-                thin = replace(self.programs[rewriting], accesses=self.thin.accesses, scales=self.thin.scales)
+                thin = replace(self.program(rewriting), accesses=self.thin.accesses, scales=self.thin.scales)
                 stays = Stays(thin, shape, when, self.late)
                 nodes = best_nodes(stays, self.arch, self.weights, self.floors, levels=self.levels)
             self.estimates[key] = None if nodes is None else nodes[0]

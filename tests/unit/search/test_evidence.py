@@ -125,3 +125,14 @@ def test_an_unfinished_answer_about_a_program_is_pickled_and_goes_on() -> None:
     assert again == found
     later, direct = (each.resume(600, work_limit=20) for each in (again, found))
     assert (later.value, later.bound) == (direct.value, direct.bound)
+
+
+def test_instances_of_a_program_are_not_pickled_but_made_again() -> None:
+    texts = ["T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]", "U[k,y,x] = max(T[k,y,x], 0)", "E[z,y,x] += U[k,y,x] * V[z,k]"]
+    sizes = {"k": 4, "c": 4, "y": 8, "x": 8, "r": 3, "s": 3, "z": 4}
+    work = program(texts, sizes=sizes, temporary=["T", "U"], bits=8)
+    found = explore(work, "eyeriss_like", "energy", tiles="divide", time_limit_s=600, work_limit=60)
+    text = pickle.dumps(found)
+    assert len(text) < 1_000_000, "4.6 million bytes with the instances"
+    later, direct = (each.resume(600, work_limit=60) for each in (pickle.loads(text), found))
+    assert (later.value, later.bound, later.best, later.work) == (direct.value, direct.bound, direct.best, direct.work)
