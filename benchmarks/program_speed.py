@@ -56,7 +56,8 @@ def built(text: str, where: Path, name: str, words: tuple[str, ...]) -> ctypes.C
 
 def on_stack(text: str) -> str:
     """Return the text with its local arrays in memory that stays mapped, as those of the original's harness."""
-    return re.sub(r"^(?:  ){1,2}double (\w+\[[^;]*\](?:, \w+\[[^;]*\])*)", r"  static double \1", text, flags=re.M)
+    kind = r"^(?:  ){1,2}(?:__attribute__\(\(aligned\(\d+\)\)\) )?double "
+    return re.sub(kind + r"(\w+\[[^;]*\](?:, \w+\[[^;]*\])*)", r"  static double \1", text, flags=re.M)
 
 
 def with_sizes(text: str, sizes: dict[str, int]) -> str:
