@@ -101,9 +101,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose the trees of the segments that cost least together."""
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
-    if len(statements) < 2 or not are_nests:
-        return evidence
-    if evidence.is_met:
+    if len(statements) < 2 or not are_nests or evidence.is_met:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
