@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from polymap.ir import (
     OptionError,
     Tabled,
     Workload,
+    all_read,
     did_you_mean,
 )
 from polymap.mapping_space import Sample, neighbours, sample_mappings
@@ -142,9 +144,11 @@ def compare(
     is row-stationary: its bound is the optimum. Raises OptionError for unknown families, several values or statements.
     """
     workload, arch = question_of(workload, arch)
-    Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
-    names = _families(families, workload)
-    goal = parse_single(objective, arch, ranked=True)
+    _, names, goal = all_read(
+        Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check,
+        partial(_families, families, workload),
+        partial(parse_single, objective, arch, ranked=True),
+    )
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
     has_none = is_complete and not listed

@@ -14,6 +14,7 @@ from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping
 from polymap.networks.comparison import compare, dataflow, order
+from polymap.networks.exploration import explore_network
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem import Held, rules_from_document
 from polymap.workload.einsum_programs import program
@@ -129,6 +130,15 @@ def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(OptionError, match="there is no family 'best'") as told:
         compare(matmul(m=2, n=2, k=2), machine(64), ["best", "WS", "XS"])
     assert [each.what for each in told.value.mistakes[1:]] == ["there is no family 'XS'"]
+
+
+def test_all_mistakes_of_a_question_are_told_at_once() -> None:
+    with pytest.raises(OptionError) as told:
+        compare(matmul(m=2, n=2, k=2), machine(64), ["XS"], "enrgy", time_limit_s=-1)
+    assert [each.code for each in told.value.mistakes] == ["PM504", "PM528", "PM501"]
+    with pytest.raises(OptionError) as told:
+        explore_network("resnet50", machine(64), "enrgy", time_limit_s=-1, seed=-1)
+    assert [each.code for each in told.value.mistakes] == ["PM501", "PM504", "PM506"]
 
 
 def test_dataflows_of_several_statements_are_refused_and_their_optimum_is_not() -> None:
