@@ -32,6 +32,7 @@ with lazy(__name__):
         ScheduleError as ScheduleError,
         SolverError as SolverError,
         WorkloadError as WorkloadError,
+        all_read as all_read,
         closest as closest,
         did_you_mean as did_you_mean,
     )

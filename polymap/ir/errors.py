@@ -6,9 +6,10 @@ mend it. `str(error)` is the text that the command line prints.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from polymap.ir.violation import Violation
 
@@ -94,6 +95,20 @@ class MissingPackageError(PolymapError, ImportError):
 
 class OutputError(PolymapError, OSError):
     """A result that could not be written where it was asked for."""
+
+
+def all_read(*reads: Callable[[], Any]) -> list[Any]:
+    """Return what each of the parts is; raises the mistakes of all parts at once, as the first part's kind of error."""
+    found: list[Any] = []
+    refused: list[PolymapError] = []
+    for read in reads:
+        try:
+            found.append(read())
+        except PolymapError as error:
+            refused.append(error)
+    if refused:
+        raise type(refused[0])(dict.fromkeys(mistake for error in refused for mistake in error.mistakes))
+    return found
 
 
 def did_you_mean(word: str, known: Sequence[str], missing: Sequence[str] = ()) -> str:

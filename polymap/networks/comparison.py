@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from polymap.costmodel import Cost, dataflow as dataflow_of, evaluate, window_dims
+from polymap.costmodel import Cost, dataflow as dataflow_of, evaluate
 from polymap.explore import search
 from polymap.inputs import answers_in_words, expected_list, expected_text, shown
 from polymap.ir import (
@@ -22,6 +23,7 @@ from polymap.ir import (
     OptionError,
     Tabled,
     Workload,
+    all_read,
     did_you_mean,
 )
 from polymap.mapping_space import Sample, neighbours, sample_mappings
@@ -30,6 +32,7 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import Options
 from polymap.search.dividing import solve
 from polymap.search.problem import (
+    DATAFLOWS,
     Objective,
     analyse,
     dataflow_obstacle,
@@ -41,9 +44,7 @@ from polymap.search.problem import (
 
 OPTIMUM = "optimum"
 _SHORT = {"WS": "weight-stationary", "OS": "output-stationary", "IS": "input-stationary", "RS": "row-stationary"}
-_TABLES = ("weight-stationary", "output-stationary", "input-stationary")
-_NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-stationary")
-FAMILIES = (*_NAMES, OPTIMUM)
+FAMILIES = (*DATAFLOWS, OPTIMUM)
 
 
 class Tuning(NamedTuple):
@@ -74,18 +75,15 @@ def order(dims: str) -> dict[str, object]:
 
 @answers_in_words
 def dataflow(name: str) -> dict[str, object]:
-    """Return a table for `constraints=`: the textbook's form of a dataflow. The innermost private level holds the
-    operand that stays, and all loops over dims that index it stand outside all others.
+    """Return a table for `constraints=`: the textbook's form of a dataflow (docs/reference/constraints.md).
 
     More mappings than these have the dataflow's name: `compare` looks for the best of all. Raises OptionError for an
-    unknown name, and for row-stationary, which is no order of loops.
+    unknown name.
     """
     name = expected_text(name, "the dataflow", OptionError)
     full = _SHORT.get(name.upper(), name)
-    if full not in _TABLES:
-        known = f"Known: {', '.join(_TABLES)}; `compare` looks for the best row-stationary mapping."
-        hint = known if full == _NAMES[-1] else did_you_mean(full, _TABLES)
-        raise OptionError(Mistake("PM528", f"no table says '{name}'", hint))
+    if full not in DATAFLOWS:
+        raise OptionError(Mistake("PM528", f"no table says '{name}'", did_you_mean(full, DATAFLOWS)))
     return {"dataflow": full}
 
 
@@ -146,9 +144,11 @@ def compare(
     is row-stationary: its bound is the optimum. Raises OptionError for unknown families, several values or statements.
     """
     workload, arch = question_of(workload, arch)
-    Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
-    names = _families(families, workload)
-    goal = parse_single(objective, arch, ranked=True)
+    _, names, goal = all_read(
+        Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check,
+        partial(_families, families, workload),
+        partial(parse_single, objective, arch, ranked=True),
+    )
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
     has_none = is_complete and not listed
@@ -164,15 +164,15 @@ def compare(
     best: dict[str, Scored] = {}
     for mapping, cost in reversed(listed):
         best[dataflow_of(workload, arch, mapping, cost).value] = best[OPTIMUM] = (mapping, cost)
-    proven = {name for name in best if name != _NAMES[-1]} if is_complete else set[str]()
+    proven = {name for name in best if name != DATAFLOWS[-1]} if is_complete else set[str]()
     empty = {name for name in names if has_none or (name not in best and _obstacle(workload, arch, name))}
-    missing = [name for name in names if values and name not in empty and (name not in best or name == _NAMES[-1])]
+    missing = [name for name in names if values and name not in empty and (name not in best or name == DATAFLOWS[-1])]
     if missing:
         take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
         values = objective_values(workload, arch, goal, best[OPTIMUM][1])
     members: list[Member] = []
     for name in names:
-        lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
+        lower = bound if name in (OPTIMUM, DATAFLOWS[-1]) else floor
         members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven | empty))
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     options = {"families": names, "time_limit_s": time_limit_s, "seed": seed}
@@ -206,15 +206,7 @@ def _families(given: object, workload: Workload) -> list[str]:
 
 def _obstacle(workload: Workload, arch: Architecture, name: str) -> str:
     """Return the reason why a family surely has no member; "" where it may have one."""
-    if name == OPTIMUM:
-        return ""
-    if name in _TABLES:
-        return dataflow_obstacle(workload, arch, name)
-    taps = {tap for _, tap in window_dims(workload) if workload.extents()[tap] > 1}
-    if len(taps) < 2:
-        return f"{workload.name} has no two sliding windows"
-    private = any(arch.fanouts_above(level.name) == arch.fanouts for level in arch.levels[1:])
-    return "" if arch.fanouts and private else f"{arch.name} has no private level below a fan-out"
+    return "" if name == OPTIMUM else dataflow_obstacle(workload, arch, name)
 
 
 def _listed(
@@ -255,7 +247,7 @@ def _looked_for(
             found[name] = (value, (mapping, cost))
 
     share = max(0.5, end - time.monotonic()) / 2 / len(names)
-    for name in (each for each in names if each in _TABLES):
+    for name in names:
         table = dataflow(name)
         options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": TUNING.work}
         result = search(workload, arch, objective, "divide", **options)

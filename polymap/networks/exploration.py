@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +24,17 @@ from polymap.inputs import (
     parse_json,
     shown,
 )
-from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, Shown, WorkloadError, did_you_mean
+from polymap.ir import (
+    Architecture,
+    MaybeNone,
+    Mistake,
+    OptionError,
+    Paged,
+    Shown,
+    WorkloadError,
+    all_read,
+    did_you_mean,
+)
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import (
     GroupAnswer,
@@ -248,11 +259,13 @@ def explore_network(
     for a store that cannot be written.
     """
     net, arch = network_of(net), arch_of(arch)
-    goal = parse_single(objective, arch)
+    goal: Objective = all_read(
+        partial(parse_single, objective, arch),
+        Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check,
+        lambda: expected_method(executor, "submit", "the executor"),
+        lambda: expected_method(on_layer, "__call__", "on_layer"),
+    )[0]
     check_additive(goal, asked=expected_kind(fuse, bool, "fuse"))
-    Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
-    expected_method(executor, "submit", "the executor")
-    expected_method(on_layer, "__call__", "on_layer")
     _check_layers(net)
     if net.lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)

@@ -31,6 +31,7 @@ from polymap.ir import (
     Paged,
     PolymapError,
     Workload,
+    all_read,
     did_you_mean,
 )
 from polymap.networks.columns import Column, Provenance, column_of
@@ -158,7 +159,7 @@ def sweep(
     """
     objectives = (objective,) if isinstance(objective, str) else tuple(objective)
     expected_method(executor, "submit", "the executor")
-    _, asked, labelled = _all_read(
+    _, asked, labelled = all_read(
         Options("energy", tiles, time_limit_s=time_limit_s, seed=seed).check,
         lambda: _asked(workloads),
         lambda: _told_apart(_machines(machines)),
@@ -210,23 +211,9 @@ def sweep_of_document(
     return sweep(workloads, machines, **options, store=store, executor=executor, on_progress=on_progress)
 
 
-def _all_read(*reads: Callable[[], Any]) -> list[Any]:
-    """Return what each of the parts is; raises the mistakes of all parts at once, as the first part's kind of error."""
-    found: list[Any] = []
-    refused: list[PolymapError] = []
-    for read in reads:
-        try:
-            found.append(read())
-        except PolymapError as error:
-            refused.append(error)
-    if refused:
-        raise type(refused[0])(mistake for error in refused for mistake in error.mistakes)
-    return found
-
-
 def _asked(workloads: object) -> list[Workload | Network]:
     """Return what is asked about, a network as a whole."""
-    return _all_read(
+    return all_read(
         *(
             partial(_told_in, f"workloads[{index}]", workload_of, each)
             if is_table(each)
@@ -296,7 +283,7 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
     """Return (label, machine) of each machine asked about."""
     if not is_table(machines):
         listed = _several(machines, "the machines")
-        found = _all_read(
+        found = all_read(
             *(
                 partial(_told_in, f"machines[{index}]", arch_of, each) if is_table(each) else partial(arch_of, each)
                 for index, each in enumerate(listed)

@@ -9,13 +9,19 @@ import pytest
 from polymap.costmodel.dataflows import dataflow as dataflow_of
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.mapping import Mapping
 from polymap.networks.comparison import compare, dataflow, order
+from polymap.networks.exploration import explore_network
+from polymap.search.enumeration.trees import exhaustive, scored_trees
+from polymap.search.problem import Held, rules_from_document
 from polymap.workload.einsum_programs import program
 from polymap.workload.einsums import einsum
-from polymap.workload.layers import matmul
+from polymap.workload.layers import conv2d, matmul
 from tests.referee.all_trees import all_trees
+from tests.referee.demands import Table, meets
 
 _FAMILIES = ("weight-stationary", "output-stationary", "input-stationary", "row-stationary")
 
@@ -74,16 +80,65 @@ def test_tables_hold_what_their_names_say() -> None:
     assert order("m r s, p q") == {"order": ["m", "r", "s", "p", "q"]}
 
 
-@pytest.mark.parametrize("name", ["row-stationary", "weihgt-stationary"])
-def test_a_dataflow_that_no_table_says_is_refused(name: str) -> None:
-    with pytest.raises(OptionError, match="no table says"):
-        dataflow(name)
+@pytest.mark.slow
+def test_rows_are_what_the_table_says_in_its_own_words_and_their_trees_have_the_name() -> None:
+    workload, arch = einsum("O[p,q] += I[p+r,q+s] * W[r,s]", sizes={"p": 1, "q": 2, "r": 2, "s": 2}), machine(96)
+    kept: Table = {"must": ["O", "I", "W"]}
+    words: Table = {"store": {"L": kept}, "fanouts": {"X": {"require": ["r"]}}, "intrinsic": {"s": 2}}
+    outside: Table = {"order": [["r", "q"], ["r", "s"]]}
+    both = rules_from_document({**words, **outside}, workload, arch)
+    assert set(rules_from_document(dataflow("RS"), workload, arch)) == set(both)
+    found = explore(workload, arch, tiles="divide", constraints=dataflow("row-stationary"), time_limit_s=60)
+
+    def is_meant(tree: Mapping) -> bool:
+        asked: list[Table] = [words, {"order": ["r", "q"]}, {"order": ["r", "s"]}]
+        return all(meets(each, workload, arch, tree, 0) for each in asked)
+
+    for tree in scored_trees(workload, arch, "energy", "divide", every=1):
+        if tree.fits and is_meant(tree.mapping):
+            cost = evaluate(workload, arch, tree.mapping)
+            assert dataflow_of(workload, arch, tree.mapping, cost).value == "row-stationary"
+    true = exhaustive(workload, arch, "energy", "divide", meets=is_meant)
+    assert true is not None
+    assert true.value is not None
+    assert (found.status, found.value) == ("OPTIMAL", float(true.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "told"),
+    [
+        ("RS", "tpu_like", "no level of 'tpu_like' below all fan-outs may hold O"),
+        ("WS", "eyeriss_like", ""),
+        ("IS", "simba_like", "no level of 'simba_like' below all fan-outs may hold I"),
+    ],
+)
+def test_an_operand_stays_in_the_private_level_that_may_hold_it(name: str, arch: str, told: str) -> None:
+    layer = conv2d(K=2, C=2, H=4, W=4, R=3, S=3)
+    if told:
+        with pytest.raises(OptionError, match=f"PM546.*{told}"):
+            explore(layer, arch, constraints=dataflow(name))
+    else:
+        assert Held("WRF", "W", must=True) in rules_from_document(dataflow(name), layer, load_arch(arch))
+
+
+def test_a_dataflow_that_no_table_says_is_refused() -> None:
+    with pytest.raises(OptionError, match="no table says 'weihgt-stationary'\n.*Did you mean 'weight-stationary'"):
+        dataflow("weihgt-stationary")
 
 
 def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(OptionError, match="there is no family 'best'") as told:
         compare(matmul(m=2, n=2, k=2), machine(64), ["best", "WS", "XS"])
     assert [each.what for each in told.value.mistakes[1:]] == ["there is no family 'XS'"]
+
+
+def test_all_mistakes_of_a_question_are_told_at_once() -> None:
+    with pytest.raises(OptionError) as told:
+        compare(matmul(m=2, n=2, k=2), machine(64), ["XS"], "enrgy", time_limit_s=-1)
+    assert [each.code for each in told.value.mistakes] == ["PM504", "PM528", "PM501"]
+    with pytest.raises(OptionError) as told:
+        explore_network("resnet50", machine(64), "enrgy", time_limit_s=-1, seed=-1)
+    assert [each.code for each in told.value.mistakes] == ["PM501", "PM504", "PM506"]
 
 
 def test_dataflows_of_several_statements_are_refused_and_their_optimum_is_not() -> None:

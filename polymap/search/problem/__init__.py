@@ -76,6 +76,7 @@ with lazy(__name__):
         analyse as analyse,
     )
     from polymap.search.problem.read_rules import (
+        DATAFLOWS as DATAFLOWS,
         dataflow_obstacle as dataflow_obstacle,
         rules_from_document as rules_from_document,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 
+from polymap.costmodel import window_dims
 from polymap.inputs import Fields, is_list, is_table, shown
-from polymap.ir import Architecture, Mistake, OptionError, Role, Workload, did_you_mean
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Role, Workload, did_you_mean
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.rules import (
     AtLeast,
@@ -28,9 +29,11 @@ FIELDS = ("dataflow", "order", "outermost", "innermost", "fanouts", "store", "in
 
 _STATIONARY = {
     "weight-stationary": Role.WEIGHT,
-    "input-stationary": Role.INPUT,
     "output-stationary": Role.OUTPUT,
+    "input-stationary": Role.INPUT,
 }
+_ROWS = "row-stationary"
+DATAFLOWS = (*_STATIONARY, _ROWS)
 
 
 def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
@@ -40,8 +43,10 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
     {level: {must: tensors, never: tensors, least: {tensor: elements}}}; roles such as @weight are allowed. intrinsic:
     {dim: size}. min_utilization: a share. dataflow: "weight-stationary", "input-stationary" or "output-stationary": the
-    innermost level below all fan-outs holds that operand, and all loops over dims that index it are outside all others.
-    limits: {objective: most}.
+    innermost level below all fan-outs that may hold the operand holds it, and all loops over dims that index it are
+    outside all others; or "row-stationary" (Chen, Emer, Sze, ISCA 2016): such levels hold all operands, a compute unit
+    slides along the last window with all its taps while loops over other dims are outside, and the taps of the first
+    window are spread over a fan-out, the outermost that adds. limits: {objective: most}.
 
     Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
     """
@@ -56,15 +61,33 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
 
 def dataflow_obstacle(workload: Workload, arch: Architecture, name: str) -> str:
     """Return the reason why no mapping can have a dataflow, so that the rule would be void; "" where some can."""
-    role = _STATIONARY[name]
-    if not any(tensor.role is role for tensor in workload.tensors):
-        return f"{shown(workload.name)} has no {role.value}"
-    return "" if _private(arch) else f"no level of {shown(arch.name)} below the outermost is below all fan-outs"
+    private = _private(arch)
+    if not private:
+        return f"no level of {shown(arch.name)} below the outermost is below all fan-outs"
+    if name == _ROWS:
+        if len({tap for _, tap in _windows(workload)}) < 2:
+            return f"{shown(workload.name)} has no two sliding windows"
+        if not arch.fanouts:
+            return f"{shown(arch.name)} has no fan-out"
+        away = [each.name for each in workload.tensors if not any(level.may_hold(each) for level in private)]
+    else:
+        role = _STATIONARY[name]
+        still = [each for each in workload.tensors if each.role is role]
+        if not still:
+            return f"{shown(workload.name)} has no {role.value}"
+        away = [] if any(level.may_hold(each) for level in private for each in still) else [still[0].name]
+    return f"no level of {shown(arch.name)} below all fan-outs may hold {away[0]}" if away else ""
 
 
-def _private(arch: Architecture) -> list[str]:
+def _private(arch: Architecture) -> list[MemoryLevel]:
     """Return the inner levels that are below all fan-outs."""
-    return [each.name for each in arch.levels[1:] if arch.fanouts_above(each.name) == arch.fanouts]
+    return [each for each in arch.levels[1:] if arch.fanouts_above(each.name) == arch.fanouts]
+
+
+def _windows(workload: Workload) -> list[tuple[str, str]]:
+    """Return (output dim, tap dim) of the windows of more than one tap."""
+    extents = workload.extents()
+    return [pair for pair in window_dims(workload) if extents[pair[1]] > 1] if len(workload.statements) == 1 else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +110,19 @@ class _Reader:
 
     def _dataflow(self) -> list[Rule]:
         name = self.fields.table.get("dataflow")
-        if name is None:
-            return []
-        role = _STATIONARY.get(name) if isinstance(name, str) else None
-        if role is None:
-            self._is_known("PM546", f"constraints: there is no dataflow {shown(name)}", name, list(_STATIONARY))
+        if name is None or not self._is_known(
+            "PM546", f"constraints: there is no dataflow {shown(name)}", name, list(DATAFLOWS)
+        ):
             return []
         obstacle = dataflow_obstacle(self.workload, self.arch, str(name))
         if obstacle:
             hint = "Ask for an order of loops, or leave the dataflow out."
             self.mistakes.append(Mistake("PM546", f"constraints: no mapping is {name}: {obstacle}", hint))
             return []
+        if name == _ROWS:
+            return self._rows()
+        role = _STATIONARY[str(name)]
         still = {tensor.name for tensor in self.workload.tensors if tensor.role is role}
-        found: list[Rule] = [Held(_private(self.arch)[-1], each, must=True) for each in sorted(still)]
         used = {
             dim
             for statement in self.workload.statements
@@ -108,8 +131,31 @@ class _Reader:
             for index in access.index
             for dim in index.dims
         }
+        return self._kept(still) + self._inside(lambda dim: dim not in used)
+
+    def _rows(self) -> list[Rule]:
+        """Return the rules of the row-stationary form."""
+        windows = _windows(self.workload)
+        out, tap = windows[-1]
+        spread = next(other for _, other in windows if other != tap)
+        fanouts = [fanout for fanout in self.arch.fanouts if fanout.size > 1 and fanout.may_spread(spread)]
+        adding = [fanout for fanout in fanouts if fanout.reduction]
+        (place,) = (*adding, *fanouts, *self.arch.fanouts)[:1]
+        row = [Factor(place.name, spread, 2, None), Intrinsic(tap, self.workload.extents()[tap])]
+        return self._kept({each.name for each in self.workload.tensors}) + row + self._inside({out, tap}.__contains__)
+
+    def _kept(self, tensors: Set[str]) -> list[Rule]:
+        """Return that each tensor is held by the innermost private level that may hold it."""
+        private, found = _private(self.arch), list[Rule]()
+        for tensor in sorted(tensors):
+            may = [level for level in private if level.may_hold(self.workload.tensor(tensor))]
+            found.append(Held((may or private)[-1].name, tensor, must=True))
+        return found
+
+    def _inside(self, is_inner: Callable[[str], bool]) -> list[Rule]:
+        """Return that all loops over the inner dims are inside all others."""
         dims = [dim.name for dim in self.workload.dims if dim.extent > 1]
-        return found + [Outside(a, b) for a in dims if a in used for b in dims if b not in used]
+        return [Outside(a, b) for a in dims if not is_inner(a) for b in dims if is_inner(b)]
 
     def _orders(self) -> list[Rule]:
         lists = self.fields.items("order")

@@ -90,12 +90,6 @@ def test_shells_complete_families_and_workloads_of_every_command(shell: str) -> 
         assert any(f"{command})" in line or f"from {command}'" in line for line in lines)
 
 
-@pytest.mark.parametrize("name", ["RS", "row-stationary"])
-def test_no_table_says_row_stationary(name: str) -> None:
-    with pytest.raises(pm.PolymapError, match=f"PM528 no table says '{name}'\n +Known: weight-.*; `compare` looks"):
-        pm.dataflow(name)
-
-
 def test_a_family_that_can_have_no_mapping_is_told_so(capsys: Captured) -> None:
     words = ("C[m,n] += A[m,k]*B[k,n]", "m=7", "n=1", "k=13", "--arch", "eyeriss_like", "RS", "optimum")
     assert main(("compare", *words)) == 0
