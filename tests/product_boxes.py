@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from polymap.search.any_size.geometric_answers import bound_at_once, orders_in_reach, value_above
+from polymap.search.any_size.geometric_answers import orders_in_reach, value_above
 from polymap.search.any_size.geometric_search import ProductSearch
 from polymap.search.problem import Measure, Problem
+from polymap.search.single_level import bound_at_once
 
 
 def bound_products(

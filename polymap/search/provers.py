@@ -203,7 +203,7 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
     """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
     at once of all mappings."""
     if not search.problem.classes:
-        from polymap.search.any_size import bound_at_once  # searches over dividing tiles do without
+        from polymap.search.single_level import bound_at_once  # searches over dividing tiles do without
 
         for place, one in enumerate(search.objective.singles):
             found = bound_at_once(search.problem, measure_of(one, search.workload, search.arch))
@@ -357,11 +357,8 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 
     measure, floor, best = measure_of(search.objective, search.workload, search.arch), evidence.floors[0], evidence.best
     engine = search.engines.made(ProductEngine, lambda: ProductEngine(search.problem, search.objective, measure))
-
-    def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
-        search.report(mapping, value, max(bound, floor))
-
-    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, divide=False))
+    climber = climber_of(search, divide=False)
+    found = engine.go_on(best, floor, lambda: 2.0 * stop(), search.limits.work, search.report, climber)
     if found is None:
         return _offer_mapping(search, evidence, engine.best)
     evidence = _offer_mapping(search, evidence.with_floor(0, found.bound), found.best)

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
+from math import inf
 
 import pytest
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.resources import SearchCaches
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import analyse
-from polymap.search.single_level.bounds import least_bits
-from polymap.search.single_level.question import read_question
+from polymap.search.single_level import bounds
+from polymap.search.single_level.branching import OpenParts, SizeSearch, cell_bounds
+from polymap.search.single_level.question import Question, read_question
+from polymap.search.single_level.window_tables import WindowTables
 from polymap.workload.einsums import einsum
 from tests.times import few
 
@@ -68,6 +73,23 @@ def drawn(
     return einsum(text, bits=bits, sizes=sizes, initial=initial), None, must
 
 
+def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | None]) -> list[int | None]:
+    """Return the bound per size of the buffer; with windows that of cells, split until no split raises it."""
+    if not any(one.windows for one in question.operands):
+        return bounds.least_bits(question, rooms, known)
+    cells, found = cell_bounds(question, WindowTables(SearchCaches())), list[int | None]()
+    for room, bits in zip(rooms, known, strict=True):
+        search = SizeSearch(cells, room, question.most_bits if bits is None else bits)
+        while search.open and min(map(OpenParts.least, search.open)) < _least_unsplit(search):
+            search.go_on(1)
+        found.append(search.least_bits())
+    return found
+
+
+def _least_unsplit(search: SizeSearch) -> float:
+    return min((float(least.min()) for _, _, least in search.leaves), default=inf)
+
+
 def check(
     seed: int, count: int, most_trees: int, families: tuple[tuple[str, dict[str, int]], ...] = FAMILIES
 ) -> tuple[int, int]:
@@ -79,8 +101,8 @@ def check(
         question = read_question(analyse(workload, two_levels(1, may, must)))
         assert question is not None
         rooms = sorted({rng.randint(1, 6), rng.randint(2, 20), rng.randint(5, 60)})
-        bounds = least_bits(question, rooms, [None] * len(rooms))
-        for room, bound in zip(rooms, bounds, strict=True):
+        found = least_bits(question, rooms, [None] * len(rooms))
+        for room, bound in zip(rooms, found, strict=True):
             truth = exhaustive(workload, two_levels(room, may, must), "traffic:DRAM", "any", most_trees=most_trees)
             if truth is None:
                 break

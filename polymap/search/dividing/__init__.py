@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.search.dividing.chain_weights import ChainWeights as ChainWeights
     from polymap.search.dividing.engine import (
         Found as Found,
         Outcome as Outcome,

@@ -3,4 +3,5 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.search.single_level.bounds import bound_at_once as bound_at_once
     from polymap.search.single_level.sizes import OfSize as OfSize, solve_sizes as solve_sizes

@@ -1,6 +1,7 @@
 """Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer (docs/buffer_curves.md).
 
-`OrderBound` is for questions without windows; `branching.py` has those with windows.
+`OrderBound` is for questions without windows; `branching.py` has those with windows. `bound_at_once` takes other
+costs than bits.
 
 Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
 (question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut
@@ -18,27 +19,26 @@ Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, permutations, product
 from math import ceil, inf, isfinite, prod
 
 import numpy as np
 
 from polymap.poly import FloatArray
-from polymap.resources import SearchCaches
-from polymap.search.single_level.branching import least_by_cells
+from polymap.search.dividing import ChainWeights, product_weights
+from polymap.search.problem import Measure, Problem
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
-from polymap.search.single_level.question import Operand, Question, margin_of as margin_of
-from polymap.search.single_level.window_tables import WindowTables
+from polymap.search.single_level.question import Operand, Question, margin_of as margin_of, read_question
 
 
 class OrderBound:
     """The bound for one order of the tensors that the buffer holds, by the positions of their nodes, outermost
     first."""
 
-    def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
-        self.tiles, self.order = tiles, order
-        self.fixed = float(tiles.question.bypassing(order))
+    def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...], fixed: int) -> None:
+        self.tiles, self.order, self.fixed = tiles, order, float(fixed)
         if order:
             first, later = order[0], order[1:]
             self._bits = tiles.of(first).words * first.bits + sum(one.bits for one in later)
@@ -109,17 +109,52 @@ def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | N
 
     known: the bits of a known mapping per size (None: none), which the bound does not exceed.
     """
-    if any(one.windows for one in question.operands):
-        return least_by_cells(question, rooms, known, WindowTables(SearchCaches()))
-    tiles = FirstTiles(question)
     margin = margin_of(question)
-    found = [
-        inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known
-    ]  # what a bound need not exceed
-    for order in question.orders():
-        bound = OrderBound(tiles, order)
-        found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
+    # what a bound need not exceed
+    found = [inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known]
+    for tiles in FirstTiles.parts(question):
+        for order in question.orders():
+            bound = OrderBound(tiles, order, question.bypassing(order))
+            found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
     return [_least_integer(least, value, margin) for least, value in zip(found, known, strict=True)]
+
+
+def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
+    """Return a lower bound on a linear measure of a product over all mappings; None unless on two levels without
+    fan-outs, and with few enough tiles."""
+    question = read_question(problem)
+    chains = None if question is None else product_weights(problem, measure)
+    if question is None or chains is None:
+        return None
+    asked = list(_held_operands(question, chains))
+    if any(one.weight < 0 for _, operands in asked for one in operands):
+        return None
+    usable, least = problem.arch.levels[1].usable_bits, None
+    room = question.bits if usable is None else usable
+    for tiles in FirstTiles.parts(question):
+        for fixed, operands in asked:
+            for order in permutations(operands):
+                known = inf if least is None else float(least - fixed)
+                found = OrderBound(tiles, order, 0).least(room, known)
+                if found < known:
+                    whole = fixed + ceil(Fraction(found) * (1 - margin_of(question)))
+                    least = whole if least is None else min(least, whole)
+    return None if least is None else measure.unscaled(least + measure.fixed_energy)
+
+
+def _held_operands(
+    question: Question, chains: tuple[tuple[ChainWeights, ...], ...]
+) -> Iterator[tuple[int, list[Operand]]]:
+    """Yield, per choice of tensors that the buffer holds, what a mapping costs beside their visits, and the tensors, of
+    which a load is a visit of the whole."""
+    for chosen in product(*chains):
+        visits = [int(own.nodes[0][0, 0]) if own.nodes else None for own in chosen]
+        operands = [
+            replace(one, elements=1, weight=weight, saved=0)
+            for one, weight in zip(question.operands, visits, strict=True)
+            if weight is not None
+        ]
+        yield sum(int(own.total[0, 0]) for own in chosen) - sum(one.weight for one in operands), operands
 
 
 def _least_integer(least: float, known: int | None, margin: Fraction) -> int | None:

@@ -78,19 +78,6 @@ def cell_bounds(question: Question, tables: WindowTables) -> list[CellBounds]:
     return [CellBounds(question, order, tables) for order in question.orders()]
 
 
-def least_by_cells(
-    question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables
-) -> list[int | None]:
-    """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits."""
-    bounds = cell_bounds(question, tables)
-    found: list[int | None] = []
-    for room, bits in zip(rooms, known, strict=True):
-        search = SizeSearch(bounds, room, question.most_bits if bits is None else bits)
-        search.go_on(TUNING.cells_per_size, bound_only=True)
-        found.append(search.least_bits())
-    return found
-
-
 class SizeSearch:
     """The search for one size of the buffer, in bits. Goes on where it ended.
 
@@ -130,12 +117,9 @@ class SizeSearch:
     def _of_leaves(self) -> float:
         return min((float(least.min()) for _, _, least in self.leaves), default=inf)
 
-    def go_on(self, work: int, *, bound_only: bool = False) -> None:
-        """Split cells of least bound, until so many are bounded, or nothing can move less than what is known.
-
-        bound_only: also until the bound is final; cells with mappings that move less than the known one may be left.
-        """
-        end, leaves = self.work + work, self._of_leaves()
+    def go_on(self, work: int) -> None:
+        """Split cells of least bound, until so many are bounded, or nothing can move less than what is known."""
+        end = self.work + work
         while self.work < end and self.open:
             first = min(self.open, key=OpenParts.least)
             if first.least() >= self.refuted:
@@ -143,10 +127,7 @@ class SizeSearch:
                     self._floor = min(self._floor, each.least())
                 self.open = []
                 break
-            if bound_only and first.least() >= leaves:
-                break
             self._split(first)
-            leaves = self._of_leaves()
             self.open = [each for each in self.open if len(each.parts)]
 
     def least_bits(self) -> int | None:
