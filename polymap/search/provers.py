@@ -287,10 +287,7 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     evidence = _offer_mapping(search, evidence.with_floor(0, structures.value), best)
     if best is None and structures.value is None:
         return replace(evidence, clash=evidence.dividing_clash)
-    if best is None or evidence.floors[0] < best[1]:
-        return evidence
-    space = counted_space(evidence.size, Count(evaluated=evidence.nodes))
-    return search.proven(evidence, ((best[0], (best[1],)),), space)
+    return _bounded(search, evidence, best, evidence.floors[0])
 
 
 def _offer_mapping(search: Search, evidence: Evidence, best: Known | None) -> Evidence:
@@ -361,11 +358,30 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     found = engine.go_on(best, floor, lambda: 2.0 * stop(), search.limits.work, search.report, climber)
     if found is None:
         return _offer_mapping(search, evidence, engine.best)
-    evidence = _offer_mapping(search, evidence.with_floor(0, found.bound), found.best)
-    if found.best is None or (found.bound is not None and evidence.floors[0] < found.best[1]):
+    return _bounded(search, evidence, found.best, found.bound, found.solved)
+
+
+def bound_windows(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor by cells of tiles on one buffer, where a tensor is a window and cost is linear, and look for
+    mappings of these, until they meet."""
+    if search.limits() or search.divides or evidence.best is None:
         return evidence
-    space = counted_space(evidence.size, Count(evaluated=evidence.nodes + found.solved))
-    return search.proven(evidence, ((found.best[0], (found.best[1],)),), space)
+    from polymap.search.single_level import solve_windows  # searches over dividing tiles do without
+
+    measure, work = measure_of(search.objective, search.workload, search.arch), search.limits.work
+    found = solve_windows(search.problem, search.objective, measure, evidence.best, stop, work)
+    return evidence if found is None else _bounded(search, evidence, *found)
+
+
+def _bounded(
+    search: Search, evidence: Evidence, best: Known | None, bound: Fraction | None, solved: int = 0
+) -> Evidence:
+    """Return the evidence with a mapping and a bound of all (None: nothing is left), the proof where they meet."""
+    evidence = _offer_mapping(search, evidence.with_floor(0, bound), best)
+    if best is None or (bound is not None and evidence.floors[0] < best[1]):
+        return evidence
+    space = counted_space(evidence.size, Count(evaluated=evidence.nodes + solved))
+    return search.proven(evidence, ((best[0], (best[1],)),), space)
 
 
 def begin_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:

@@ -4,4 +4,8 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.search.single_level.bounds import bound_at_once as bound_at_once
-    from polymap.search.single_level.sizes import OfSize as OfSize, solve_sizes as solve_sizes
+    from polymap.search.single_level.sizes import (
+        OfSize as OfSize,
+        solve_sizes as solve_sizes,
+        solve_windows as solve_windows,
+    )

@@ -10,7 +10,8 @@ to an integer, is never below the true one, and more room or elements only lower
 - a product of pieces over dims: (d - 1) u; times elements, `visits` of the first node: d u.
 - visits - (visits - 1) kept with kept at most a half, since a short last piece has at most half of the indices: the
   result is at least visits / 2, so (3 d + 1) u; with the third node's limit, a sum of positive terms, (3 d + 7) u.
-- weight * loads - saved is at least half of weight * loads: twice the relative error of loads, and 3 u.
+- weight * loads - saved is at least half of weight * loads (else `margin_of` takes more): twice the relative error of
+  loads, and 3 u.
 - the sum over three tensors and what bypasses the buffer, none negative: 4 u.
 
 Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last step is in exact fractions.
@@ -19,26 +20,25 @@ Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations
 from math import ceil, inf, isfinite, prod
 
 import numpy as np
 
 from polymap.poly import FloatArray
-from polymap.search.dividing import ChainWeights, product_weights
 from polymap.search.problem import Measure, Problem
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
-from polymap.search.single_level.question import Operand, Question, margin_of as margin_of, read_question
+from polymap.search.single_level.question import Operand, Question, margin_of as margin_of, priced_question
 
 
 class OrderBound:
     """The bound for one order of the tensors that the buffer holds, by the positions of their nodes, outermost
     first."""
 
-    def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...], fixed: int) -> None:
-        self.tiles, self.order, self.fixed = tiles, order, float(fixed)
+    def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
+        self.tiles, self.order = tiles, order
+        self.fixed = float(tiles.question.bypassing(order))
         if order:
             first, later = order[0], order[1:]
             self._bits = tiles.of(first).words * first.bits + sum(one.bits for one in later)
@@ -114,52 +114,25 @@ def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | N
     found = [inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known]
     for tiles in FirstTiles.parts(question):
         for order in question.orders():
-            bound = OrderBound(tiles, order, question.bypassing(order))
+            bound = OrderBound(tiles, order)
             found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
-    return [_least_integer(least, value, margin) for least, value in zip(found, known, strict=True)]
+    return [_least_integer(least, value, margin, question.grain) for least, value in zip(found, known, strict=True)]
 
 
 def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
-    """Return a lower bound on a linear measure of a product over all mappings; None unless on two levels without
+    """Return a lower bound on a linear measure without windows over all mappings; None unless on two levels without
     fan-outs, and with few enough tiles."""
-    question = read_question(problem)
-    chains = None if question is None else product_weights(problem, measure)
-    if question is None or chains is None:
+    priced = priced_question(problem, measure)
+    if priced is None or any(one.windows for one in priced[0].operands):
         return None
-    asked = list(_held_operands(question, chains))
-    if any(one.weight < 0 for _, operands in asked for one in operands):
-        return None
-    usable, least = problem.arch.levels[1].usable_bits, None
-    room = question.bits if usable is None else usable
-    for tiles in FirstTiles.parts(question):
-        for fixed, operands in asked:
-            for order in permutations(operands):
-                known = inf if least is None else float(least - fixed)
-                found = OrderBound(tiles, order, 0).least(room, known)
-                if found < known:
-                    whole = fixed + ceil(Fraction(found) * (1 - margin_of(question)))
-                    least = whole if least is None else min(least, whole)
-    return None if least is None else measure.unscaled(least + measure.fixed_energy)
+    usable, (question, besides) = problem.arch.levels[1].usable_bits, priced
+    (least,) = least_bits(question, [question.bits if usable is None else usable], [None])
+    return None if least is None else measure.unscaled(least + besides)
 
 
-def _held_operands(
-    question: Question, chains: tuple[tuple[ChainWeights, ...], ...]
-) -> Iterator[tuple[int, list[Operand]]]:
-    """Yield, per choice of tensors that the buffer holds, what a mapping costs beside their visits, and the tensors, of
-    which a load is a visit of the whole."""
-    for chosen in product(*chains):
-        visits = [int(own.nodes[0][0, 0]) if own.nodes else None for own in chosen]
-        operands = [
-            replace(one, elements=1, weight=weight, saved=0)
-            for one, weight in zip(question.operands, visits, strict=True)
-            if weight is not None
-        ]
-        yield sum(int(own.total[0, 0]) for own in chosen) - sum(one.weight for one in operands), operands
-
-
-def _least_integer(least: float, known: int | None, margin: Fraction) -> int | None:
-    """Return the least integer of bits that is consistent with a float64 bound of `least`."""
+def _least_integer(least: float, known: int | None, margin: Fraction, grain: int) -> int | None:
+    """Return the least multiple of the grain that is consistent with a float64 bound of `least`."""
     if not isfinite(least):
         return known
-    bits = ceil(Fraction(least) * (1 - margin))
+    bits = grain * ceil(Fraction(least) * (1 - margin) / grain)
     return bits if known is None else min(bits, known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, gcd, inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -81,15 +81,15 @@ def cell_bounds(question: Question, tables: WindowTables) -> list[CellBounds]:
 class SizeSearch:
     """The search for one size of the buffer, in bits. Goes on where it ended.
 
-    known: the bits of a known mapping, or what no mapping exceeds. What moves less moves at least the greatest common
-    divisor of the tensors' bits less: cells that leave no room for that are refuted.
+    known: the bits of a known mapping, or what no mapping exceeds. What moves less moves at least the question's grain
+    less: cells that leave no room for that are refuted.
     """
 
     def __init__(self, bounds: Sequence[CellBounds], room: int, known: int) -> None:
         self.room, self.work = room, 0
         self._margin = margin_of(bounds[0].question)
         self._floor = inf  # the least bound of refuted cells, where bounds are not exact
-        self._grain = gcd(*(one.bits for one in bounds[0].question.operands))
+        self._grain = bounds[0].question.grain
         self.know(known)
         self._fits = False
         self.leaves: list[tuple[CellBounds, Cells, FloatArray]] = []
@@ -135,7 +135,7 @@ class SizeSearch:
         if not self._fits:
             return None
         least = self.bound if self.known < EXACT else min(self.bound, self._floor)
-        return min(self.known, ceil(Fraction(least) * (1 - self._margin)))
+        return min(self.known, self._grain * ceil(Fraction(least) * (1 - self._margin) / self._grain))
 
     def cells_by_bound(self) -> Iterator[tuple[float, CellBounds, Cells, int]]:
         """Yield cells that are not split further and not refuted, by rising bound: bound, cells, number among them."""
