@@ -16,8 +16,6 @@ def bound_products(
 ) -> Fraction | None:
     """Return what no mapping beats, at most `best`, the value of a mapping, after about so many programs beyond one per
     order of nodes; None where there are no geometric programs (ProductEngine.go_on), or no time for any.
-
-    Windows are covered on two levels without fan-outs.
     """
     at_once = bound_at_once(problem, measure)
     if at_once is not None and at_once >= best:

@@ -6,16 +6,17 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 from math import inf
 
 import pytest
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.resources import SearchCaches
+from polymap.resources import SearchCaches, Work
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem.problem import analyse
-from polymap.search.single_level import bounds
+from polymap.search.problem import analyse, measure_of, parse_objective
+from polymap.search.single_level import bounds, solve_windows
 from polymap.search.single_level.branching import OpenParts, SizeSearch, cell_bounds
 from polymap.search.single_level.question import Question, read_question
 from polymap.search.single_level.window_tables import WindowTables
@@ -123,6 +124,46 @@ def test_no_tree_moves_less_than_the_bound(seed: int, most_trees: int) -> None:
 
 def test_no_tree_moves_less_than_the_bound_of_two_windows() -> None:
     compared, met = check(300, 3, 30_000, WINDOWS)
+    assert met > compared / 3, "a bound that says little cannot be wrong"
+
+
+def priced(rng: random.Random, room: int) -> Architecture:
+    """Return the machine with energies of its own for reads and writes."""
+    energies = [Fraction(rng.choice((0, 1, 1, 3, 10, 100, 137))) for _ in range(4)]
+    dram = MemoryLevel("DRAM", word_bits=1, read_pj=energies[0], write_pj=energies[1])
+    buffer = MemoryLevel("Buf", room, word_bits=1, read_pj=energies[2], write_pj=energies[3])
+    return Architecture("two", (dram, buffer, ComputeUnit("MAC", pj=Fraction(rng.choice((0, 2))))))
+
+
+def check_energies(seed: int, count: int, most_trees: int) -> tuple[int, int]:
+    """Return how many bounds of energy were compared, and how many a tree meets."""
+    rng = random.Random(f"energies {seed}")
+    compared = met = 0
+    while compared < count:
+        workload, _, _ = drawn(rng, (*FAMILIES, *WINDOWS))
+        arch, goal = priced(rng, rng.randint(3, 60)), "energy"
+        problem, objective = analyse(workload, arch), parse_objective(goal, arch)
+        measure = measure_of(objective, workload, arch)
+        truth = exhaustive(workload, arch, goal, "any", most_trees=most_trees)
+        if truth is None or truth.value is None or truth.best is None:
+            continue
+        bound = bounds.bound_at_once(problem, measure)
+        if bound is None:
+            known = truth.best, truth.value * rng.choice((1, 2)) + rng.randint(0, 1)
+            found = solve_windows(problem, objective, measure, known, lambda: False, Work())
+            if found is None:
+                continue
+            assert truth.value <= found[0][1] <= known[1], (workload, arch)
+            bound = found[1]
+        compared += 1
+        assert bound <= truth.value, (workload, arch, bound, truth.value, truth.best)
+        met += bound == truth.value
+    return compared, met
+
+
+@pytest.mark.parametrize("seed", few(range(6), 2))
+def test_no_tree_costs_less_than_the_bound_of_its_energy(seed: int) -> None:
+    compared, met = check_energies(seed, 8, 8_000)
     assert met > compared / 3, "a bound that says little cannot be wrong"
 
 

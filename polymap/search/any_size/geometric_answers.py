@@ -79,8 +79,8 @@ class ProductEngine:
         climber: TreeClimber | None = None,
     ) -> ProductAnswer | None:
         """Return the best mapping and a bound of all mappings when they meet, neither gets better, or time is up; None
-        where there are no geometric programs (windows on more than two levels, too many orders of nodes, objectives
-        that are not linear, numbers beyond floats), or no time for any.
+        where there are no geometric programs (windows, too many orders of nodes, objectives that are not linear,
+        numbers beyond floats), or no time for any.
 
         first: the best mapping so far. floor: what no mapping is known to beat. clock: the share of the limit that is
         spent. climber: looks for better mappings from the best on.
