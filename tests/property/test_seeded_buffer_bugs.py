@@ -51,10 +51,8 @@ BUGS = (
     Bug("cells are numbered in 16 bits", first_tiles.FirstTiles.__init__, "np.int32)", "np.int16)"),
     Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
     Bug("mappings need no room", _private(sizes, "_ScoredTrees").best, "if counts[1] <= room", "if counts"),
-    Bug(
-        "held tensors are paid twice", _private(bounds, "_held_operands"), " - sum(one.weight for one in operands)", ""
-    ),
-    Bug("visits are rounded up", bounds.bound_at_once, "(1 - margin_of(question))", "(1 + 99 * margin_of(question))"),
+    Bug("first updates are read", question.priced_question, "credit - start -", "credit -"),
+    Bug("bounds are rounded up", _private(bounds, "_least_integer"), "(1 - margin)", "(1 + 99 * margin)"),
 )
 
 Asked = tuple[Workload, list[int], list[tuple[Mapping, int] | None]]
@@ -129,8 +127,8 @@ SEEN = {
     "cells are numbered in 16 bits": 4,
     "what is written first is read": 2,
     "mappings need no room": 22,
-    "held tensors cost twice": 11,
-    "visits are rounded up": 15,
+    "first updates are read": 15,
+    "bounds are rounded up": 2,
 }
 
 

@@ -106,7 +106,7 @@ class SizeSearch:
 
     def know(self, known: int) -> None:
         """Take the bits of a mapping."""
-        self.known = known
+        self.known = known = self._grain * -(-known // self._grain)
         self.refuted = known - self._grain / 2 if known < EXACT else known * (1 - 4 * float(self._margin))
 
     @property
