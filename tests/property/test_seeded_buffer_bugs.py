@@ -49,7 +49,7 @@ BUGS = (
     Bug("nothing stays from box to box", _private(cells.CellBounds, "_kept"), "return found[0] + found[1]", "return 0"),
     Bug("tiles take twice their room", cells.CellBounds.bits, "found + one.bits", "found + 2 * one.bits"),
     Bug("cells are numbered in 16 bits", first_tiles.FirstTiles.__init__, "np.int32)", "np.int16)"),
-    Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
+    Bug("what is written first is read", question.read_question, "problem.extents) - saved", "problem.extents)"),
     Bug("mappings need no room", _private(sizes, "_ScoredTrees").best, "if counts[1] <= room", "if counts"),
     Bug("first updates are read", question.priced_question, "credit - start -", "credit -"),
     Bug("bounds are rounded up", _private(bounds, "_least_integer"), "(1 - margin)", "(1 + 99 * margin)"),
