@@ -1,4 +1,4 @@
-"""Traffic between the outermost level and one buffer, for all sizes of the buffer at once."""
+"""Linear costs of one buffer below the outermost level: bounds over all loop trees; traffic for all sizes at once."""
 
 from polymap.lazy import lazy
 
