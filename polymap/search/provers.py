@@ -184,7 +184,8 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
         from polymap.search.single_level import bound_at_once  # searches over dividing tiles do without
 
         for place, one in enumerate(search.objective.singles):
-            found = bound_at_once(search.problem, measure_of(one, search.workload, search.arch))
+            measure = measure_of(one, search.workload, search.arch)
+            found = bound_at_once(search.problem, measure, search.limits)
             evidence = evidence.with_floor(place, found)
     for place, one in enumerate(_siblings(search)):
         found = one.go_on(None, stop, search.limits.work, refined=False)

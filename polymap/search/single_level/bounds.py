@@ -27,6 +27,7 @@ from math import ceil, inf, isfinite, prod
 import numpy as np
 
 from polymap.poly import FloatArray
+from polymap.resources import OutOfTime, Stop, never
 from polymap.search.problem import Measure, Problem
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
 from polymap.search.single_level.question import Operand, Question, margin_of as margin_of, priced_question
@@ -104,29 +105,37 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from combinations(dims, count)
 
 
-def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | None]) -> list[int | None]:
+def least_bits(
+    question: Question, rooms: Sequence[int], known: Sequence[int | None], stop: Stop = never
+) -> list[int | None]:
     """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits.
 
-    known: the bits of a known mapping per size (None: none), which the bound does not exceed.
+    known: the bits of a known mapping per size (None: none), which the bound does not exceed. Raises OutOfTime where
+    `stop` says so.
     """
     margin = margin_of(question)
     # what a bound need not exceed
     found = [inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known]
     for tiles in FirstTiles.parts(question):
+        if stop():
+            raise OutOfTime
         for order in question.orders():
             bound = OrderBound(tiles, order)
             found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
     return [_least_integer(least, value, margin, question.grain) for least, value in zip(found, known, strict=True)]
 
 
-def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
+def bound_at_once(problem: Problem, measure: Measure, stop: Stop = never) -> Fraction | None:
     """Return a lower bound on a linear measure without windows over all mappings; None unless on two levels without
-    fan-outs, and with few enough tiles."""
+    fan-outs, with few enough tiles, and with time for all."""
     priced = priced_question(problem, measure)
     if priced is None or any(one.windows for one in priced[0].operands):
         return None
     usable, (question, besides) = problem.arch.levels[1].usable_bits, priced
-    (least,) = least_bits(question, [question.bits if usable is None else usable], [None])
+    try:
+        (least,) = least_bits(question, [question.bits if usable is None else usable], [None], stop)
+    except OutOfTime:
+        return None
     return None if least is None else measure.unscaled(least + besides)
 
 
