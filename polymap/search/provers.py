@@ -185,7 +185,7 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
         for place, one in enumerate(search.objective.singles):
             measure = measure_of(one, search.workload, search.arch)
-            found = bound_at_once(search.problem, measure, search.limits)
+            found = bound_at_once(search.problem, measure, stop)
             evidence = evidence.with_floor(place, found)
     for place, one in enumerate(_siblings(search)):
         found = one.go_on(None, stop, search.limits.work, refined=False)
@@ -345,11 +345,13 @@ def bound_windows(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     mappings of these, until they meet."""
     if search.limits() or search.divides or evidence.best is None:
         return evidence
-    from polymap.search.single_level import solve_windows  # searches over dividing tiles do without
+    from polymap.search.single_level import bound_at_once, solve_windows  # searches over dividing tiles do without
 
     measure, work = measure_of(search.objective, search.workload, search.arch), search.limits.work
     found = solve_windows(search.problem, search.objective, measure, evidence.best, stop, work)
-    return evidence if found is None else _bounded(search, evidence, *found)
+    if found is None:  # the first share may have been too short for the bound of a product
+        found = evidence.best, bound_at_once(search.problem, measure, stop) or evidence.floors[0]
+    return _bounded(search, evidence, *found)
 
 
 def _bounded(
