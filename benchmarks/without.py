@@ -124,6 +124,10 @@ def _zeros(_problem: Any, _measure: Any, some: Any, _caches: Any) -> list[int]:
     return [0] * len(some)
 
 
+def _no_orders(plans: Any, plan: int, some: Any) -> Any:
+    return products.np.zeros((len(plans.orders(plan)), len(some)))
+
+
 def mechanisms() -> dict[str, Callable[[], None]]:
     """Return what switches each mechanism off."""
     search_class, plans = branching.StructureSearch, products._Plans
@@ -138,8 +142,6 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "states of groups": patched(_every_state, "_winning_states", groups),
         "states of searches": patched(lambda _, own: own, "_of_winning_states", steps),
         "marks": patched(lambda _: None, "nodes_before_marks", steps),
-        "places decided": tuned(decided_places=0),
-        "others first when raised": tuned(least_raise=1),
         "slices": tuned(nodes_at_once=NEVER),
         "probes of the best": tuned(first_probe=NEVER),
         "probes near": patched(lambda *_: [], "groups_near", engine),
@@ -161,7 +163,7 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "structures by windows": patched(lambda _, own: own, "_by_window_factors", engine),
         "product": patched(lambda *_: None, "best_product_tiles", dividing),
         "product: raised": patched(lambda *_: None, "_raise_bounds", products),
-        "product: orders": patched(lambda _s, _p, own: own * 0, "raised_by_orders", plans),
+        "product: orders": patched(_no_orders, "raised_by_orders", plans),
         "product: promising": patched(lambda asked: products.np.arange(1), "_promising_structures", products),
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from polymap.search.any_size.geometric_answers import bound_at_once, orders_in_reach, value_above
+from polymap.search.any_size.geometric_answers import orders_in_reach, value_above
 from polymap.search.any_size.geometric_search import ProductSearch
 from polymap.search.problem import Measure, Problem
+from polymap.search.single_level import bound_at_once
 
 
 def bound_products(
@@ -15,8 +16,6 @@ def bound_products(
 ) -> Fraction | None:
     """Return what no mapping beats, at most `best`, the value of a mapping, after about so many programs beyond one per
     order of nodes; None where there are no geometric programs (ProductEngine.go_on), or no time for any.
-
-    Windows are covered on two levels without fan-outs.
     """
     at_once = bound_at_once(problem, measure)
     if at_once is not None and at_once >= best:

@@ -57,6 +57,7 @@ with lazy(__name__):
         begin_timed_nests as begin_timed_nests,
         bound_products as bound_products,
         bound_structures as bound_structures,
+        bound_windows as bound_windows,
         climb_near_mappings as climb_near_mappings,
         climb_timed_nests as climb_timed_nests,
         enumerate_few_trees as enumerate_few_trees,

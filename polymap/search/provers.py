@@ -15,38 +15,16 @@ from warnings import warn
 
 from polymap.costmodel import not_in_steps, unsupported_in_steps
 from polymap.inputs import no_energies
-from polymap.ir import (
-    Architecture,
-    Mapping,
-    MemoryLevel,
-    Mistake,
-    Operator,
-    OptionError,
-    Workload,
-    accesses_of,
-    is_box,
-)
+from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, Operator, OptionError, Workload, accesses_of, is_box
 from polymap.resources import Limits, Memory, Processes, Stop, never
 from polymap.schedules import any_order_is_legal
 from polymap.search.answer import Question, Values, believed_bounds
-from polymap.search.dividing import (
-    CompletedMapping,
-    Count,
-    Found,
-    Outcome,
-    outcome_to_resume,
-    solve,
-)
+from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.driver import Kind, Search, Table, certify_best, counted_space, further, kind_of, of_rest
 from polymap.search.enumeration import ExhaustiveResult, TreeWalk, scored_trees
 from polymap.search.evidence import Evidence, Known
 from polymap.search.feasible import AnySize, DividingMappings, may_be_walked, walk_begun
-from polymap.search.local import (
-    DividingPolish,
-    TreeClimber,
-    climb_beside,
-    climber_for,
-)
+from polymap.search.local import DividingPolish, TreeClimber, climb_beside, climber_for
 from polymap.search.options import TUNING, Hints, Options
 from polymap.search.problem import (
     AtMost,
@@ -203,10 +181,11 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
     """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
     at once of all mappings."""
     if not search.problem.classes:
-        from polymap.search.any_size import bound_at_once  # searches over dividing tiles do without
+        from polymap.search.single_level import bound_at_once  # searches over dividing tiles do without
 
         for place, one in enumerate(search.objective.singles):
-            found = bound_at_once(search.problem, measure_of(one, search.workload, search.arch))
+            measure = measure_of(one, search.workload, search.arch)
+            found = bound_at_once(search.problem, measure, stop)
             evidence = evidence.with_floor(place, found)
     for place, one in enumerate(_siblings(search)):
         found = one.go_on(None, stop, search.limits.work, refined=False)
@@ -287,10 +266,7 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     evidence = _offer_mapping(search, evidence.with_floor(0, structures.value), best)
     if best is None and structures.value is None:
         return replace(evidence, clash=evidence.dividing_clash)
-    if best is None or evidence.floors[0] < best[1]:
-        return evidence
-    space = counted_space(evidence.size, Count(evaluated=evidence.nodes))
-    return search.proven(evidence, ((best[0], (best[1],)),), space)
+    return _bounded(search, evidence, best, evidence.floors[0])
 
 
 def _offer_mapping(search: Search, evidence: Evidence, best: Known | None) -> Evidence:
@@ -357,18 +333,36 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 
     measure, floor, best = measure_of(search.objective, search.workload, search.arch), evidence.floors[0], evidence.best
     engine = search.engines.made(ProductEngine, lambda: ProductEngine(search.problem, search.objective, measure))
-
-    def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
-        search.report(mapping, value, max(bound, floor))
-
-    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, divide=False))
+    climber = climber_of(search, divide=False)
+    found = engine.go_on(best, floor, lambda: 2.0 * stop(), search.limits.work, search.report, climber)
     if found is None:
         return _offer_mapping(search, evidence, engine.best)
-    evidence = _offer_mapping(search, evidence.with_floor(0, found.bound), found.best)
-    if found.best is None or (found.bound is not None and evidence.floors[0] < found.best[1]):
+    return _bounded(search, evidence, found.best, found.bound, found.solved)
+
+
+def bound_windows(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor by cells of tiles on one buffer, where a tensor is a window and cost is linear, and look for
+    mappings of these, until they meet."""
+    if search.limits() or search.divides or evidence.best is None:
         return evidence
-    space = counted_space(evidence.size, Count(evaluated=evidence.nodes + found.solved))
-    return search.proven(evidence, ((found.best[0], (found.best[1],)),), space)
+    from polymap.search.single_level import bound_at_once, solve_windows  # searches over dividing tiles do without
+
+    measure, work = measure_of(search.objective, search.workload, search.arch), search.limits.work
+    found = solve_windows(search.problem, search.objective, measure, evidence.best, stop, work)
+    if found is None:  # the first share may have been too short for the bound of a product
+        found = evidence.best, bound_at_once(search.problem, measure, stop) or evidence.floors[0]
+    return _bounded(search, evidence, *found)
+
+
+def _bounded(
+    search: Search, evidence: Evidence, best: Known | None, bound: Fraction | None, solved: int = 0
+) -> Evidence:
+    """Return the evidence with a mapping and a bound of all (None: nothing is left), the proof where they meet."""
+    evidence = _offer_mapping(search, evidence.with_floor(0, bound), best)
+    if best is None or (bound is not None and evidence.floors[0] < best[1]):
+        return evidence
+    space = counted_space(evidence.size, Count(evaluated=evidence.nodes + solved))
+    return search.proven(evidence, ((best[0], (best[1],)),), space)
 
 
 def begin_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:

@@ -12,10 +12,10 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Compute, Mapping, MappingNode, Storage, Temporal, Workload
-from polymap.search.any_size import box_visits
 from polymap.search.dividing import best_product_tiles
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse, exact_score, measure_of, parse_objective
+from polymap.search.single_level import bound_at_once, bounds, first_tiles
 
 
 def product(sizes: dict[str, int], bits: dict[str, int]) -> Workload:
@@ -34,9 +34,9 @@ def machine(capacity_bits: int, pj: int) -> Architecture:
 def bound_of(workload: Workload, arch: Architecture, objective: str) -> Fraction:
     """Return the bound in the objective's unit."""
     measure = measure_of(parse_objective(objective, arch), workload, arch)
-    least = box_visits.least_on_one_buffer(analyse(workload, arch), measure)
+    least = bound_at_once(analyse(workload, arch), measure)
     assert least is not None
-    return measure.unscaled(least + measure.fixed_energy)
+    return least
 
 
 def random_tree(rng: random.Random, workload: Workload) -> Mapping:
@@ -108,23 +108,29 @@ def test_no_dividing_tree_is_below_the_bound() -> None:
     assert dividing_trees_below(60) == 0
 
 
-def one_visit_more(other: Any) -> Any:
-    return replace(other, visits=other.visits + 1)
+def twice(found: Any) -> Any:
+    return 2 * found
 
 
-def larger_boxes_left_out(boxes: Any) -> Any:
-    return boxes[:, : boxes.shape[1] // 2 + 1]
+def none_of_the_first_half(parts: Any) -> Any:
+    listed = list(parts)
+    return listed[len(listed) // 2 :] if len(listed) > 1 else listed
 
 
-@pytest.mark.parametrize(("name", "change"), [("_bound_other", one_visit_more), ("_boxes", larger_boxes_left_out)])
-def test_mistakes_are_noticed(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
-    right = getattr(box_visits, name)
+@pytest.mark.parametrize(
+    ("owner", "name", "change"),
+    [(bounds.OrderBound, "_later", twice), (bounds.FirstTiles, "parts", none_of_the_first_half)],
+)
+def test_mistakes_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, change: Callable[[Any], Any]
+) -> None:
+    right = getattr(owner, name)
 
     def wrong(*args: Any) -> Any:
-        found = right(*args)
-        return (change(one) for one in found) if name == "_boxes" else change(found)
+        return change(right(*args))
 
-    monkeypatch.setattr(box_visits, name, wrong)
+    monkeypatch.setattr(first_tiles, "TUNING", replace(first_tiles.TUNING, cells_looked_at=1))
+    monkeypatch.setattr(owner, name, staticmethod(wrong) if name == "parts" else wrong)
     assert dividing_trees_below(60) > 0
 
 

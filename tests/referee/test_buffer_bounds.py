@@ -5,15 +5,21 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from math import inf
 
 import pytest
 
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.resources import SearchCaches, Work
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.problem.problem import analyse
-from polymap.search.single_level.bounds import least_bits
-from polymap.search.single_level.question import read_question
+from polymap.search.problem import analyse, measure_of, parse_objective
+from polymap.search.single_level import bounds, solve_windows
+from polymap.search.single_level.branching import OpenParts, SizeSearch, cell_bounds
+from polymap.search.single_level.question import Question, read_question
+from polymap.search.single_level.window_tables import WindowTables
 from polymap.workload.einsums import einsum
 from tests.times import few
 
@@ -68,6 +74,23 @@ def drawn(
     return einsum(text, bits=bits, sizes=sizes, initial=initial), None, must
 
 
+def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | None]) -> list[int | None]:
+    """Return the bound per size of the buffer; with windows that of cells, split until no split raises it."""
+    if not any(one.windows for one in question.operands):
+        return bounds.least_bits(question, rooms, known)
+    cells, found = cell_bounds(question, WindowTables(SearchCaches())), list[int | None]()
+    for room, bits in zip(rooms, known, strict=True):
+        search = SizeSearch(cells, room, question.most_bits if bits is None else bits)
+        while search.open and min(map(OpenParts.least, search.open)) < _least_unsplit(search):
+            search.go_on(1)
+        found.append(search.least_bits())
+    return found
+
+
+def _least_unsplit(search: SizeSearch) -> float:
+    return min((float(least.min()) for _, _, least in search.leaves), default=inf)
+
+
 def check(
     seed: int, count: int, most_trees: int, families: tuple[tuple[str, dict[str, int]], ...] = FAMILIES
 ) -> tuple[int, int]:
@@ -79,8 +102,8 @@ def check(
         question = read_question(analyse(workload, two_levels(1, may, must)))
         assert question is not None
         rooms = sorted({rng.randint(1, 6), rng.randint(2, 20), rng.randint(5, 60)})
-        bounds = least_bits(question, rooms, [None] * len(rooms))
-        for room, bound in zip(rooms, bounds, strict=True):
+        found = least_bits(question, rooms, [None] * len(rooms))
+        for room, bound in zip(rooms, found, strict=True):
             truth = exhaustive(workload, two_levels(room, may, must), "traffic:DRAM", "any", most_trees=most_trees)
             if truth is None:
                 break
@@ -101,6 +124,46 @@ def test_no_tree_moves_less_than_the_bound(seed: int, most_trees: int) -> None:
 
 def test_no_tree_moves_less_than_the_bound_of_two_windows() -> None:
     compared, met = check(300, 3, 30_000, WINDOWS)
+    assert met > compared / 3, "a bound that says little cannot be wrong"
+
+
+def priced(rng: random.Random, room: int) -> Architecture:
+    """Return the machine with energies of its own for reads and writes."""
+    energies = [Fraction(rng.choice((0, 1, 1, 3, 10, 100, 137))) for _ in range(4)]
+    dram = MemoryLevel("DRAM", word_bits=1, read_pj=energies[0], write_pj=energies[1])
+    buffer = MemoryLevel("Buf", room, word_bits=1, read_pj=energies[2], write_pj=energies[3])
+    return Architecture("two", (dram, buffer, ComputeUnit("MAC", pj=Fraction(rng.choice((0, 2))))))
+
+
+def check_energies(seed: int, count: int, most_trees: int) -> tuple[int, int]:
+    """Return how many bounds of energy were compared, and how many a tree meets."""
+    rng = random.Random(f"energies {seed}")
+    compared = met = 0
+    while compared < count:
+        workload, _, _ = drawn(rng, (*FAMILIES, *WINDOWS))
+        arch, goal = priced(rng, rng.randint(3, 60)), "energy"
+        problem, objective = analyse(workload, arch), parse_objective(goal, arch)
+        measure = measure_of(objective, workload, arch)
+        truth = exhaustive(workload, arch, goal, "any", most_trees=most_trees)
+        if truth is None or truth.value is None or truth.best is None:
+            continue
+        bound = bounds.bound_at_once(problem, measure)
+        if bound is None:
+            known = truth.best, truth.value * rng.choice((1, 2)) + rng.randint(0, 1)
+            found = solve_windows(problem, objective, measure, known, lambda: False, Work())
+            if found is None:
+                continue
+            assert truth.value <= found[0][1] <= known[1], (workload, arch)
+            bound = found[1]
+        compared += 1
+        assert bound <= truth.value, (workload, arch, bound, truth.value, truth.best)
+        met += bound == truth.value
+    return compared, met
+
+
+@pytest.mark.parametrize("seed", few(range(6), 2))
+def test_no_tree_costs_less_than_the_bound_of_its_energy(seed: int) -> None:
+    compared, met = check_energies(seed, 8, 8_000)
     assert met > compared / 3, "a bound that says little cannot be wrong"
 
 

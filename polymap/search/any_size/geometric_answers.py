@@ -10,7 +10,6 @@ from math import ceil, isfinite, prod
 
 from polymap.ir import Mapping
 from polymap.resources import Work
-from polymap.search.any_size.box_visits import least_on_one_buffer
 from polymap.search.any_size.geometric_search import BoundedBox, ProductSearch
 from polymap.search.any_size.node_orders import OrderMonomials, order_monomials
 from polymap.search.any_size.rounding import trees_near
@@ -49,13 +48,6 @@ def orders_in_reach(problem: Problem, measure: Measure) -> OrderMonomials | None
     return order_monomials(problem, measure.components[0], TUNING.most_orders)
 
 
-def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
-    """Return a lower bound from boxes alone, in a fraction of a second; None unless for products on two levels without
-    fan-outs."""
-    least = least_on_one_buffer(problem, measure)
-    return None if least is None else measure.unscaled(least + measure.fixed_energy)
-
-
 def value_above(measure: Measure, component: float) -> Fraction:
     """Return the objective at a component that is rounded up: those of mappings are integers."""
     return measure.unscaled(measure.value((max(0, ceil(component)),), 0))
@@ -72,26 +64,28 @@ class ProductEngine:
         self.best: Known | None = None
         orders = orders_in_reach(problem, measure)
         self._boxes = None if orders is None else ProductSearch(problem, orders)
-        self._at_once = Fraction(0) if orders is None else bound_at_once(problem, measure) or Fraction(0)
         self._has_begun = False
+        self._floor = Fraction(0)
         self._tried: set[tuple[int, tuple[int, ...]]] = set()
         self._scored: set[Mapping] = set()
 
     def go_on(
         self,
         first: Known | None,
+        floor: Fraction,
         clock: Callable[[], float],
         work: Work,
         report: Report,
         climber: TreeClimber | None = None,
     ) -> ProductAnswer | None:
         """Return the best mapping and a bound of all mappings when they meet, neither gets better, or time is up; None
-        where there are no geometric programs (windows on more than two levels, too many orders of nodes, objectives
-        that are not linear, numbers beyond floats), or no time for any.
+        where there are no geometric programs (windows, too many orders of nodes, objectives that are not linear,
+        numbers beyond floats), or no time for any.
 
-        first: the best mapping so far. clock: the share of the limit that is spent. climber: looks for better mappings
-        from the best on.
+        first: the best mapping so far. floor: what no mapping is known to beat. clock: the share of the limit that is
+        spent. climber: looks for better mappings from the best on.
         """
+        self._floor = floor
         if first is not None and (self.best is None or first[1] < self.best[1]):
             self.best = first
 
@@ -104,7 +98,7 @@ class ProductEngine:
         looked, missing = boxes.solved, self._missing(boxes)
         while not is_over():
             self._tell(boxes, report)
-            if self.best is not None and self._at_once >= self.best[1]:
+            if self.best is not None and floor >= self.best[1]:
                 break
             if boxes.solved > looked + TUNING.between_looks:
                 if self._missing(boxes) > (1 - TUNING.least_gain) * missing:
@@ -138,7 +132,7 @@ class ProductEngine:
 
     def _bound(self, boxes: ProductSearch) -> Fraction | None:
         """Return what no mapping beats; None where nothing is left."""
-        return max(value_above(self.measure, boxes.bound), self._at_once) if isfinite(boxes.bound) else None
+        return max(value_above(self.measure, boxes.bound), self._floor) if isfinite(boxes.bound) else None
 
     def _goal(self) -> float:
         """Return the component that no box need exceed."""

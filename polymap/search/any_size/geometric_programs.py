@@ -74,16 +74,10 @@ class BoxPrograms:
         problem, variables = self.problem, self.variables
         extents = np.array([problem.extents[d] for d in variables.dims], dtype=np.int64)
         least = np.ones((len(self.levels[order]), len(extents)), dtype=np.int64)
-        most = least * extents
-        for at, d, fewest, greatest in self.orders.demands[order]:
-            if d in variables.dims:
-                place = variables.dims.index(d)
-                least[at, place] = max(least[at, place], fewest)
-                most[at, place] = min(most[at, place], greatest)
         high = np.ones((len(problem.classes), len(problem.dims)), dtype=np.int64)
         for one, d in variables.factors:
             high[one, d] = min(most_siblings(problem, problem.classes[one], d), problem.extents[d])
-        return Box(order, np.ones_like(high), high, least, most)
+        return Box(order, np.ones_like(high), high, least, least * extents)
 
     def shape(self, order: int) -> _Shape:
         """Return the part that the programs of an order share."""

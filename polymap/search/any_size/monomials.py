@@ -92,51 +92,20 @@ class Monomial:
     factors: Exponents
 
 
-@dataclass(frozen=True, slots=True)
-class WindowChoice:
-    """One case of a window stride x p + r at a node without fan-outs around it. long, short: the extents of p and r.
-
-    least, most: indices of the node's tile along r. slides: loops over the window move the tile meanwhile; a load then
-    serves at most `diagonal` pairs (docs/any_tiles.md, "Windows").
-    """
-
-    long: int
-    short: int
-    stride: int
-    least: int
-    most: int
-    slides: bool
-    diagonal: int
-
-
-WindowChoices = tuple[WindowChoice, ...]
-
-
 class NodeMonomials:
-    """Costs and sizes of nodes as monomials, for one component; a window only in one of its cases."""
+    """Costs and sizes of nodes as monomials, for one component, without windows."""
 
     def __init__(self, problem: Problem, component: Component) -> None:
         self.problem = problem
         self.component = component
         self.instances = float(prod(problem.extents))
 
-    def footprint(self, term: TensorTerm, scale: float, windows: WindowChoices = ()) -> list[Monomial]:
-        """Return a lower bound on scale x the elements of an instance's tile."""
-        counts = [0] * len(self.problem.dims)
-        for group in term.groups:
-            if not group.is_window:
-                counts[self.problem.dims.index(group.dims[0])] += 1
-        zero = tuple((0,) * len(counts) for _ in self.problem.classes)
-        found = [Monomial(scale, tuple(counts), zero)]
-        for one in windows:
-            # A tile of t x v: min(stride, v) (t - 1) + v elements.
-            step = min(one.stride, one.least)
-            found = [*_times(found, step, one.long, 1), *_times(found, one.least - step, one.long, 0)]
-        return found
+    def footprint(self, term: TensorTerm, scale: float) -> Monomial:
+        """Return scale x the elements of an instance's tile."""
+        counts = tuple(sum(dim in group.dims for group in term.groups) for dim in self.problem.dims)
+        return Monomial(scale, counts, tuple((0,) * len(counts) for _ in self.problem.classes))
 
-    def node_cost(
-        self, term: TensorTerm, parent: int, levels: tuple[int, ...], windows: WindowChoices = ()
-    ) -> tuple[list[Monomial], float] | None:
+    def node_cost(self, term: TensorTerm, parent: int, levels: tuple[int, ...]) -> tuple[list[Monomial], float] | None:
         """Return the monomials and the constant of a node's cost; None where it is not a sum of monomials.
 
         parent, levels: as in `load_weights`.
@@ -155,9 +124,7 @@ class NodeMonomials:
         loads = [self._loads(term, load, alone)]
         loads += [self._loads(term, entry, together)] if entry else []
         loads.append(self._loads(term, weights.message, joined))
-        for one in windows:
-            loads = _shared_in_window(loads, one)
-        held = self.footprint(term, weights.held, windows) if weights.held else []
+        held = [self.footprint(term, weights.held)] if weights.held else []
         return [*held, *loads], -float(weights.zero_credit)
 
     def compute_cost(self, term: TensorTerm, holder: int) -> Monomial:
@@ -184,29 +151,6 @@ class NodeMonomials:
         """Return the instances of the fan-outs of classes that have a factor in the exponents."""
         classes = (one for one, row in zip(self.problem.classes, exponents, strict=True) if any(row))
         return prod(self.problem.arch.fanouts[f].size for one in classes for f in one.fanouts)
-
-
-def _times(monomials: list[Monomial], factor: float, dim: int, power: int) -> list[Monomial]:
-    """Return monomials x factor x tile[dim] ^ power; none where the factor is 0."""
-    return [
-        replace(m, coefficient=m.coefficient * factor, tile=tuple(t + power * (d == dim) for d, t in enumerate(m.tile)))
-        for m in monomials
-        if factor
-    ]
-
-
-def _shared_in_window(loads: list[Monomial], one: WindowChoice) -> list[Monomial]:
-    """Return loads divided by the pairs that one serves in a window.
-
-    These are the pairs on a diagonal while the tile slides; otherwise its own t x v pairs over its elements.
-    """
-    if one.slides:
-        return _times(loads, 1 / one.diagonal, one.long, 0)
-    step = min(one.stride, one.most)
-    return [
-        *_times(loads, step / one.most, one.long, 0),
-        *_times(loads, (one.most - step) / one.most, one.long, -1),
-    ]
 
 
 def _inverse(exponents: Exponents) -> Exponents:

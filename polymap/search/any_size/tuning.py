@@ -115,10 +115,6 @@ class Tuning:
     """or fewer, whose matrices have about so many entries."""
     boxes_per_step: int = 16
     """Boxes that are cut together."""
-    most_boxes: int = 1 << 24
-    """Of the outermost node that are looked at one by one,"""
-    visits_at_once: int = 1 << 15
-    """so many of them together."""
     first_move: float = 0.01
     """Away from the smallest tiles, of a logarithm."""
     tight_ratio: float = 1.02

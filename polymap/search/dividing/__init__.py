@@ -17,8 +17,5 @@ with lazy(__name__):
         mappings_of_padded as mappings_of_padded,
         with_extents as with_extents,
     )
-    from polymap.search.dividing.product_search import (
-        best_product_tiles as best_product_tiles,
-        product_weights as product_weights,
-    )
+    from polymap.search.dividing.product_search import best_product_tiles as best_product_tiles
     from polymap.search.dividing.progress import Count as Count, OpenStructures as OpenStructures

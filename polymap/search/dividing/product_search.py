@@ -19,7 +19,7 @@ from polymap.search.dividing.groups import kinds_of
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import ALL, NOT_ALL, SCALAR, SOME, WHOLE, Order, Plan, orders_of, sheet_of
-from polymap.search.dividing.product_spread import Kinds, SpreadTables, kinds_of_structures
+from polymap.search.dividing.product_spread import Kinds, kinds_of_structures
 from polymap.search.dividing.product_tiles import Place, best_tiles
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import AtLeast, Component, Factor, Held, IntArray, Measure, Problem, Span, most_costed
@@ -87,18 +87,6 @@ def _best_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work) -> A
     free = (None,) * problem.level_count
     (completed,) = next(completed_mappings(tables, (_chain(best.plans, best),), parts, free))
     return Answer((int(best.value), completed), ceil(min(int(best.value), max(0, bound))))
-
-
-def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:
-    """Return what every choice of levels costs each tensor of a product on a machine without fan-outs; None where the
-    problem is none that this search covers."""
-    if problem.classes or problem.rules or not measure.is_linear or not is_product(problem, measure):
-        return None
-    if kept_as(problem, measure) != INT64:
-        return None
-    one = SpreadTables(problem, np.ones((1, 0, len(problem.dims)), dtype=np.int64))
-    weights = Weights(problem, measure.components, one)
-    return tuple(weights.chains(term) for term in problem.terms)
 
 
 def is_product(problem: Problem, measure: Measure) -> bool:

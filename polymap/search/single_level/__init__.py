@@ -1,6 +1,11 @@
-"""Traffic between the outermost level and one buffer, for all sizes of the buffer at once."""
+"""Linear costs of one buffer below the outermost level: bounds over all loop trees; traffic for all sizes at once."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.search.single_level.sizes import OfSize as OfSize, solve_sizes as solve_sizes
+    from polymap.search.single_level.bounds import bound_at_once as bound_at_once
+    from polymap.search.single_level.sizes import (
+        OfSize as OfSize,
+        solve_sizes as solve_sizes,
+        solve_windows as solve_windows,
+    )

@@ -1,6 +1,7 @@
 """Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer (docs/buffer_curves.md).
 
-`OrderBound` is for questions without windows; `branching.py` has those with windows.
+`OrderBound` is for questions without windows; `branching.py` has those with windows. `bound_at_once` takes other
+costs than bits.
 
 Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
 (question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut
@@ -9,7 +10,8 @@ to an integer, is never below the true one, and more room or elements only lower
 - a product of pieces over dims: (d - 1) u; times elements, `visits` of the first node: d u.
 - visits - (visits - 1) kept with kept at most a half, since a short last piece has at most half of the indices: the
   result is at least visits / 2, so (3 d + 1) u; with the third node's limit, a sum of positive terms, (3 d + 7) u.
-- weight * loads - saved is at least half of weight * loads: twice the relative error of loads, and 3 u.
+- weight * loads - saved is at least half of weight * loads (else `margin_of` takes more): twice the relative error of
+  loads, and 3 u.
 - the sum over three tensors and what bypasses the buffer, none negative: 4 u.
 
 Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last step is in exact fractions.
@@ -25,11 +27,10 @@ from math import ceil, inf, isfinite, prod
 import numpy as np
 
 from polymap.poly import FloatArray
-from polymap.resources import SearchCaches
-from polymap.search.single_level.branching import least_by_cells
+from polymap.resources import OutOfTime, Stop, never
+from polymap.search.problem import Measure, Problem
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
-from polymap.search.single_level.question import Operand, Question, margin_of as margin_of
-from polymap.search.single_level.window_tables import WindowTables
+from polymap.search.single_level.question import Operand, Question, margin_of as margin_of, priced_question
 
 
 class OrderBound:
@@ -104,27 +105,43 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from combinations(dims, count)
 
 
-def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | None]) -> list[int | None]:
+def least_bits(
+    question: Question, rooms: Sequence[int], known: Sequence[int | None], stop: Stop = never
+) -> list[int | None]:
     """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits.
 
-    known: the bits of a known mapping per size (None: none), which the bound does not exceed.
+    known: the bits of a known mapping per size (None: none), which the bound does not exceed. Raises OutOfTime where
+    `stop` says so.
     """
-    if any(one.windows for one in question.operands):
-        return least_by_cells(question, rooms, known, WindowTables(SearchCaches()))
-    tiles = FirstTiles(question)
     margin = margin_of(question)
-    found = [
-        inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known
-    ]  # what a bound need not exceed
-    for order in question.orders():
-        bound = OrderBound(tiles, order)
-        found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
-    return [_least_integer(least, value, margin) for least, value in zip(found, known, strict=True)]
+    # what a bound need not exceed
+    found = [inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known]
+    for tiles in FirstTiles.parts(question):
+        if stop():
+            raise OutOfTime
+        for order in question.orders():
+            bound = OrderBound(tiles, order)
+            found = [bound.least(room, least) for room, least in zip(rooms, found, strict=True)]
+    return [_least_integer(least, value, margin, question.grain) for least, value in zip(found, known, strict=True)]
 
 
-def _least_integer(least: float, known: int | None, margin: Fraction) -> int | None:
-    """Return the least integer of bits that is consistent with a float64 bound of `least`."""
+def bound_at_once(problem: Problem, measure: Measure, stop: Stop = never) -> Fraction | None:
+    """Return a lower bound on a linear measure without windows over all mappings; None unless on two levels without
+    fan-outs, with few enough tiles, and with time for all."""
+    priced = priced_question(problem, measure)
+    if priced is None or any(one.windows for one in priced[0].operands):
+        return None
+    usable, (question, besides) = problem.arch.levels[1].usable_bits, priced
+    try:
+        (least,) = least_bits(question, [question.bits if usable is None else usable], [None], stop)
+    except OutOfTime:
+        return None
+    return None if least is None else measure.unscaled(least + besides)
+
+
+def _least_integer(least: float, known: int | None, margin: Fraction, grain: int) -> int | None:
+    """Return the least multiple of the grain that is consistent with a float64 bound of `least`."""
     if not isfinite(least):
         return known
-    bits = ceil(Fraction(least) * (1 - margin))
+    bits = grain * ceil(Fraction(least) * (1 - margin) / grain)
     return bits if known is None else min(bits, known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, gcd, inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -78,31 +78,18 @@ def cell_bounds(question: Question, tables: WindowTables) -> list[CellBounds]:
     return [CellBounds(question, order, tables) for order in question.orders()]
 
 
-def least_by_cells(
-    question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables
-) -> list[int | None]:
-    """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits."""
-    bounds = cell_bounds(question, tables)
-    found: list[int | None] = []
-    for room, bits in zip(rooms, known, strict=True):
-        search = SizeSearch(bounds, room, question.most_bits if bits is None else bits)
-        search.go_on(TUNING.cells_per_size, bound_only=True)
-        found.append(search.least_bits())
-    return found
-
-
 class SizeSearch:
     """The search for one size of the buffer, in bits. Goes on where it ended.
 
-    known: the bits of a known mapping, or what no mapping exceeds. What moves less moves at least the greatest common
-    divisor of the tensors' bits less: cells that leave no room for that are refuted.
+    known: the bits of a known mapping, or what no mapping exceeds. What moves less moves at least the question's grain
+    less: cells that leave no room for that are refuted.
     """
 
     def __init__(self, bounds: Sequence[CellBounds], room: int, known: int) -> None:
         self.room, self.work = room, 0
         self._margin = margin_of(bounds[0].question)
         self._floor = inf  # the least bound of refuted cells, where bounds are not exact
-        self._grain = gcd(*(one.bits for one in bounds[0].question.operands))
+        self._grain = bounds[0].question.grain
         self.know(known)
         self._fits = False
         self.leaves: list[tuple[CellBounds, Cells, FloatArray]] = []
@@ -119,7 +106,7 @@ class SizeSearch:
 
     def know(self, known: int) -> None:
         """Take the bits of a mapping."""
-        self.known = known
+        self.known = known = self._grain * -(-known // self._grain)
         self.refuted = known - self._grain / 2 if known < EXACT else known * (1 - 4 * float(self._margin))
 
     @property
@@ -130,12 +117,9 @@ class SizeSearch:
     def _of_leaves(self) -> float:
         return min((float(least.min()) for _, _, least in self.leaves), default=inf)
 
-    def go_on(self, work: int, *, bound_only: bool = False) -> None:
-        """Split cells of least bound, until so many are bounded, or nothing can move less than what is known.
-
-        bound_only: also until the bound is final; cells with mappings that move less than the known one may be left.
-        """
-        end, leaves = self.work + work, self._of_leaves()
+    def go_on(self, work: int) -> None:
+        """Split cells of least bound, until so many are bounded, or nothing can move less than what is known."""
+        end = self.work + work
         while self.work < end and self.open:
             first = min(self.open, key=OpenParts.least)
             if first.least() >= self.refuted:
@@ -143,10 +127,7 @@ class SizeSearch:
                     self._floor = min(self._floor, each.least())
                 self.open = []
                 break
-            if bound_only and first.least() >= leaves:
-                break
             self._split(first)
-            leaves = self._of_leaves()
             self.open = [each for each in self.open if len(each.parts)]
 
     def least_bits(self) -> int | None:
@@ -154,7 +135,7 @@ class SizeSearch:
         if not self._fits:
             return None
         least = self.bound if self.known < EXACT else min(self.bound, self._floor)
-        return min(self.known, ceil(Fraction(least) * (1 - self._margin)))
+        return min(self.known, self._grain * ceil(Fraction(least) * (1 - self._margin) / self._grain))
 
     def cells_by_bound(self) -> Iterator[tuple[float, CellBounds, Cells, int]]:
         """Yield cells that are not split further and not refuted, by rising bound: bound, cells, number among them."""

@@ -7,6 +7,7 @@ every dim into ceil(n / T) pieces, all full but the last one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -50,6 +51,11 @@ class SizeGroups:
         has_short = (pieces > 1) & (least <= most)
         return SizeGroups(low, high, pieces, np.where(has_short, least, 0), np.where(has_short, most, 0))
 
+    def part(self, some: slice) -> SizeGroups:
+        """Return some of the groups."""
+        columns = (self.low, self.high, self.pieces, self.least_rest, self.most_rest)
+        return SizeGroups(*(column[some] for column in columns))
+
 
 @dataclass(frozen=True, slots=True)
 class OfTensor:
@@ -65,21 +71,26 @@ class OfTensor:
 
 
 class FirstTiles:
-    """The grid of size groups of all dims, flattened into cells. index[dim, cell]: the group."""
+    """A part of the grid of size groups of all dims, flattened into cells."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, groups: Sequence[SizeGroups]) -> None:
         self.question = question
         self._known: dict[int, OfTensor] = {}
-        self.groups = [SizeGroups.of(extent) for extent in question.extents]
-        shape = [len(one.low) for one in self.groups]
-        cells = np.indices(shape, dtype=np.int32)
-        self.index: NDArray[np.int32] = cells.reshape(len(shape), -1)
-        self.count = int(prod(shape))
-        self.low = [one.low[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
-        self.pieces = [one.pieces[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
-        self.least_rest = [one.least_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
-        self.most_rest = [one.most_rest[i].astype(np.float64) for one, i in zip(self.groups, self.index, strict=True)]
-        self.is_whole = [one.pieces[i] == 1 for one, i in zip(self.groups, self.index, strict=True)]
+        index = np.indices([len(one.low) for one in groups], dtype=np.int32).reshape(len(groups), -1)
+        self.count = index.shape[1]
+        cells = [
+            [column[i].astype(np.float64) for column in (one.low, one.pieces, one.least_rest, one.most_rest)]
+            for one, i in zip(groups, index, strict=True)
+        ]
+        self.low, self.pieces, self.least_rest, self.most_rest = map(list, zip(*cells, strict=True))
+
+    @staticmethod
+    def parts(question: Question) -> Iterator[FirstTiles]:
+        """Yield the grid in parts of some `TUNING.cells_looked_at` cells."""
+        first, *others = (SizeGroups.of(extent) for extent in question.extents or (1,))
+        step = max(1, TUNING.cells_looked_at // prod(len(one.low) for one in others))
+        for start in range(0, len(first.low), step):
+            yield FirstTiles(question, (first.part(slice(start, start + step)), *others))
 
     def product(self, values: list[FloatArray], dims: tuple[int, ...]) -> FloatArray:
         """Return the products of one value per dim."""

@@ -4,13 +4,13 @@ outermost."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, permutations
-from math import isqrt, prod
+from math import ceil, gcd, isqrt, prod
 
 from polymap.search.any_size import fewest_in_box
-from polymap.search.problem import IndexGroup, Problem
+from polymap.search.problem import IndexGroup, Measure, Problem, node_weights, zero_start
 from polymap.search.single_level.tuning import TUNING
 
 MOST_BITS = 1 << 53  # of all tensors: sizes and room are integers that float64 holds
@@ -29,8 +29,9 @@ class Operand:
     """A tensor. bits: per element. elements: in all. plain: dims (of 2 indices or more) that index it alone. lacking:
     the dims that it lacks.
 
-    weight, saved: `loads` into the buffer move weight * loads - saved bits at the outermost level. may, must: the
-    buffer may, or must, hold it.
+    weight, saved: `loads` into the buffer move weight * loads - saved bits at the outermost level; bypass: the bits
+    where the buffer does not hold it. (Of `priced_question` all three are costs.) may, must: the buffer may, or must,
+    hold it.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Operand:
     lacking: tuple[int, ...]
     weight: int
     saved: int
+    bypass: int
     may: bool
     must: bool
 
@@ -68,7 +70,12 @@ class Question:
     @property
     def most_bits(self) -> int:
         """Return bits that no mapping exceeds: each statement instance loads an element of every tensor."""
-        return sum(one.weight * self.instances for one in self.operands)
+        return sum(max(one.bypass, one.weight * self.instances - one.saved) for one in self.operands)
+
+    @property
+    def grain(self) -> int:
+        """Return a number of bits that what mappings move is a multiple of."""
+        return gcd(*(amount for one in self.operands for amount in (one.weight, one.saved, one.bypass))) or 1
 
     def orders(self) -> Iterator[tuple[Operand, ...]]:
         """Yield every choice of tensors that the buffer holds, in every order of their nodes."""
@@ -81,14 +88,41 @@ class Question:
     def bypassing(self, held: tuple[Operand, ...]) -> int:
         """Return the bits that the other tensors move: each statement instance reads or updates them at the outermost
         level."""
-        others = [one for one in self.operands if one not in held]
-        return sum(one.weight * self.instances - one.saved for one in others)
+        return sum(one.bypass for one in self.operands if one not in held)
 
 
 def margin_of(question: Question) -> Fraction:
     """Return the largest relative error by which float64 may raise a bound above its exact value (derived in
     `bounds.py`)."""
-    return Fraction(16 * len(question.extents) + 64, 1 << 53)
+    return Fraction(16 * len(question.extents) + 64, 1 << 53) * ceil(_cancelled(question) / 2)
+
+
+def _cancelled(question: Question) -> Fraction:
+    """Return how much larger weight * loads may be than weight * loads - saved, at least 2."""
+    least = [(one.weight * one.elements, one.saved) for one in question.operands]
+    return max([Fraction(2), *(Fraction(loaded, loaded - saved) for loaded, saved in least if loaded > saved)])
+
+
+def priced_question(problem: Problem, measure: Measure) -> tuple[Question, int] | None:
+    """Return the question with the costs of a measure's one component in place of bits, and a cost of every mapping
+    beside that; None where this package does not apply, or not to such costs."""
+    question, (component, *others) = read_question(problem), measure.components
+    is_sum = measure.is_linear and not others and not component.busiest and not component.held and not measure.limits
+    if question is None or not is_sum:
+        return None
+    operands: list[Operand] = []
+    for one, term in zip(question.operands, problem.terms, strict=True):
+        node, inside, outside = (
+            node_weights(problem, term, component, *levels) for levels in ((0, (1,)), (1, (2,)), (0, (2,)))
+        )
+        weight, start = node.fill + node.message, zero_start(term, component)
+        credit = term.zero_starts * node.fill if term.is_output else 0
+        saved, bypass = credit - start - inside.message * question.instances, outside.message * question.instances
+        operands.append(replace(one, weight=weight, saved=saved, bypass=bypass + start))
+        if weight < 0 or bypass + start < 0 or (weight and weight * one.elements <= saved):
+            return None
+    found = Question(question.extents, tuple(operands))
+    return (found, measure.fixed_energy) if _cancelled(found) <= TUNING.most_cancelled else None
 
 
 def read_question(problem: Problem) -> Question | None:
@@ -118,7 +152,8 @@ def read_question(problem: Problem) -> Question | None:
         saved = bits * elements if term.is_output and not term.tensor.initial else 0
         weight = 2 * bits if term.is_output else bits
         may, must = 1 in term.may_hold, 1 in term.must_hold
-        operands.append(Operand(term.index, bits, elements, plain, windows, lacking, weight, saved, may, must))
+        bypass = weight * prod(problem.extents) - saved
+        operands.append(Operand(term.index, bits, elements, plain, windows, lacking, weight, saved, bypass, may, must))
     question = Question(problem.extents, tuple(operands))
     return question if _is_small(question) else None
 

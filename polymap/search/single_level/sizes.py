@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
 
 from polymap.ir import Architecture, Mapping, MemoryLevel
-from polymap.resources import SearchCaches
-from polymap.search.problem import Problem, exact_score, parse_objective
+from polymap.resources import SearchCaches, Stop, Work
+from polymap.search.problem import Measure, Objective, Problem, exact_score, parse_objective
 from polymap.search.single_level.bounds import least_bits
 from polymap.search.single_level.branching import SizeSearch, cell_bounds
 from polymap.search.single_level.mappings import Chain, chain_of, good_chains, trees
-from polymap.search.single_level.question import Question, read_question
+from polymap.search.single_level.question import Question, priced_question, read_question
 from polymap.search.single_level.tuning import TUNING
 from polymap.search.single_level.window_tables import WindowTables
 
@@ -38,7 +40,8 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     buffering = problem.arch.levels[1].buffering
     rooms = [capacity // buffering for capacity in capacities_bits]
     tables = WindowTables(SearchCaches())
-    scored = _ScoredTrees(problem, question)
+    arch = _drop_limits(problem.arch)
+    scored = _ScoredTrees(problem, question, parse_objective(f"traffic:{arch.levels[0].name}", arch), int)
     for chains in good_chains(question, rooms, tables):
         for chain in chains:
             scored.add(chain)
@@ -53,6 +56,38 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
         least = [each for each in (bound, value) if each is not None]
         found.append(OfSize(min(least, default=None), best, value))
     return found
+
+
+def solve_windows(
+    problem: Problem, objective: Objective, measure: Measure, known: tuple[Mapping, Fraction], stop: Stop, work: Work
+) -> tuple[tuple[Mapping, Fraction], Fraction] | None:
+    """Return the best mapping by a linear measure, the known one or a better one, and a lower bound over all; None
+    where the package does not apply, or there is no window. work: a step per so many cells bounded."""
+    priced = priced_question(problem, measure)
+    if priced is None or not any(one.windows for one in priced[0].operands):
+        return None
+    usable, (question, besides) = problem.arch.levels[1].usable_bits, priced
+
+    def cost_of(value: Fraction) -> int:
+        return ceil(value / measure.unscaled(1)) - besides
+
+    room = question.bits if usable is None else usable
+    scored = _ScoredTrees(problem, question, objective, cost_of)
+    search = SizeSearch(cell_bounds(question, WindowTables(SearchCaches())), room, cost_of(known[1]))
+    look = TUNING.cells_per_size // TUNING.looks_per_size
+    while search.open and search.work < TUNING.cells_per_size and not stop():
+        before = search.work // look
+        search.go_on(TUNING.cells_looked_at)
+        work.add()
+        if search.work // look > before or not search.open:
+            _try_cells(search, scored)
+    least = search.least_bits()
+    if least is None:
+        return None
+    best = scored.best(room)
+    if best is not None and (value := measure.unscaled(best[1] + besides)) < known[1]:
+        known = best[0], value
+    return known, min(known[1], measure.unscaled(least + besides))
 
 
 def _search_sizes(question: Question, rooms: list[int], scored: _ScoredTrees, tables: WindowTables) -> list[int | None]:
@@ -89,11 +124,12 @@ def _try_cells(search: SizeSearch, scored: _ScoredTrees) -> None:
 class _ScoredTrees:
     """Loop trees with the bits that they hold and move, counted exactly."""
 
-    def __init__(self, problem: Problem, question: Question) -> None:
-        self._problem, self._question = problem, question
+    def __init__(
+        self, problem: Problem, question: Question, objective: Objective, bits_of: Callable[[Fraction], int]
+    ) -> None:
+        self._problem, self._question, self._objective, self._bits_of = problem, question, objective, bits_of
         self._level = problem.arch.levels[1].name
         self._arch = _drop_limits(problem.arch)
-        self._objective = parse_objective(f"traffic:{self._arch.levels[0].name}", self._arch)
         self._trees: dict[Mapping, tuple[int, int]] = {}  # bits moved, bits held
 
     def add(self, chain: Chain) -> None:
@@ -103,7 +139,7 @@ class _ScoredTrees:
                 score = exact_score(self._problem.workload, self._arch, self._objective, mapping)
                 if score is not None:
                     held = dict(score.cost.occupancy_bits).get(self._level, 0)
-                    self._trees[mapping] = int(score.value), held
+                    self._trees[mapping] = self._bits_of(score.value), held
 
     def best(self, room: int) -> tuple[Mapping, int] | None:
         """Return the first tree that moves least, of those that fit, with its bits."""

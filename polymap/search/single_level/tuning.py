@@ -43,7 +43,11 @@ class Tuning:
     few_pieces: int = 8
     """Pieces of an extent that are told apart."""
     most_cells: int = 1 << 23
-    """Combinations of tile sizes: some 300 bytes each."""
+    """Combinations of tile sizes,"""
+    cells_looked_at: int = 1 << 16
+    """of which so many are looked at together: some 300 bytes each (not swept)."""
+    most_cancelled: int = 16
+    """By how much credits may make costs less than what they are taken from: floats lose as much (derived)."""
     most_tabled: int = 1 << 20
     """Tiles of one window; their loads, summed over its tiles, are far below 2^53."""
 
