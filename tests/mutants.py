@@ -2,9 +2,9 @@
 
 A draw takes a module with a probability proportional to its lines, in it a place in a function where an operator, a
 number, a condition or a loop can change, and one change there. pytest collects the quick tests of the package once; a
-fork of it exchanges the code of the changed functions and runs tests until one fails: first those that noticed other
-mistakes in the module, then the cheapest, as many as take --seconds without a mistake. With --survivors, the slow tests
-judge again what survived. A run that is interrupted goes on where it was while the sources are the same.
+fork of it exchanges the code of the changed function and runs the tests that call it until one fails: first those that
+noticed other mistakes in the module, then the cheapest, as many as take --seconds without a mistake. With --survivors,
+the slow tests judge again what survived. A run that is interrupted goes on where it was while the sources are the same.
 Run: python -m tests.mutants [PACKAGE] [--mutants N] [--seed S] [--seconds T] [--report | --survivors]
 """
 
@@ -28,9 +28,9 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 
 import pytest
 
@@ -133,6 +133,14 @@ class Mutant:
         """Return the changed lines, before and after."""
         lines = difflib.unified_diff(Path(self.path).read_text().split("\n"), self.text.split("\n"), n=0, lineterm="")
         return "\n".join(line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---"))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a test took without a mistake, and the functions of the mutants' modules that it called."""
+
+    cpu_s: float
+    called: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,24 +356,23 @@ class Judge:
         """Judge the mutants in turn, after the tests have passed without a mistake."""
         gc.collect()
         gc.freeze()  # pages of the tests collected stay shared with the forks
-        noted, code = self._forked(session.items, None, None)
-        clean = dict(zip((item.nodeid for item in session.items), noted[0], strict=False))
-        if code or noted[1]:
-            pytest.exit(f"{noted[1] or 'a test'} fails without a mistake", 1)
-        tests = _cheapest(session.items, clean, self.seconds)
-        spent = sum(clean[item.nodeid] for item in tests)
-        print(f"{len(tests)} of {len(clean)} tests, {spent:.0f} of {sum(clean.values()):.0f} CPU s", flush=True)
+        runs, failed, status = self._forked(session.items, None, None)
+        if status or failed:
+            pytest.exit(f"{failed or 'a test'} fails without a mistake", 1)
+        clean = dict(zip((item.nodeid for item in session.items), runs, strict=True))
+        print(f"{len(clean)} tests take {sum(run.cpu_s for run in runs):.0f} CPU s", flush=True)
         caught: dict[str, Counter[str]] = defaultdict(Counter)
         for number, mutant in enumerate(self.asked, start=1):
             own = caught[mutant.path]
-            order = sorted(tests, key=lambda item: -own[item.nodeid])
-            verdict = self._judged(order, mutant, OUT_OF_TIME * spent + MORE_SECONDS)
+            tests = _telling(session.items, clean, _changed(mutant), self.seconds)
+            spent = sum(clean[test.nodeid].cpu_s for test in tests)
+            tests.sort(key=lambda test: -own[test.nodeid])
+            verdict = self._judged(tests, mutant, OUT_OF_TIME * spent + MORE_SECONDS)
             own[verdict.test] += 1
             with self.state.open("a") as state:
                 state.write(json.dumps(asdict(verdict)) + "\n")
-            print(
-                f"{number:4} of {len(self.asked)} {verdict.found:8} {verdict.cpu_s:6.1f} s  {mutant.name}", flush=True
-            )
+            took = f"{verdict.tests:4} tests {verdict.cpu_s:6.1f} s"
+            print(f"{number:4} of {len(self.asked)} {verdict.found:8} {took}  {mutant.name}", flush=True)
         return True
 
     def _judged(self, tests: Sequence[pytest.Item], mutant: Mutant, limit_s: float) -> Verdict:
@@ -373,18 +380,20 @@ class Judge:
         original = path.read_text()
         path.write_text(mutant.text)  # processes that tests start import it
         try:
-            (times, failed), code = self._forked(tests, (original, mutant), limit_s)
+            runs, failed, status = self._forked(tests, mutant, limit_s)
         finally:
             path.write_text(original)
-        found = "caught" if failed else "timeout" if code else "survived"
-        return Verdict(mutant.name, found, failed, len(times), round(sum(times), 2))
+        found = "caught" if failed else "timeout" if status else "survived"
+        return Verdict(mutant.name, found, failed, len(runs), round(sum(run.cpu_s for run in runs), 2))
 
     def _forked(
-        self, tests: Sequence[pytest.Item], change: tuple[str, Mutant] | None, limit_s: float | None
-    ) -> tuple[tuple[list[float], str], int]:
-        """Return the CPU seconds of the tests that ran in a fork and the name of the one that failed (empty: none);
-        and the fork's status, 0 where it ended by itself."""
+        self, tests: Sequence[pytest.Item], mutant: Mutant | None, limit_s: float | None
+    ) -> tuple[list[Run], str, int]:
+        """Return the tests' runs in a fork, the name of the one that failed (empty: none), and the fork's status, 0
+        where it ended by itself."""
         reading, writing = os.pipe()
+        new = _functions(mutant.path, mutant.text) if mutant is not None else {}
+        changed = _changed(mutant) if mutant is not None else frozenset[str]()
         if not (child := os.fork()):
             os.close(reading)
             if limit_s is not None:
@@ -393,31 +402,35 @@ class Judge:
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
-            failed = "a change that does not compile"
+            exchange(changed, new)
+            watched = frozenset(str(Path(one.path).resolve()) for one in self.asked) if mutant is None else frozenset()
             try:
-                if change is not None:
-                    exchange(change[1].path, change[0], change[1].text)
-                failed = self._until_one_fails(tests, writing)
+                self._until_one_fails(tests, writing, watched)
             finally:
-                os.write(writing, f"failed {failed}\n".encode())
+                os.write(writing, json.dumps(self.failed).encode())
                 os._exit(0)
         os.close(writing)
-        text = _read(reading, child, WALL_SECONDS if limit_s is not None else None)
+        *lines, last = [*_read(reading, child, WALL_SECONDS if limit_s is not None else None).split("\n")]
         _, status = os.waitpid(child, 0)
-        lines = text.splitlines()
-        times = [float(line) for line in lines if not line.startswith("failed")]
-        failed = next((line.removeprefix("failed ") for line in lines if line.startswith("failed")), "")
-        return (times, failed), status
+        return [Run(*json.loads(line)) for line in lines], json.loads(last or '""'), status
 
-    def _until_one_fails(self, tests: Sequence[pytest.Item], notes: int) -> str:
-        """Run tests in order and note the CPU seconds of each; return the name of the first that fails."""
+    def _until_one_fails(self, tests: Sequence[pytest.Item], notes: int, watched: frozenset[str]) -> None:
+        """Run tests in order until one fails and note each one's run, with the functions of watched files it calls."""
         for test, after in zip(tests, [*tests[1:], None], strict=True):
-            begun = os.times()
+            begun, called = os.times(), set[str]()
+
+            def note(frame: FrameType, event: str, _: object, called: set[str] = called) -> None:
+                if event == "call" and frame.f_code.co_filename in watched:
+                    called.add(_key(frame.f_code))
+
+            if watched:
+                sys.setprofile(note)
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=after)
-            os.write(notes, f"{sum(os.times()[:4]) - sum(begun[:4])}\n".encode())
+            sys.setprofile(None)
+            run = (sum(os.times()[:4]) - sum(begun[:4]), sorted(called))
+            os.write(notes, f"{json.dumps(run)}\n".encode())
             if self.failed:
-                break
-        return self.failed
+                return
 
 
 def _read(pipe: int, child: int, limit_s: float | None) -> str:
@@ -433,42 +446,57 @@ def _read(pipe: int, child: int, limit_s: float | None) -> str:
     return b"".join(parts).decode()
 
 
-def _cheapest(tests: Sequence[pytest.Item], cpu_s: dict[str, float], limit_s: float) -> list[pytest.Item]:
-    """Return the tests that take so long together, cheapest first; what a file's tests share is shared out."""
-    files: dict[str, list[float]] = defaultdict(list)
+def _telling(
+    tests: Sequence[pytest.Item], clean: dict[str, Run], changed: frozenset[str], limit_s: float
+) -> list[pytest.Item]:
+    """Return the tests that call what changed, the cheapest first, as many as take so long together. A file in which
+    one does counts as a whole, behind those: what is computed once, its other tests read."""
+    files: dict[str, list[Run]] = defaultdict(list)
     for test in tests:
-        files[test.nodeid.split("::")[0]].append(cpu_s[test.nodeid])
-    shares = {file: sum(own) / len(own) for file, own in files.items()}
-    cost = {test.nodeid: max(cpu_s[test.nodeid], shares[test.nodeid.split("::")[0]]) for test in tests}
-    chosen: list[pytest.Item] = []
-    for test in sorted(tests, key=lambda test: cost[test.nodeid]):
-        limit_s -= cpu_s[test.nodeid]
-        if chosen and limit_s < 0:
-            break
-        chosen.append(test)
-    return chosen
+        files[_file(test)].append(clean[test.nodeid])
+    share = {file: sum(run.cpu_s for run in runs) / len(runs) for file, runs in files.items()}
+    told = [test for test in tests if any(not changed.isdisjoint(run.called) for run in files[_file(test)])]
+    cost = {test.nodeid: max(clean[test.nodeid].cpu_s, share[_file(test)]) for test in told}
+    told.sort(key=lambda test: (changed.isdisjoint(clean[test.nodeid].called), cost[test.nodeid]))
+    spent = list(accumulate(clean[test.nodeid].cpu_s for test in told))
+    return [test for number, test in enumerate(told) if not number or spent[number] <= limit_s]
 
 
-def exchange(path: str, before: str, after: str) -> None:
-    """Give the functions of a module that is loaded the code that they have in another text of it."""
-    full = str(Path(path).resolve())
-    new = _functions(compile(after, full, "exec"))
+def _file(test: pytest.Item) -> str:
+    return test.nodeid.split("::")[0]
+
+
+def exchange(changed: frozenset[str], new: dict[str, CodeType]) -> None:
+    """Give functions that are loaded other code."""
     gc.unfreeze()
-    known = [one for one in gc.get_objects() if isinstance(one, FunctionType) and one.__code__.co_filename == full]
-    changed = {key for key, code in _functions(compile(before, full, "exec")).items() if code != new[key]}
-    for function in known:
-        key = (function.__code__.co_qualname, function.__code__.co_firstlineno)
-        if key in changed:
+    for function in [one for one in gc.get_objects() if changed and isinstance(one, FunctionType)]:
+        if (key := _key(function.__code__)) in changed and function.__code__.co_name == new[key].co_name:
             function.__code__ = new[key]
 
 
-def _functions(code: CodeType) -> dict[tuple[str, int], CodeType]:
-    """Return the functions of a module and of its classes by name and line."""
-    found: dict[tuple[str, int], CodeType] = {}
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            found |= {(part.co_qualname, part.co_firstlineno): part} if part.co_flags & FUNCTION else _functions(part)
+def _changed(mutant: Mutant) -> frozenset[str]:
+    """Return the functions whose code a mutant changes."""
+    new = _functions(mutant.path, mutant.text)
+    return frozenset(
+        key for key, code in _functions(mutant.path, Path(mutant.path).read_text()).items() if code != new[key]
+    )
+
+
+def _functions(path: str, text: str) -> dict[str, CodeType]:
+    """Return the functions of a module and of its classes."""
+    found: dict[str, CodeType] = {}
+    parts = [compile(text, str(Path(path).resolve()), "exec")]
+    for part in parts:
+        if part.co_flags & FUNCTION:
+            found[_key(part)] = part
+        else:
+            parts += [inner for inner in part.co_consts if isinstance(inner, CodeType)]
     return found
+
+
+def _key(code: CodeType) -> str:
+    """Return a function's name; what is defined inside of it is part of it."""
+    return f"{code.co_filename}:{code.co_qualname.split('.<locals>')[0]}"
 
 
 # The report.
