@@ -364,10 +364,11 @@ class Judge:
         caught: dict[str, Counter[str]] = defaultdict(Counter)
         for number, mutant in enumerate(self.asked, start=1):
             own = caught[mutant.path]
-            tests = _telling(session.items, clean, _changed(mutant), self.seconds)
+            changed = _changed(mutant)
+            tests = _telling(session.items, clean, changed, self.seconds)
             spent = sum(clean[test.nodeid].cpu_s for test in tests)
             tests.sort(key=lambda test: -own[test.nodeid])
-            verdict = self._judged(tests, mutant, OUT_OF_TIME * spent + MORE_SECONDS)
+            verdict = self._judged(tests, mutant, changed, OUT_OF_TIME * spent + MORE_SECONDS)
             own[verdict.test] += 1
             with self.state.open("a") as state:
                 state.write(json.dumps(asdict(verdict)) + "\n")
@@ -375,25 +376,25 @@ class Judge:
             print(f"{number:4} of {len(self.asked)} {verdict.found:8} {took}  {mutant.name}", flush=True)
         return True
 
-    def _judged(self, tests: Sequence[pytest.Item], mutant: Mutant, limit_s: float) -> Verdict:
+    def _judged(
+        self, tests: Sequence[pytest.Item], mutant: Mutant, changed: dict[str, CodeType], limit_s: float
+    ) -> Verdict:
         path = Path(mutant.path)
         original = path.read_text()
         path.write_text(mutant.text)  # processes that tests start import it
         try:
-            runs, failed, status = self._forked(tests, mutant, limit_s)
+            runs, failed, status = self._forked(tests, changed, limit_s)
         finally:
             path.write_text(original)
         found = "caught" if failed else "timeout" if status else "survived"
         return Verdict(mutant.name, found, failed, len(runs), round(sum(run.cpu_s for run in runs), 2))
 
     def _forked(
-        self, tests: Sequence[pytest.Item], mutant: Mutant | None, limit_s: float | None
+        self, tests: Sequence[pytest.Item], changed: dict[str, CodeType] | None, limit_s: float | None
     ) -> tuple[list[Run], str, int]:
-        """Return the tests' runs in a fork, the name of the one that failed (empty: none), and the fork's status, 0
-        where it ended by itself."""
+        """Return the tests' runs in a fork that has other code (None: as it stands), the name of the test that failed
+        (empty: none), and the fork's status, 0 where it ended by itself."""
         reading, writing = os.pipe()
-        new = _functions(mutant.path, mutant.text) if mutant is not None else {}
-        changed = _changed(mutant) if mutant is not None else frozenset[str]()
         if not (child := os.fork()):
             os.close(reading)
             if limit_s is not None:
@@ -402,8 +403,8 @@ class Judge:
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
-            exchange(changed, new)
-            watched = frozenset(str(Path(one.path).resolve()) for one in self.asked) if mutant is None else frozenset()
+            watched = frozenset(str(Path(one.path).resolve()) for one in self.asked if changed is None)
+            exchange(changed or {})
             try:
                 self._until_one_fails(tests, writing, watched)
             finally:
@@ -447,7 +448,7 @@ def _read(pipe: int, child: int, limit_s: float | None) -> str:
 
 
 def _telling(
-    tests: Sequence[pytest.Item], clean: dict[str, Run], changed: frozenset[str], limit_s: float
+    tests: Sequence[pytest.Item], clean: dict[str, Run], changed: dict[str, CodeType], limit_s: float
 ) -> list[pytest.Item]:
     """Return the tests that call what changed, the cheapest first, as many as take so long together. A file in which
     one does counts as a whole, behind those: what is computed once, its other tests read."""
@@ -455,9 +456,9 @@ def _telling(
     for test in tests:
         files[_file(test)].append(clean[test.nodeid])
     share = {file: sum(run.cpu_s for run in runs) / len(runs) for file, runs in files.items()}
-    told = [test for test in tests if any(not changed.isdisjoint(run.called) for run in files[_file(test)])]
+    told = [test for test in tests if any(not changed.keys().isdisjoint(run.called) for run in files[_file(test)])]
     cost = {test.nodeid: max(clean[test.nodeid].cpu_s, share[_file(test)]) for test in told}
-    told.sort(key=lambda test: (changed.isdisjoint(clean[test.nodeid].called), cost[test.nodeid]))
+    told.sort(key=lambda test: (changed.keys().isdisjoint(clean[test.nodeid].called), cost[test.nodeid]))
     spent = list(accumulate(clean[test.nodeid].cpu_s for test in told))
     return [test for number, test in enumerate(told) if not number or spent[number] <= limit_s]
 
@@ -466,20 +467,19 @@ def _file(test: pytest.Item) -> str:
     return test.nodeid.split("::")[0]
 
 
-def exchange(changed: frozenset[str], new: dict[str, CodeType]) -> None:
+def exchange(changed: dict[str, CodeType]) -> None:
     """Give functions that are loaded other code."""
     gc.unfreeze()
     for function in [one for one in gc.get_objects() if changed and isinstance(one, FunctionType)]:
-        if (key := _key(function.__code__)) in changed and function.__code__.co_name == new[key].co_name:
-            function.__code__ = new[key]
+        code = changed.get(_key(function.__code__))
+        if code is not None and code.co_name == function.__code__.co_name:
+            function.__code__ = code
 
 
-def _changed(mutant: Mutant) -> frozenset[str]:
-    """Return the functions whose code a mutant changes."""
-    new = _functions(mutant.path, mutant.text)
-    return frozenset(
-        key for key, code in _functions(mutant.path, Path(mutant.path).read_text()).items() if code != new[key]
-    )
+def _changed(mutant: Mutant) -> dict[str, CodeType]:
+    """Return the functions whose code a mutant changes, with their new code."""
+    old = _functions(mutant.path, Path(mutant.path).read_text())
+    return {key: code for key, code in _functions(mutant.path, mutant.text).items() if code != old[key]}
 
 
 def _functions(path: str, text: str) -> dict[str, CodeType]:
