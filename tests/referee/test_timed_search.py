@@ -163,9 +163,9 @@ def compared(seeds: range) -> Counter[str]:
 
 
 def test_no_bound_is_above_the_best_of_all_trees() -> None:
-    met = compared(range(8))
-    assert met.total() > 8
-    assert met["OPTIMAL"] > 3
+    met = compared(range(5))
+    assert met.total() > 5
+    assert met["OPTIMAL"] > 1
 
 
 @pytest.mark.soak
@@ -180,8 +180,8 @@ def no_tree_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_bound_by_what_levels_hold_is_above_the_best_of_all_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     no_tree_is_walked(monkeypatch)
-    met = bounded_by_waits(range(8))
-    assert met["bounded"] > 2
+    met = bounded_by_waits(range(5))
+    assert met["bounded"] > 1
     assert met["exactly"]
 
 
