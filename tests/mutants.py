@@ -79,6 +79,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         REFEREE + "test_search_equals_exhaustive.py",
         PROPERTY + "test_seeded_search_bugs.py", REFEREE + "test_second_prover.py", REFEREE + "test_checker.py",
     ),
+    "polymap/search/dividing/product": (
+        REFEREE + "test_product_tiles.py", UNIT + "search/test_product_programs.py", UNIT + "search/test_padding.py",
+        REFEREE + "test_product_bounds.py", UNIT + "search/dividing/test_engine.py", PROPERTY + "test_self_products.py",
+    ),
     "polymap/search/enumeration": (
         UNIT + "search/test_exhaustive.py", REFEREE + "test_search_equals_exhaustive.py",
         REFEREE + "test_second_prover.py",
