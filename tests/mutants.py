@@ -1,10 +1,11 @@
 """The mutation score of a package: which share of small deliberate mistakes its tests notice.
 
 A draw takes a module with a probability proportional to its lines, in it a place in a function where an operator, a
-number, a condition or a loop can change, and one change there. pytest collects the quick tests of the package once; a
-fork of it exchanges the code of the changed function and runs the tests that call it until one fails: first those that
-noticed other mistakes in the module, then the cheapest, as many as take --seconds without a mistake. With --survivors,
-the slow tests judge again what survived. A run that is interrupted goes on where it was while the sources are the same.
+number, a condition or a loop can change, and one change there. pytest collects the tests of the package once and notes
+what each takes and calls; a fork of it exchanges the code of the changed function and runs the tests that call it until
+one fails: first those that noticed other mistakes in the module, then the cheapest, as many as take --seconds without a
+mistake. With --survivors, what survived is judged again, without that limit. A run that is interrupted goes on where it
+was while polymap's sources are the same.
 Run: python -m tests.mutants [PACKAGE] [--mutants N] [--seed S] [--seconds T] [--report | --survivors]
 """
 
@@ -40,7 +41,7 @@ OUT_OF_TIME = 3  # times what the tests take without a mistake
 WALL_SECONDS = 900  # of a mutant: it may wait for a process that never answers
 MEMORY_BYTES = 8 << 30
 MORE_SECONDS = 10  # what a test may take above its own measure
-OPTIONS = ("--mutants", "--mutants-state", "--mutants-seconds")
+OPTIONS = ("--mutants", "--mutants-state", "--mutants-seconds", "--mutants-runs")
 FUNCTION = 0x2  # inspect.CO_NEWLOCALS: the code of a function, not of a class or a module
 
 UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/referee/", "tests/published/"
@@ -291,9 +292,9 @@ def _silent(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return found
 
 
-def judges(path: str) -> tuple[str, ...]:
-    """Return the tests of a module's package."""
-    return TESTS[max((prefix for prefix in TESTS if path.startswith(prefix)), key=len)]
+def _prefix(path: str) -> str:
+    """Return the key of TESTS that a module maps to."""
+    return max((prefix for prefix in TESTS if path.startswith(prefix)), key=len)
 
 
 def copied(folder: Path) -> None:
@@ -306,27 +307,27 @@ def copied(folder: Path) -> None:
             shutil.copy(path, folder / path.name)
 
 
-def execute(mutants: Sequence[Mutant], state: Path, seconds: float, *, slow: bool) -> None:
+def execute(mutants: Sequence[Mutant], state: Path, seconds: float) -> None:
     """Judge mutants, each by the tests of its package, in a copy of the sources; verdicts are appended to the state."""
-    groups: dict[tuple[str, ...], list[Mutant]] = defaultdict(list)
+    groups: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:
-        groups[judges(mutant.path)].append(mutant)
+        groups[_prefix(mutant.path)].append(mutant)
     with tempfile.TemporaryDirectory() as copy:
         copied(Path(copy))
-        for tests, asked in groups.items():
+        for prefix, asked in groups.items():
             question = Path(copy) / "mutants.json"
             question.write_text(json.dumps([asdict(mutant) for mutant in asked]))
             plugins = ("-p", "tests.mutants", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist")
             plugins = (*plugins, "-s", "-o", "addopts=")
-            options = [f"{name}={value}" for name, value in zip(OPTIONS, (question, state, seconds), strict=True)]
-            marks = "not soak" if slow else "not slow and not soak"
+            runs = state.parent / f"{state.name.split('-')[0]}-{prefix.replace('/', '.')}.json"
+            options = [f"{name}={value}" for name, value in zip(OPTIONS, (question, state, seconds, runs), strict=True)]
             done = subprocess.run(
-                (sys.executable, "-m", "pytest", *plugins, *options, "-m", marks, *tests),
+                (sys.executable, "-m", "pytest", *plugins, *options, "-m", "not soak", *TESTS[prefix]),
                 cwd=copy,
                 env=os.environ | {"PYTHONPATH": copy},
             )
             if done.returncode:
-                sys.exit(f"the tests of {asked[0].package} ended with {done.returncode}")
+                sys.exit(f"the tests of {prefix} ended with {done.returncode}")
 
 
 # In pytest's process.
@@ -345,9 +346,9 @@ class Judge:
     """pytest's plugin that judges mutants by the tests collected."""
 
     def __init__(self, config: pytest.Config) -> None:
-        question, state, seconds = (str(config.getoption(name)) for name in OPTIONS)
+        question, state, seconds, runs = (str(config.getoption(name)) for name in OPTIONS)
         self.asked = [Mutant(**one) for one in json.loads(Path(question).read_text())]
-        self.state = Path(state)
+        self.state, self.runs = Path(state), Path(runs)
         self.seconds = float(seconds)
         self.failed = ""
 
@@ -360,11 +361,8 @@ class Judge:
         """Judge the mutants in turn, after the tests have passed without a mistake."""
         gc.collect()
         gc.freeze()  # pages of the tests collected stay shared with the forks
-        runs, failed, status = self._forked(session.items, None, None)
-        if status or failed:
-            pytest.exit(f"{failed or 'a test'} fails without a mistake", 1)
-        clean = dict(zip((item.nodeid for item in session.items), runs, strict=True))
-        print(f"{len(clean)} tests take {sum(run.cpu_s for run in runs):.0f} CPU s", flush=True)
+        clean = self._clean(session.items)
+        print(f"{len(clean)} tests take {sum(run.cpu_s for run in clean.values()):.0f} CPU s", flush=True)
         caught: dict[str, Counter[str]] = defaultdict(Counter)
         for number, mutant in enumerate(self.asked, start=1):
             own = caught[mutant.path]
@@ -379,6 +377,20 @@ class Judge:
             took = f"{verdict.tests:4} tests {verdict.cpu_s:6.1f} s"
             print(f"{number:4} of {len(self.asked)} {verdict.found:8} {took}  {mutant.name}", flush=True)
         return True
+
+    def _clean(self, tests: Sequence[pytest.Item]) -> dict[str, Run]:
+        """Return each test's run without a mistake, noted before where these tests ran already."""
+        if self.runs.exists():
+            known = {name: Run(*run) for name, run in json.loads(self.runs.read_text()).items()}
+            if known.keys() == {test.nodeid for test in tests}:
+                return known
+        runs, failed, status = self._forked(tests, None, None)
+        if status or failed:
+            print(f"{failed or 'a test'} fails without a mistake", flush=True)
+            pytest.exit("", 1)
+        found = dict(zip((test.nodeid for test in tests), runs, strict=True))
+        self.runs.write_text(json.dumps({name: (run.cpu_s, run.called) for name, run in found.items()}))
+        return found
 
     def _judged(
         self, tests: Sequence[pytest.Item], mutant: Mutant, changed: dict[str, CodeType], limit_s: float
@@ -407,7 +419,7 @@ class Judge:
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
-            watched = frozenset(str(Path(one.path).resolve()) for one in self.asked if changed is None)
+            watched = str(Path(_prefix(self.asked[0].path)).resolve()) if changed is None else ""
             exchange(changed or {})
             try:
                 self._until_one_fails(tests, writing, watched)
@@ -419,20 +431,20 @@ class Judge:
         _, status = os.waitpid(child, 0)
         return [Run(*json.loads(line)) for line in lines], json.loads(last or '""'), status
 
-    def _until_one_fails(self, tests: Sequence[pytest.Item], notes: int, watched: frozenset[str]) -> None:
-        """Run tests in order until one fails and note each one's run, with the functions of watched files it calls."""
+    def _until_one_fails(self, tests: Sequence[pytest.Item], notes: int, watched: str) -> None:
+        """Run tests in order until one fails; note each one's run, with the functions of watched modules it calls."""
         for test, after in zip(tests, [*tests[1:], None], strict=True):
-            begun, called = os.times(), set[str]()
+            begun, called = os.times(), dict[int, CodeType]()
 
-            def note(frame: FrameType, event: str, _: object, called: set[str] = called) -> None:
-                if event == "call" and frame.f_code.co_filename in watched:
-                    called.add(_key(frame.f_code))
+            def note(frame: FrameType, event: str, _: object, called: dict[int, CodeType] = called) -> None:
+                if event == "call" and frame.f_code.co_filename.startswith(watched):
+                    called[id(frame.f_code)] = frame.f_code
 
             if watched:
                 sys.setprofile(note)
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=after)
             sys.setprofile(None)
-            run = (sum(os.times()[:4]) - sum(begun[:4]), sorted(called))
+            run = (sum(os.times()[:4]) - sum(begun[:4]), sorted({_key(code) for code in called.values()}))
             os.write(notes, f"{json.dumps(run)}\n".encode())
             if self.failed:
                 return
@@ -500,7 +512,8 @@ def _functions(path: str, text: str) -> dict[str, CodeType]:
 
 def _key(code: CodeType) -> str:
     """Return a function's name; what is defined inside of it is part of it."""
-    return f"{code.co_filename}:{code.co_qualname.split('.<locals>')[0]}"
+    path = code.co_filename.removeprefix(f"{os.getcwd()}/")
+    return f"{path}:{code.co_qualname.split('.<locals>')[0]}"
 
 
 # The report.
@@ -538,7 +551,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20, help="CPU seconds of tests for each mutant")
     parser.add_argument("--report", action="store_true", help="print what is known and run nothing")
-    parser.add_argument("--survivors", action="store_true", help="judge again what survived, by slow tests too")
+    parser.add_argument("--survivors", action="store_true", help="judge again what survived, by all tests")
     asked = parser.parse_args()
     os.chdir(ROOT)
     mutants = sample(asked.package, asked.mutants, asked.seed)
@@ -551,7 +564,7 @@ def main() -> int:
     if not asked.report:
         wanted = {"survived"} if asked.survivors else {""}
         left = [one for one in mutants if (verdicts[one.name].found if one.name in verdicts else "") in wanted]
-        execute(left, state, asked.seconds, slow=asked.survivors)
+        execute(left, state, float("inf") if asked.survivors else asked.seconds)
     report(mutants, read(state))
     return 0
 
