@@ -62,6 +62,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
         UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py",
     ),
+    "polymap/costmodel/closed_form/unions": (
+        UNIT + "costmodel/test_closed_form.py", REFEREE + "test_self_products.py", PROPERTY + "test_self_products.py",
+        UNIT + "costmodel/test_footprint.py",
+    ),
     "polymap/costmodel/closed_form/branch": (
         UNIT + "costmodel/test_closed_form.py", REFEREE + "test_fused_counts.py", REFEREE + "test_branches.py",
     ),
@@ -79,10 +83,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
         REFEREE + "test_search_equals_exhaustive.py",
         PROPERTY + "test_seeded_search_bugs.py", REFEREE + "test_second_prover.py", REFEREE + "test_checker.py",
+        REFEREE + "test_intrinsics.py",
     ),
     "polymap/search/dividing/product": (
         REFEREE + "test_product_tiles.py", UNIT + "search/test_product_programs.py", UNIT + "search/test_padding.py",
-        REFEREE + "test_product_bounds.py", UNIT + "search/dividing/test_engine.py", PROPERTY + "test_self_products.py",
+        REFEREE + "test_product_bounds.py", REFEREE + "test_box_visits.py", UNIT + "search/dividing/test_engine.py", PROPERTY + "test_self_products.py",
     ),
     "polymap/search/enumeration": (
         UNIT + "search/test_exhaustive.py", REFEREE + "test_search_equals_exhaustive.py",
