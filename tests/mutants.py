@@ -87,7 +87,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "polymap/search/dividing/product": (
         REFEREE + "test_product_tiles.py", UNIT + "search/test_product_programs.py", UNIT + "search/test_padding.py",
-        REFEREE + "test_product_bounds.py", REFEREE + "test_box_visits.py", UNIT + "search/dividing/test_engine.py", PROPERTY + "test_self_products.py",
+        REFEREE + "test_product_bounds.py", REFEREE + "test_box_visits.py", UNIT + "search/dividing/test_engine.py",
+        PROPERTY + "test_self_products.py",
     ),
     "polymap/search/enumeration": (
         UNIT + "search/test_exhaustive.py", REFEREE + "test_search_equals_exhaustive.py",
