@@ -324,7 +324,7 @@ def execute(mutants: Sequence[Mutant], state: Path, seconds: float) -> None:
             question = Path(copy) / "mutants.json"
             question.write_text(json.dumps([asdict(mutant) for mutant in asked]))
             plugins = ("-p", "tests.mutants", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist")
-            plugins = (*plugins, "-s", "-o", "addopts=")
+            plugins = (*plugins, "-s", "-o", "addopts=--import-mode=importlib")
             runs = state.parent / f"{state.name.split('-')[0]}-{prefix.replace('/', '.')}.json"
             options = [f"{name}={value}" for name, value in zip(OPTIONS, (question, state, seconds, runs), strict=True)]
             done = subprocess.run(
@@ -367,6 +367,9 @@ class Judge:
         """Judge the mutants in turn, after the tests have passed without a mistake."""
         gc.collect()
         gc.freeze()  # pages of the tests collected stay shared with the forks
+        if session.testsfailed:
+            print("a file of tests is not collected", flush=True)
+            pytest.exit("", 1)
         clean = self._clean(session.items)
         print(f"{len(clean)} tests take {sum(run.cpu_s for run in clean.values()):.0f} CPU s", flush=True)
         caught: dict[str, Counter[str]] = defaultdict(Counter)
