@@ -11,6 +11,9 @@ WORKERS ?= 2
 # Hundreds of processes of tests import the package: its compiled modules are kept.
 unexport PYTHONDONTWRITEBYTECODE
 CASES ?= 100000
+PACKAGE ?= polymap/checker
+MUTANTS ?= 100
+SEED ?= 1
 
 .PHONY: help venv demo quick test extras soak mutants lint format notebooks docs bench bench-code clean
 
@@ -20,8 +23,8 @@ help:
 	@echo "make test       every test; with PYTHON=python3.12 under that Python"
 	@echo "make extras     the tests that need torch and onnx, in an environment of their own (./.venv-extras)"
 	@echo "make soak       the long tallies: 100,000 random cases through every counter; interrupted, it goes on where it was"
-	@echo "make mutants    how many of 400 deliberate mistakes in cost model, search and checker the tests notice;"
-	@echo "                interrupted, it goes on where it was"
+	@echo "make mutants    how many of 100 deliberate mistakes in a package its tests notice; PACKAGE=polymap/search/dividing,"
+	@echo "                MUTANTS=50 and SEED=2 ask for others; interrupted, it goes on where it was"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks and compare what they show"
 	@echo "make docs       build the documentation into out/docs, warnings are errors"
@@ -73,7 +76,7 @@ soak: $(READY) $(EXTRAS)/.ready
 	$(EXTRAS)/bin/python -m pytest -q tests/extras -m soak
 
 mutants: $(READY)
-	$(BIN)/python -m tests.mutants --mutants 400
+	$(BIN)/python -m tests.mutants $(PACKAGE) --mutants $(MUTANTS) --seed $(SEED)
 
 lint: $(READY)
 	$(BIN)/ruff check .

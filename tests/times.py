@@ -25,9 +25,10 @@ def read_slow() -> frozenset[str]:
     return frozenset(SLOW.read_text(encoding="utf-8").splitlines())
 
 
-def few(values: Sequence[Any], kept: int) -> list[Any]:
-    """Return values as parameters: the first `kept` in `make test`, the others in `make soak`. A tuple is the values of
-    several parameters."""
+def few(values: Sequence[Any], kept: int, late: Sequence[Any] = ()) -> list[Any]:
+    """Return values as parameters: the first `kept` in `make test`, the others in `make soak`; those that take seconds
+    come late. A tuple is the values of several parameters."""
+    values = [*(one for one in values if one not in late), *late]
     parts = [one if isinstance(one, tuple) else (one,) for one in values]
     return [*values[:kept], *(pytest.param(*part, marks=pytest.mark.soak) for part in parts[kept:])]
 

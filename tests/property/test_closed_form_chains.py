@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.costmodel.tables import cost_arrays as batch
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.einsums import einsum
 from tests.case_chains import (
@@ -45,6 +46,27 @@ def unanswered(draw: Draw, seeds: range) -> int:
             continue
         assert counts == count_by_simulation(case.workload, case.arch, case.mapping), f"{draw.__name__} seed {seed}"
     return found
+
+
+def test_siblings_of_two_short_loops_that_add_up_are_counted_one_by_one() -> None:
+    """Short ends along both dims: which sibling enters first is decided dim by dim."""
+    nodes = (
+        MemoryLevel("DRAM"),
+        Fanout("Y", 4, multicast=Multicast.NONE, reduction=True),
+        MemoryLevel("L1"),
+        MemoryLevel("L2"),
+        ComputeUnit("MAC"),
+    )
+    arch = Architecture("adders", nodes)
+    chains = [tuple(dict.fromkeys((outer, inner, 2))) for inner in range(3, 7) for outer in range(inner, 7)]
+    for r, extent in product(chains, (7, 8)):
+        workload = einsum("O[m] += A[r] * B[m,c]", sizes={"m": 1, "r": extent, "c": 3})
+        loops = (*(Temporal("r", tile) for tile in r), Temporal("c", 2))
+        held = (Storage("L1", ("O",)), Storage("L2", ("O",)), Compute("S"))
+        mapping = Mapping((*loops, Spatial("r", 1, "Y"), Spatial("c", 1, "Y"), *held))
+        found = count_closed_form(workload, arch, mapping)
+        assert found is not None
+        assert found == count_by_simulation(workload, arch, mapping), mapping
 
 
 def rows_that_differ(draw: Draw, seeds: range, rows: int) -> list[str]:

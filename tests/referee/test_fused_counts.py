@@ -359,10 +359,10 @@ def wrong_tables(seeds: range) -> tuple[int, int, list[int]]:
 
 
 def test_tables_of_fused_trees_cost_what_each_row_does() -> None:
-    by_arrays, rows, wrong = wrong_tables(range(35))
+    by_arrays, rows, wrong = wrong_tables(range(20))
     assert wrong == [], "every figure of every row, to the last bit"
-    assert by_arrays >= 10, "array formulas apply to many"
-    assert rows > 110, "tiles of any size, ragged ones among them"
+    assert by_arrays >= 5, "array formulas apply to many"
+    assert rows > 60, "tiles of any size, ragged ones among them"
 
 
 @pytest.mark.soak

@@ -173,12 +173,12 @@ def wider(rng: random.Random, problem: Problem, structure: tuple[Counts, Counts]
 def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> None:
     laws, told, rng = Laws(), Laws(is_told=True), random.Random(batch)
     met = 0
-    for tree in small_trees(f"siblings {batch}", 8, 4_000):
+    for tree in small_trees(f"siblings {batch}", 4, 4_000):
         met += 1
         laws.check(tree)
         if rng.random() < 0.1:
             told.check(tree)
-    assert met > 1_000
+    assert met > 500
 
 
 @pytest.mark.parametrize("batch", few(range(160), 1))

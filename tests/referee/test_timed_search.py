@@ -163,9 +163,9 @@ def compared(seeds: range) -> Counter[str]:
 
 
 def test_no_bound_is_above_the_best_of_all_trees() -> None:
-    met = compared(range(8))
-    assert met.total() > 8
-    assert met["OPTIMAL"] > 3
+    met = compared(range(5))
+    assert met.total() > 5
+    assert met["OPTIMAL"] > 1
 
 
 @pytest.mark.soak

@@ -231,6 +231,16 @@ def test_what_held_tensors_cost_is_in_the_bound_over_any_sizes() -> None:
     assert (free.bound or 0) < (held.bound or 0) <= (held.value or 0)
 
 
+def test_no_structure_is_above_a_limit_of_the_objective_itself() -> None:
+    """Limits are numbered from 1; number 0 is the objective, whose every bound would be above no limit."""
+    question = matmul(m=4, n=4, k=4), load_arch("flat3")
+    lines = explore(*question, tiles="divide", constraints={"limits": {"latency": 64}}).certificate().split("\n")[:-2]
+    assert any(" apart " in line for line in lines)
+    forged = [re.sub(r" apart (\d+)$", r" over 0 \1", line) for line in lines]
+    assert verify(finished(lines)).proven
+    assert "there is no such limit" in verify(finished(forged)).reason
+
+
 def test_sets_as_bit_masks() -> None:
     assert spread(0b11, 5, 3) == 0b11011011011011
     assert sums(0b101, 0b11) == 0b1111

@@ -220,13 +220,13 @@ def test_programs_are_searched_by_what_they_cost_without_steps() -> None:
     plain = pm.explore(work, ARCH.without_steps(), "energy", tiles="divide", time_limit_s=10)
     found = pm.explore(work, ARCH, "energy", tiles="divide", time_limit_s=10)
     assert (found.status, found.value) == (plain.status, plain.value) == ("OPTIMAL", plain.value), "nothing leaks"
-    quick = pm.explore(work, ARCH, "latency", tiles="divide", time_limit_s=1)
+    quick = pm.explore(work, ARCH, "latency", tiles="divide", time_limit_s=0.5)
     assert quick.status == "FEASIBLE"
     assert quick.best is not None
     assert quick.value == pm.evaluate(quick.workload, ARCH, quick.best).latency_cycles
     assert 100 < quick.bound < quick.value
     limit = {"limits": {"latency": int(quick.bound) - 1}}
-    found = pm.explore(work, ARCH, "energy", tiles="divide", time_limit_s=1, constraints=limit)
+    found = pm.explore(work, ARCH, "energy", tiles="divide", time_limit_s=0.5, constraints=limit)
     assert found.best is None, "no tree takes less than the bound"
 
 

@@ -129,7 +129,7 @@ def test_windows_whose_rows_evict_their_own_lines_cost_more_to_copy() -> None:
 
 
 def test_the_taps_of_a_filter_stay_in_the_register_tile() -> None:
-    layer = conv2d(K=64, C=64, H=112, W=112, R=3, S=3, stride=2, padding=1, groups=64, bits=32)
+    layer = conv2d(K=16, C=16, H=56, W=56, R=3, S=3, stride=2, padding=1, groups=16, bits=32)
     choice = choose_cpu_mapping(layer, AVX512, ("g",))
     assert choice is not None
     tile = _tile(choice, layer)

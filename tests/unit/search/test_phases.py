@@ -49,7 +49,7 @@ STRIDED = conv2d(K=16, C=8, H=16, W=16, R=3, S=3, stride=2, padding=1)
 
 
 def _marked(number: int) -> pytest.MarkDecorator | tuple[()]:
-    return pytest.mark.soak if number >= 4 else pytest.mark.slow if number >= 2 else ()
+    return pytest.mark.soak if number == 1 or number >= 4 else pytest.mark.slow if number >= 2 else ()
 
 
 @pytest.mark.parametrize("number", [pytest.param(n, marks=_marked(n)) for n in range(32)])
