@@ -28,6 +28,7 @@ from polymap.codegen.native import (
     native_function,
     residues,
     vector_dims,
+    with_types,
 )
 from polymap.codegen.programs import program_flags, program_function, row_function
 from polymap.codegen.source import ChosenOrder, Core, choose
@@ -149,7 +150,7 @@ def compile(
     No program is run to choose the mapping. time_limit_s: wall time of the choice (None: 15 seconds of CPU time, so
     that a busy machine gets the same code as an idle one).
 
-    Raises WorkloadError where element types are missing (PM621), OptionError for an unknown layout or number of threads
+    Raises WorkloadError where an element type has no form in C (PM621), OptionError for an unknown layout or number of threads
     (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122), MappingError or
     ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or it fails (PM603).
     """
@@ -195,6 +196,7 @@ def native_code(
         raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
+    workload = with_types(workload)
     core = Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
     if mapping is None and not tail:
         function = row_function(workload, core, name=name, threads=threads, remark=_row_remark(workload, threads))

@@ -36,6 +36,8 @@ from polymap.ir import (
 )
 from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
 
+LEAST_VECTOR_BYTES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class OuterLoop:
@@ -254,12 +256,18 @@ def _lanes(arch: Architecture) -> int:
     return lane.size
 
 
+def narrow_width(count: int, lanes: int, least: int) -> int:
+    """Return the lanes of a vector for so many elements: whole ones, or the power of two that is next to the count."""
+    while lanes // 2 >= max(count, least):
+        lanes //= 2
+    return lanes
+
+
 def _narrow_lanes(lanes: int, workload: Workload, shape: _Shape) -> int:
     """Return the elements of a vector that few indices fill: as many, or the next power of two; of one sum of operands
     that are read once, where they lie, the one before, as parts of vectors would be loaded by way of memory."""
     block, (statement,) = shape.inside[shape.vector], workload.statements
-    while lanes // 2 >= block:
-        lanes //= 2
+    lanes = narrow_width(block, lanes, 1)
     read = [set(access.dims) for access in statement.reads if shape.vector in access.dims]
     once = any(all(dim in dims or workload.extents()[dim] == 1 for dim in shape.tile) for dims in read)
     return lanes // 2 if once and block < lanes and prod(shape.tile.values()) == 1 else lanes
