@@ -153,8 +153,8 @@ def pool_of(
     trees: int = 1,
     best: int = 1,
 ) -> list[CpuChoice]:
-    """Return so many draws from the space, `trees` around each tile drawn, in random order. best: the tiles are those of
-    the best-predicted part, one in so many."""
+    """Return so many draws from the space, `trees` around each tile drawn, in random order. best: the tiles are of the
+    best-predicted part, one in so many."""
     facts = facts_of(arch)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
     lanes, steps = facts.vector_bits // bits, memory_steps(workload, layout)
@@ -303,10 +303,10 @@ def line_of(study: Study) -> str:
     ends = [1e3 * end for _, pairs in zip("ub", parts[1:], strict=True) for end in _ends(pairs)]
     spans = "{:8.3f} to {:8.3f}, {:7.3f} to {:7.3f} ms".format(*ends)
     chosen = study.chosen[1] / min(took for _, took in study.everything)
-    cycles = study.chosen[0].cycles / study.chosen[1] / 1e9
+    rate = study.chosen[0].cycles / study.chosen[1] / 1e9
     return (
         f"{study.layer:20} rho {found[0]:5.2f} all, {found[1]:5.2f} uniform, {found[2]:5.2f} best; {spans}; chosen "
-        f"{1e3 * study.chosen[1]:.4f} ms, rank {study.rank}, {chosen:.2f} of the fastest, {cycles:.2f} predicted cycles/ns"
+        f"{1e3 * study.chosen[1]:.4f} ms, rank {study.rank}, {chosen:.2f} of the fastest, {rate:.2f} cycles/ns"
     )
 
 

@@ -150,9 +150,10 @@ def compile(
     No program is run to choose the mapping. time_limit_s: wall time of the choice (None: 15 seconds of CPU time, so
     that a busy machine gets the same code as an idle one).
 
-    Raises WorkloadError where an element type has no form in C (PM621), OptionError for an unknown layout or number of threads
-    (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122), MappingError or
-    ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or it fails (PM603).
+    Raises WorkloadError where an element type has no form in C (PM621), OptionError for an unknown layout or number
+    of threads (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122),
+    MappingError or ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or
+    it fails (PM603).
     """
     workload, arch = question_of(workload, arch)
     choice, function = native_code(

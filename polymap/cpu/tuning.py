@@ -19,6 +19,8 @@ class Tuning(NamedTuple):
     """Multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few (code.py)."""
     tile_cycles: int = 12
     """Around the steps of a tile: addresses, the call, the loop (code.py)."""
+    part_cycles: float = 8
+    """To store a part of a vector (products of 1000 rows of 15 and 31 columns)."""
     scattered_lane_cycles: float = 1.3
     """To store one lane of a vector whose lanes lie apart (30 layers timed, each along every dim)."""
     copied_element_cycles: float = 1.3

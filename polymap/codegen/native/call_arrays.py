@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -65,16 +66,18 @@ def empty(form: ArrayForm, elements: int | None = None) -> Values:
     return np.ndarray(shape, dtype, raw, -address_of(raw) % LINE_BYTES)
 
 
-def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:
+def array_of(value: object, form: ArrayForm, *, written: bool, packs: bool = False) -> Values:
     """Return a caller's value as a numpy array, without a copy.
 
-    written: the function stores into it. Raises InputError: no array (PM630), elements of another type (PM631), another
-    shape (PM632), elements that are not dense in C order or not aligned (PM633), memory that cannot be written (PM634).
+    written: the function stores into it. packs: it is packed for the function. Raises InputError: no array (PM630),
+    elements of another type (PM631), another shape (PM632), elements that are not dense in C order or not aligned
+    (PM633), memory that cannot be written (PM634).
     """
     found = _view_of(value, form)
     mistake = _mistake(found, form, written=written)
     if mistake is not None:
-        raise InputError(mistake)
+        told = f"pack_weights() of this function takes {form.tensor} (its `packed`). " if packs else ""
+        raise InputError(replace(mistake, hint=told + mistake.hint))
     return found
 
 
