@@ -119,7 +119,8 @@ def _cycles(
         each = TUNING.part_cycles if is_part else 1 / facts.stores_per_cycle
         stored = sums * max(scattered, each) + TUNING.tile_cycles
         total += count * (steps * busiest + stored)
-        again += count * (stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted)
+        revisit = stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted
+        again += count * revisit * (1 if scattered else TUNING.again_share)
     return total, again
 
 

@@ -31,6 +31,10 @@ class Tuning(NamedTuple):
     """What a line costs more than a load where the line before it was not read (33 tiles timed)."""
     exposed_transfers: float = 0.25
     """Of the transfers of a cache that cores share: prefetchers hide the rest behind the steps (code.py)."""
+    exposed_refills: float = 0.5
+    """Of those of a core's own second cache (predicted.py: 7 layers of 49 mappings)."""
+    again_share: float = 0.67
+    """Of the cycles to load and store neighbouring sums once more: steps hide the rest (the same)."""
 
     # Which tiles and loops are tried.
     most_slots: int = 4
