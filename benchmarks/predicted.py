@@ -44,8 +44,9 @@ Call = Callable[[], object]
 
 
 def _conv(layout: str, k: int, c: int, side: int, taps: int, stride: int = 1, groups: int = 1) -> Layer:
-    sizes = {"K": k, "C": c, "H": side, "W": side, "R": taps, "S": taps}
-    return pm.conv2d(**sizes, padding=taps // 2, stride=stride, groups=groups, bits=32), layout
+    padding = taps // 2
+    layer = pm.conv2d(K=k, C=c, H=side, W=side, R=taps, S=taps, padding=padding, stride=stride, groups=groups, bits=32)
+    return layer, layout
 
 
 def _einsum(text: str, **sizes: int) -> Layer:
@@ -208,10 +209,11 @@ class Question:
             at = names.index(function.packed)
             given[at] = loaded.pack_weights(given[at])
         y = np.empty_like(self.expected)
-        loaded.call(given, y)
+        arrays = tuple(given)
+        loaded.call(arrays, y)
         scale = float(np.abs(self.expected).max())
         assert float(np.abs(y - self.expected).max()) < 1e-4 * scale, "a mapping computes something else"
-        return lambda: loaded.call(given, y)
+        return lambda: loaded.call(arrays, y)
 
 
 def measured(calls: Sequence[Call], rounds: int) -> list[float]:
