@@ -17,6 +17,7 @@ from polymap.codegen.native.arrays import ArrayForm
 from polymap.ir import InputError, Mistake, PolymapError
 
 Values = NDArray[Any]
+_FEW_ELEMENTS = 512
 ALIGNED, WRITEABLE = 0x100, 0x400  # NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
 
 
@@ -59,9 +60,12 @@ def dtype_of(form: ArrayForm) -> np.dtype[Any]:
 
 
 def empty(form: ArrayForm, elements: int | None = None) -> Values:
-    """Return a new array of a form, aligned to a cache line; elements: instead, a flat one of so many elements."""
+    """Return a new array of a form, aligned to a cache line unless it is short: to align one takes a microsecond.
+    elements: instead, a flat one of so many elements."""
     dtype = dtype_of(form)
     shape = form.shape if elements is None else (elements,)
+    if elements is None and form.elements <= _FEW_ELEMENTS:
+        return np.empty(shape, dtype)
     raw = np.empty(math.prod(shape) * dtype.itemsize + LINE_BYTES, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % LINE_BYTES)
 
