@@ -207,13 +207,6 @@ def _span(
     plan = kernel.plan
     dim, name = plan.reductions[level], dim_names(plan)[plan.reductions[level]]
     first, stop = ends
-    if _is_fused(kernel, level):
-        inner = plan.reductions[level + 1]
-        size = plan.extents[inner]
-        both = f"{name}_{dim_names(plan)[inner]}"
-        low, high = (Int(e.value * size) if isinstance(e, Int) else Name(f"{_text(e)} * {size}") for e in ends)
-        body = _reduction_loops(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
-        return [For(both, low, high, tuple(body))]
     if isinstance(first, Int) and isinstance(stop, Int):
         count = stop.value - first.value
         if count == 1:
@@ -291,18 +284,6 @@ def _groups_of(kernel: Kernel, tap: str) -> tuple[str, tuple[Group, ...]] | None
             if guard.tap == tap:
                 return dim, groups
     return None
-
-
-def _is_fused(kernel: Kernel, level: int) -> bool:
-    """Return whether a reduction and the next one step through every operand as one loop would."""
-    plan = kernel.plan
-    if level + 2 != len(plan.reductions):
-        return False
-    outer, inner = plan.reductions[level : level + 2]
-    size = plan.extents[inner]
-    if inner in bounded_reductions(plan) or _groups_of(kernel, inner) is not None or size == 1:
-        return False
-    return all(each.inside.of(outer) == size * each.inside.of(inner) for each in plan.operands)
 
 
 def _is_unrolled(kernel: Kernel, level: int) -> bool:

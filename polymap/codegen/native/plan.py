@@ -577,8 +577,15 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
         source = linear if form.word is None else form.word.source
         return panels(form, source, own, _span(plan, plan.vector, level), width, level, lanes)
 
+    def outside(level: int) -> int:
+        """Return the level with the loops right around it left out that do not change the tile."""
+        while level and not plan.outer[level - 1].is_parallel and not linear.of(plan.outer[level - 1].dim):
+            level -= 1
+        return level
+
     whole = at(0)
-    near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner_lengths(each) == _inner_lengths(whole)]
+    levels = map(outside, plan.held.get(form.tensor, ()))
+    near = [each for each in map(at, levels) if _inner_lengths(each) == _inner_lengths(whole)]
     fitting = _copies_that_fit(plan, near)
     return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
