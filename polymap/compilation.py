@@ -197,8 +197,7 @@ def native_code(
         raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
-    workload = with_types(workload)
-    core = Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
+    workload, core = with_types(workload), Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
     if mapping is None and not tail:
         function = row_function(workload, core, name=name, threads=threads, remark=_row_remark(workload, threads))
         if function is not None:

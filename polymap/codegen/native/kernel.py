@@ -343,10 +343,9 @@ def _products(
         names: list[str] = []
         for operand in plan.operands:
             at = _offset(kernel, operand, each)
-            whole = f"{operand.name}_{at}".replace("-", "m")
             lanes, width = _lanes_read(kernel, operand, slot), kernel.width_of(slot)
-            if operand.is_vector and width < plan.lanes:
-                whole += f"_of{width}"
+            end = f"_of{width}" if operand.is_vector and width < plan.lanes else ""
+            whole = f"{operand.name}_{at}{end}".replace("-", "m")
             name = whole if lanes == width or whole in seen else f"{whole}_low{lanes}"
             names.append(name)
             if name not in seen:
