@@ -88,8 +88,10 @@ def test_sums_of_few_columns_in_order_have_no_lanes_along_their_terms() -> None:
     assert "_lanes" not in pm.compile(w, "cpu_avx512", threads=1).source
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
-@pytest.mark.parametrize("columns", [17, 20, 24, 33, 40, 50])
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [(17, "float32"), (20, "float64"), (24, "float32"), (33, "int32"), (40, "float32"), (50, "float64")],
+)
 def test_last_vectors_are_no_longer_than_their_lanes(columns: int, kind: str) -> None:
     """Few and many rows, sums that begin from zero and from values, the matrix as it lies and packed."""
     rng = default_rng(columns)
@@ -108,7 +110,7 @@ def test_last_vectors_are_no_longer_than_their_lanes(columns: int, kind: str) ->
                 assert np.array_equal(whole[1:-1], expected)
                 assert (whole[0] == 77).all()
                 assert (whole[-1] == 77).all()
-    assert is_short or columns % (64 // np.dtype(kind).itemsize) == 0
+    assert is_short
 
 
 @pytest.mark.parametrize(("layout", "groups"), [("NHWC", 1), ("NCHW", 1), ("NHWC", 24), ("NCHW", 24)])
