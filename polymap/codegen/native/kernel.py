@@ -7,6 +7,7 @@ from itertools import product
 
 from polymap.codegen.lower import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
 from polymap.codegen.native.arrays import ELEMENT_BYTES
+from polymap.codegen.native.panels import expr_text
 from polymap.codegen.native.plan import LEAST_VECTOR_BYTES, KernelPlan, Operand, dim_names, narrow_width
 from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
 from polymap.codegen.native.tuning import TUNING
@@ -301,10 +302,6 @@ def _is_unrolled(kernel: Kernel, level: int) -> bool:
     return rows or all(each.is_vector for each in plan.operands)
 
 
-def _text(value: Expr) -> str:
-    return value.text if isinstance(value, Name) else str(value.value) if isinstance(value, Int) else ""
-
-
 def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]) -> list[Stmt]:
     """Return one step of the reductions: every load once, then the multiply-adds.
 
@@ -331,7 +328,7 @@ def _products(
             if factor and isinstance(value, int) and value:
                 terms.append(str(_tap_at(operand, dim, value)))
             elif factor and not isinstance(value, int):
-                terms.append(f"{factor}L * {_text(value)}")
+                terms.append(f"{factor}L * {expr_text(value)}")
         if _is_apart(kernel, operand):
             body.append(Declare("long", f"{operand.name}_x", Name(" + ".join(terms))))
             body.append(Run("APART", (Name(f"{operand.name}_x"),)))

@@ -200,8 +200,7 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     count = own.span.count
     valid: Expr = Int(own.span.size)
     if not isinstance(count, Int) or count.value % own.span.size:
-        text = count.value if isinstance(count, Int) else count.text if isinstance(count, Name) else ""
-        valid = Name(f"MIN({own.span.size}, {text} - panel * {own.span.size})")
+        valid = Name(f"MIN({own.span.size}, {expr_text(count)} - panel * {own.span.size})")
     size = f"sizeof({packing.form.c_type})"
     opening: Block = (Declare("const int", "valid", valid),)
     if any(each.span.extent % each.span.size for each in others):
@@ -245,13 +244,14 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: 
         return (Scope((*first, turn)),)
     stop = Name(f"{name}_chunk + {TUNING.copied_row}")
     if not isinstance(span.count, Int) or span.count.value % TUNING.copied_row:
-        stop = Name(f"MIN({stop.text}, {_text(span.count)})")
+        stop = Name(f"MIN({stop.text}, {expr_text(span.count)})")
     chunk = For(name, Name(f"{name}_chunk"), stop, (element,))
     lanes = For("lane", Int(0), Name("valid"), (chunk,))
     return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=TUNING.copied_row),)
 
 
-def _text(count: Expr) -> str:
+def expr_text(count: Expr) -> str:
+    """Return a number or a name as C writes it."""
     return str(count.value) if isinstance(count, Int) else count.text if isinstance(count, Name) else ""
 
 
@@ -345,7 +345,7 @@ def _start_of_phase(start: int | str, phase: int) -> int | str:
 
 def _stretch(start: int | str, ends: tuple[Expr, Expr], kind: str) -> Block:
     """Return the copy of neighbours, none of which may be in the source."""
-    first, stop = map(_text, ends)
+    first, stop = map(expr_text, ends)
     place = Name(f"from + ({start} + {first})")
     if isinstance(start, int):
         count = int(stop) - int(first)
