@@ -1,49 +1,75 @@
 """Does the model predict? Measured times of compiled mappings against their predicted cycles; the rank of the chosen.
 
-    python benchmarks/predicted.py [--layers conv gemm] [--uniform 100] [--best 100] [--pool 10000] [--rounds 12]
-                                   [--trees 2] [--json FILE]
+    python benchmarks/predicted.py [--layers "3x3 NHWC" "product 128"] [--uniform 24] [--best 24] [--tiles 16]
+                                   [--trees 8] [--rounds 8] [--seed 0] [--misses 0] [--json FILE]
 
 The space is that of the chooser (docs/howto/native.md): a register tile that fits the registers, and around it a legal
 tree of loops and held tensors within the capacities of the caches. A draw is a tile, each as likely as any other, and
-a tree in units of the tile, each as likely as any other. Of a pool of draws some are compiled as they come, and some
-of the best-predicted 1 %; every program is called in turns, twice, the second call timed in CPU time of the thread, and
-the 25th percentile counts. Weights are packed ahead. Spearman's rho is of the order that the chooser uses: predicted
-cycles, then energy.
+a tree in units of the tile, each as likely as any other. So many tiles with so many trees each are drawn, and as many
+again among the best-predicted twentieth of the tiles: some of the first are compiled as they come, and of all the
+best-predicted. Every program is called in turns, twice, the second call timed in CPU time of the thread, and the 25th
+percentile counts. Weights are packed ahead. Spearman's rho is of the order that the chooser uses: predicted cycles,
+then energy. A row takes less than a minute of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import polymap as pm
-from polymap.codegen.native import memory_steps, vector_dims
+from polymap.codegen.native import flatten, load_function, memory_steps, native_function, vector_dims
 from polymap.cpu import CpuChoice, choose, facts_of
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine
 from polymap.cpu.tiles import RegisterTile, register_tiles
 from polymap.ir import Architecture, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 
-LAYOUT = "NHWC"
+LEAST_S = 2e-4  # seconds of a sample
 SPARE = 2.6  # trees drawn per tree that fits the caches
-LAYERS = ("conv", "gemm")
+Layer = tuple[Workload, str]
+Call = Callable[[], object]
 
 
-def layer_of(name: str) -> Workload:
-    """Return one of the two layers, float32."""
-    if name == "conv":
-        return pm.conv2d(K=128, C=128, H=28, W=28, R=3, S=3, padding=1, bits=32, name="3x3 128->128@28")
-    return pm.matmul(512, 512, 512, bits=32)
+def _conv(layout: str, k: int, c: int, side: int, taps: int, stride: int = 1, groups: int = 1) -> Layer:
+    padding = taps // 2
+    layer = pm.conv2d(K=k, C=c, H=side, W=side, R=taps, S=taps, padding=padding, stride=stride, groups=groups, bits=32)
+    return layer, layout
+
+
+def _einsum(text: str, **sizes: int) -> Layer:
+    return pm.einsum(text, sizes=sizes, types="float32"), "NHWC"
+
+
+LAYERS: dict[str, Callable[[], Layer]] = {
+    "conv": partial(_conv, "NHWC", 128, 128, 28, 3),
+    "gemm": lambda: (pm.matmul(512, 512, 512, bits=32), "NHWC"),
+    "3x3 NHWC": partial(_conv, "NHWC", 64, 48, 20, 3),
+    "3x3 NHWC, stride 2": partial(_conv, "NHWC", 96, 64, 28, 3, 2),
+    "5x5 NHWC": partial(_conv, "NHWC", 48, 32, 14, 5),
+    "1x1 NHWC": partial(_conv, "NHWC", 96, 160, 20, 1),
+    "3x3 NCHW": partial(_conv, "NCHW", 64, 48, 20, 3),
+    "3x3 NCHW, stride 2": partial(_conv, "NCHW", 96, 64, 28, 3, 2),
+    "1x1 NCHW": partial(_conv, "NCHW", 96, 160, 20, 1),
+    "product 128": lambda: (pm.matmul(128, 128, 128, bits=32), "NHWC"),
+    "product 197": lambda: (pm.matmul(197, 256, 384, bits=32), "NHWC"),
+    "product 12": lambda: (pm.matmul(12, 384, 384, bits=32), "NHWC"),
+    "batches": partial(_einsum, "O[b,m,n] += A[b,m,k] * B[b,k,n]", b=6, m=50, n=100, k=64),
+    "turned": partial(_einsum, "O[m,n] += A[k,m] * B[k,n]", k=128, m=100, n=128),
+    "two sums": partial(_einsum, "O[m,n] += A[m,k,l] * B[l,k,n]", m=100, n=100, k=16, l=12),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,59 +144,89 @@ def predicted(choice: CpuChoice) -> tuple[float, float]:
     return round(choice.cycles), choice.cost.energy_pj
 
 
-def pool_of(workload: Workload, arch: Architecture, size: int, seed: int = 0) -> list[CpuChoice]:
-    """Return so many draws from the space, in random order."""
+def pool_of(
+    workload: Workload,
+    arch: Architecture,
+    size: int,
+    seed: int = 0,
+    *,
+    layout: str = "NHWC",
+    trees: int = 1,
+    best: int = 1,
+) -> list[CpuChoice]:
+    """Return so many draws from the space, `trees` around each tile drawn, in random order. best: the tiles are of the
+    best-predicted part, one in so many."""
     facts = facts_of(arch)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
-    lanes = facts.vector_bits // bits
-    (vector, *_) = vector_dims(workload, LAYOUT, lanes)
-    tiles = register_tiles(workload, facts, vector, lanes, memory_steps(workload, LAYOUT))
+    lanes, steps = facts.vector_bits // bits, memory_steps(workload, layout)
+    dims = vector_dims(workload, layout, lanes)
+    tiles = [tile for dim in dims for tile in register_tiles(workload, facts, dim, lanes, steps)]
+    tiles.sort(key=lambda tile: round(tile.cycles))
     rng = random.Random(seed)
-    wanted = Counter(rng.choices(range(len(tiles)), k=size))
+    wanted = Counter(rng.choices(range(-(-len(tiles) // best)), k=-(-size // trees)))
     found: list[CpuChoice] = []
     for number, count in sorted(wanted.items()):
-        found += TileSpace.of(workload, arch, tiles[number]).drawn(count, 1000 * number + seed)
+        found += TileSpace.of(workload, arch, tiles[number]).drawn(count * trees, 1000 * number + seed)
     rng.shuffle(found)
-    return found
+    return found[:size]
 
 
-def chosen_of(workload: Workload, arch: Architecture) -> CpuChoice:
-    """Return what the library chooses by itself."""
-    choice = pm.compile(workload, arch, layout=LAYOUT).choice
-    assert choice is not None
-    return choice
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A layer, the workload whose loops are printed, and operands with their result."""
+
+    layer: Workload
+    layout: str
+    flat: Workload
+    arch: Architecture
+    operands: tuple[Any, Any]
+    expected: Any
+    chosen: CpuChoice
+
+    @staticmethod
+    def of(layer: Workload, layout: str, arch: Architecture) -> Question:
+        """Return a layer's question, with the library's own answer."""
+        rng = np.random.default_rng(0)
+        fn = pm.compile(layer, arch, layout=layout)
+        assert fn.choice is not None
+        shapes = {form.tensor: form.shape for form in fn.function.arrays}
+        x, w = (rng.standard_normal(shapes[access.tensor], np.float32) for access in layer.statements[0].reads)
+        return Question(layer, layout, flatten(layer, layout) or layer, arch, (x, w), fn(x, w), fn.choice)
+
+    def program(self, choice: CpuChoice) -> Call | None:
+        """Return a call of a mapping, its weights packed, whose result is the expected one; None where it has no form
+        in vectors, such as windows that are copied often."""
+        asked = self.layer, choice.arch, choice.mapping
+        function = native_function(
+            *asked, name="polymap_native", layout=self.layout, flat=self.flat, packed=choice.packed
+        )
+        if function.reason:
+            return None
+        loaded, (x, w) = load_function(function, 1, frozenset()), self.operands
+        names = [access.tensor for access in self.layer.statements[0].reads]
+        given: list[object] = [x, w]
+        if function.packed is not None:
+            at = names.index(function.packed)
+            given[at] = loaded.pack_weights(given[at])
+        y = np.empty_like(self.expected)
+        arrays = tuple(given)
+        loaded.call(arrays, y)
+        scale = float(np.abs(self.expected).max())
+        assert float(np.abs(y - self.expected).max()) < 1e-4 * scale, "a mapping computes something else"
+        return lambda: loaded.call(arrays, y)
 
 
-def arrays_of(workload: Workload) -> tuple[Any, Any]:
-    """Return random operands in the order of the layout."""
-    rng = np.random.default_rng(0)
-    fn = pm.compile(workload, "host_cpu", layout=LAYOUT)
-    shapes = {form.tensor: form.shape for form in fn.function.arrays}
-    x, w = (rng.standard_normal(shapes[access.tensor], np.float32) for access in workload.statements[0].reads)
-    return x, w
-
-
-def program_of(workload: Workload, candidate: CpuChoice, x: Any, w: Any, expected: Any) -> Callable[[], object]:
-    """Return a call of a compiled mapping, its weights packed; its result is compared with the expected one."""
-    fn = pm.compile(workload, candidate.arch, layout=LAYOUT, mapping=candidate.mapping)
-    assert not fn.reason, f"no vectors: {fn.reason}"
-    weights = w if fn.packed is None else fn.pack_weights(w)
-    y = np.empty_like(expected)
-    fn(x, weights, out=y)
-    scale = float(np.abs(expected).max())
-    assert float(np.abs(y - expected).max()) < 1e-4 * scale, "a mapping computes something else"
-    return lambda: fn(x, weights, out=y)
-
-
-def measured(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+def measured(calls: Sequence[Call], rounds: int) -> list[float]:
     """Return the seconds of each call: the 25th percentile of samples taken in turns, each after a call untimed."""
     samples: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for number, call in enumerate(calls):
             call()
-            begun = time.thread_time()
-            call()
-            samples[number].append(time.thread_time() - begun)
+            begun, count = time.thread_time(), 0
+            while not count or time.thread_time() - begun < LEAST_S:
+                call()
+                count += 1
+            samples[number].append((time.thread_time() - begun) / count)
     return [float(np.percentile(each, 25)) for each in samples]
 
 
@@ -215,36 +271,49 @@ class Study:
         return 1 + sum(seconds < self.chosen[1] for _, seconds in self.everything)
 
 
-def study_of(workload: Workload, arch: Architecture, uniform: int, best: int, pool: int, rounds: int) -> Study:
+def study_of(name: str, arch: Architecture, given: argparse.Namespace) -> Study:
     """Draw, compile and measure."""
-    drawn = pool_of(workload, arch, pool)
-    order = sorted(drawn, key=predicted)
-    top = random.Random(1).sample(order[: max(best, pool // 100)], best)
-    listed = [*drawn[:uniform], *top, chosen_of(workload, arch)]
-    x, w = arrays_of(workload)
-    expected = pm.compile(workload, arch, layout=LAYOUT)(x, w)
-    seconds = measured([program_of(workload, each, x, w, expected) for each in listed], rounds)
-    pairs = list(zip(listed, seconds, strict=True))
-    return Study(workload.name or "", tuple(pairs[:uniform]), tuple(pairs[uniform:-1]), pairs[-1])
-
-
-def lines_of(study: Study) -> list[str]:
-    """Return what a study says."""
-    lines = [study.layer]
-    sets = {"all": study.everything, "uniform": study.uniform, "best 1 %": study.best}
-    for name, pairs in sets.items():
-        seconds = [each for _, each in pairs]
-        lines.append(
-            f"  {name:9} {len(pairs):4} programs, {1e3 * min(seconds):6.3f} to {1e3 * max(seconds):7.3f} ms; "
-            f"rho {rho([predicted(each) for each, _ in pairs], seconds):6.3f}"
-        )
-    number = len(study.everything)
-    fastest = min(seconds for _, seconds in study.everything)
-    lines.append(
-        f"  chosen: {1e3 * study.chosen[1]:.3f} ms, rank {study.rank} of {number + 1}, "
-        f"{study.chosen[1] / fastest:.3f} times the fastest"
+    question = Question.of(*LAYERS[name](), arch)
+    pool = partial(
+        pool_of, question.flat, arch, given.tiles * given.trees, given.seed, layout=question.layout, trees=given.trees
     )
-    return lines
+    drawn, near = pool(), pool(best=20)
+    uniform = _compiled(question, drawn, given.uniform)
+    known = [each for each, _ in uniform]
+    rest = [each for each in (*drawn, *near) if each not in known]
+    best = _compiled(question, sorted(rest, key=predicted), given.best)
+    everything = [*uniform, *best, *_compiled(question, [question.chosen], 1)]
+    seconds = measured([call for _, call in everything], given.rounds)
+    pairs = [(each, took) for (each, _), took in zip(everything, seconds, strict=True)]
+    return Study(name, tuple(pairs[: len(uniform)]), tuple(pairs[len(uniform) : -1]), pairs[-1])
+
+
+def _compiled(question: Question, choices: Sequence[CpuChoice], count: int) -> list[tuple[CpuChoice, Call]]:
+    """Return the first so many choices that have a form in vectors, with their programs; like mappings count once."""
+    found: dict[str, tuple[CpuChoice, Call]] = {}
+    for choice in choices:
+        call = None if len(found) == count or str(choice.mapping) in found else question.program(choice)
+        if call is not None:
+            found[str(choice.mapping)] = choice, call
+    return list(found.values())
+
+
+def line_of(study: Study) -> str:
+    """Return the row of a study."""
+    parts = (study.everything, study.uniform, study.best)
+    found = [rho([predicted(each) for each, _ in pairs], [took for _, took in pairs]) for pairs in parts]
+    ends = [1e3 * end for _, pairs in zip("ub", parts[1:], strict=True) for end in _ends(pairs)]
+    spans = "{:8.3f} to {:8.3f}, {:7.3f} to {:7.3f} ms".format(*ends)
+    chosen = study.chosen[1] / min(took for _, took in study.everything)
+    rate = study.chosen[0].cycles / study.chosen[1] / 1e9
+    return (
+        f"{study.layer:20} rho {found[0]:5.2f} all, {found[1]:5.2f} uniform, {found[2]:5.2f} best; {spans}; chosen "
+        f"{1e3 * study.chosen[1]:.4f} ms, rank {study.rank}, {chosen:.2f} of the fastest, {rate:.2f} cycles/ns"
+    )
+
+
+def _ends(pairs: Sequence[tuple[CpuChoice, float]]) -> tuple[float, float]:
+    return min(took for _, took in pairs), max(took for _, took in pairs)
 
 
 def row_of(candidate: CpuChoice, seconds: float, kind: str) -> dict[str, Any]:
@@ -256,26 +325,25 @@ def row_of(candidate: CpuChoice, seconds: float, kind: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", nargs="+", default=list(LAYERS), choices=LAYERS)
-    parser.add_argument("--uniform", type=int, default=100)
-    parser.add_argument("--best", type=int, default=100)
-    parser.add_argument("--pool", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--trees", type=int, default=2, help="per kind and layer of benchmarks/cache_misses.py")
+    parser.add_argument("--layers", nargs="+", default=list(LAYERS)[2:], choices=LAYERS)
+    for name, number in {"uniform": 24, "best": 24, "tiles": 16, "trees": 8, "rounds": 8, "seed": 0}.items():
+        parser.add_argument(f"--{name}", type=int, default=number)
+    parser.add_argument("--misses", type=int, default=0, help="trees per kind and layer of benchmarks/cache_misses.py")
     parser.add_argument("--json", type=Path, help="file for all measurements")
     given = parser.parse_args()
     arch = pm.load_arch("host_cpu")
     rows: dict[str, list[dict[str, Any]]] = {}
     for name in given.layers:
-        study = study_of(layer_of(name), arch, given.uniform, given.best, given.pool, given.rounds)
-        print("\n".join(lines_of(study)), flush=True)
+        begun = sum(os.times()[:4])
+        study = study_of(name, arch, given)
+        print(f"{line_of(study)}; {sum(os.times()[:4]) - begun:.0f} CPU s", flush=True)
         kinds = (("uniform", study.uniform), ("best", study.best), ("chosen", (study.chosen,)))
         rows[name] = [row_of(each, seconds, kind) for kind, pairs in kinds for each, seconds in pairs]
-    if given.trees:
+    if given.misses:
         sys.path.insert(0, str(Path(__file__).parent.parent))
         from benchmarks.cache_misses import report  # which imports this module
 
-        for line in report(given.trees):
+        for line in report(given.misses):
             print(line, flush=True)
     if given.json is not None:
         text = json.dumps({"machine": arch.source, "layers": rows})

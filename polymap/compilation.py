@@ -28,6 +28,7 @@ from polymap.codegen.native import (
     native_function,
     residues,
     vector_dims,
+    with_types,
 )
 from polymap.codegen.programs import program_flags, program_function, row_function
 from polymap.codegen.source import ChosenOrder, Core, choose
@@ -149,9 +150,10 @@ def compile(
     No program is run to choose the mapping. time_limit_s: wall time of the choice (None: 15 seconds of CPU time, so
     that a busy machine gets the same code as an idle one).
 
-    Raises WorkloadError where element types are missing (PM621), OptionError for an unknown layout or number of threads
-    (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122), MappingError or
-    ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or it fails (PM603).
+    Raises WorkloadError where an element type has no form in C (PM621), OptionError for an unknown layout or number
+    of threads (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122),
+    MappingError or ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or
+    it fails (PM603).
     """
     workload, arch = question_of(workload, arch)
     choice, function = native_code(
@@ -195,7 +197,7 @@ def native_code(
         raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
-    core = Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
+    workload, core = with_types(workload), Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
     if mapping is None and not tail:
         function = row_function(workload, core, name=name, threads=threads, remark=_row_remark(workload, threads))
         if function is not None:

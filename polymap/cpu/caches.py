@@ -36,7 +36,8 @@ def transfer_cycles(
         is_shared = not arch.fanouts_above(level.name)
         cycles = float(bits / level.bandwidth_bits_per_cycle) / (1 if is_shared else threads)
         beside = max(beside, cycles)
-        waited += TUNING.exposed_transfers * cycles if is_shared and level.implicit else 0
+        exposed = TUNING.exposed_transfers if is_shared else TUNING.exposed_refills
+        waited += exposed * cycles if level.implicit else 0
     return beside, waited
 
 

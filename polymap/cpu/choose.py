@@ -205,9 +205,11 @@ def _tiles_to_try(
     if threads > 1:
         likely = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * threads]
         tiles = sorted(likely, key=lambda tile: round(cycles(tile)))
-    least = cycles(tiles[0])
-    near = [tile for tile in tiles if cycles(tile) <= least * TUNING.near_best][: TUNING.tiles_tried]
-    return near, [each[0] for each in by_dim]
+    near = [tile for tile in tiles if cycles(tile) <= cycles(tiles[0]) * TUNING.near_best]
+    # Along a dim of every operand tiles read more and use nothing twice.
+    shared = set[str].intersection(*({*access.dims} for access in workload.statements[0].reads))
+    near = [tile for tile in near if shared.isdisjoint(dict(tile.sizes))] or near
+    return near[: TUNING.tiles_tried], [each[0] for each in by_dim]
 
 
 def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:

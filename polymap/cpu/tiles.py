@@ -99,7 +99,8 @@ def _cycles(
     (statement,) = workload.statements
     own = {dim for index in statement.target.index for dim in index.dims}
     steps = prod(size for dim, size in extents.items() if dim not in own)
-    parts = [(vector, _parts(ceil(extents[vector] / lanes), slots))]
+    block = slots * lanes
+    parts = [(vector, _parts(extents[vector], block))]
     parts += [(dim, _parts(extents[dim], size)) for dim, size in sizes]
     around = prod(size for dim, size in extents.items() if dim in own and dim not in dict(parts))
     scattered = lanes * TUNING.scattered_lane_cycles if is_scattered(workload, vector, memory) else 0
@@ -107,14 +108,26 @@ def _cycles(
     for choice in product(*(each for _, each in parts)):
         shape = {dim: size for (dim, _), (size, _) in zip(parts, choice, strict=True)}
         count = around * prod(number for _, number in choice)
+        valid = shape[vector]
+        shape[vector] = ceil(valid / lanes)
         sums = prod(shape.values())
         loads = _loads(workload, facts, memory, vector, shape)
-        busiest = max(sums / facts.pipes, loads, facts.latency_cycles + TUNING.slack_cycles)
+        pipes = sums - sums / shape[vector] * (1 - _last_share(facts, valid % lanes, lanes))
+        busiest = max(pipes / facts.pipes, loads, facts.latency_cycles + TUNING.slack_cycles)
         evicted = evicted_lines(memory.get(statement.target.tensor, {}), vector, shape, facts) * facts.miss_cycles
-        stored = sums * max(scattered, 1 / facts.stores_per_cycle) + TUNING.tile_cycles
+        is_part = valid < lanes and valid & (valid - 1)  # stored by way of memory, power by power of two
+        each = TUNING.part_cycles if is_part else 1 / facts.stores_per_cycle
+        stored = sums * max(scattered, each) + TUNING.tile_cycles
         total += count * (steps * busiest + stored)
-        again += count * (stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted)
+        revisit = stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted
+        again += count * revisit * (1 if scattered else TUNING.again_share)
     return total, again
+
+
+def _last_share(facts: CpuFacts, rest: int, lanes: int) -> float:
+    """Return the cycles of a multiply-add of a last vector of so many lanes, 0 for all, in those of a whole one: where
+    one pipe multiplies whole vectors, its halves multiply shorter ones (native/kernel.py)."""
+    return 0.5 if facts.pipes == 1 and 0 < rest <= lanes // 2 else 1
 
 
 def _parts(extent: int, size: int) -> list[tuple[int, int]]:

@@ -19,6 +19,8 @@ class Tuning(NamedTuple):
     """Multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few (code.py)."""
     tile_cycles: int = 12
     """Around the steps of a tile: addresses, the call, the loop (code.py)."""
+    part_cycles: float = 8
+    """To store a part of a vector (products of 1000 rows of 15 and 31 columns)."""
     scattered_lane_cycles: float = 1.3
     """To store one lane of a vector whose lanes lie apart (30 layers timed, each along every dim)."""
     copied_element_cycles: float = 1.3
@@ -29,6 +31,10 @@ class Tuning(NamedTuple):
     """What a line costs more than a load where the line before it was not read (33 tiles timed)."""
     exposed_transfers: float = 0.25
     """Of the transfers of a cache that cores share: prefetchers hide the rest behind the steps (code.py)."""
+    exposed_refills: float = 0.5
+    """Of those of a core's own second cache (predicted.py: 7 layers of 49 mappings)."""
+    again_share: float = 0.67
+    """Of the cycles to load and store neighbouring sums once more: steps hide the rest (the same)."""
 
     # Which tiles and loops are tried.
     most_slots: int = 4

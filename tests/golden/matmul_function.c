@@ -24,6 +24,8 @@
 #endif
 typedef float vec __attribute__((vector_size(32)));
 typedef float any_float __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float vec_4 __attribute__((vector_size(16)));
+typedef float any_float_4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 static WIDE void gemm_tile0(const float *restrict A, const float *restrict B_packed, float *restrict C, const long a0_at, const long a1_at, const long o_at)
 {
@@ -55,30 +57,22 @@ static WIDE void gemm_tile0(const float *restrict A, const float *restrict B_pac
 
 static WIDE void gemm_tile1(const float *restrict A, const float *restrict B_packed, float *restrict C, const long a0_at, const long a1_at, const long o_at)
 {
-    vec s0_0 = (vec){0};
-    vec s1_0 = (vec){0};
+    vec_4 s0_0 = (vec_4){0};
+    vec_4 s1_0 = (vec_4){0};
     for (int k = 0; k < 3; ++k) {
         {
             const long a0_x = a0_at + 1L * k;
             const long a1_x = a1_at + 16L * k;
             const float a0_0 = A[a0_x + 0];
-            const vec a1_0 = *(const any_float *)(B_packed + a1_x + 0);
-            HOLD(a1_0);
-            s0_0 = s0_0 + a0_0 * a1_0;
+            const vec_4 a1_0_of4 = *(const any_float_4 *)(B_packed + a1_x + 0);
+            HOLD(a1_0_of4);
+            s0_0 = s0_0 + a0_0 * a1_0_of4;
             const float a0_3 = A[a0_x + 3];
-            s1_0 = s1_0 + a0_3 * a1_0;
+            s1_0 = s1_0 + a0_3 * a1_0_of4;
         }
     }
-    {
-        vec some = s0_0;
-        COPIED(some);
-        memcpy(C + o_at + 0, &some, 4 * sizeof(float));
-    }
-    {
-        vec some = s1_0;
-        COPIED(some);
-        memcpy(C + o_at + 20, &some, 4 * sizeof(float));
-    }
+    *(any_float_4 *)(C + o_at + 0) = s0_0;
+    *(any_float_4 *)(C + o_at + 20) = s1_0;
 }
 
 static WIDE void gemm_tile2(const float *restrict A, const float *restrict B_packed, float *restrict C, const long a0_at, const long a1_at, const long o_at)
@@ -102,21 +96,17 @@ static WIDE void gemm_tile2(const float *restrict A, const float *restrict B_pac
 
 static WIDE void gemm_tile3(const float *restrict A, const float *restrict B_packed, float *restrict C, const long a0_at, const long a1_at, const long o_at)
 {
-    vec s0_0 = (vec){0};
+    vec_4 s0_0 = (vec_4){0};
     for (int k = 0; k < 3; ++k) {
         {
             const long a0_x = a0_at + 1L * k;
             const long a1_x = a1_at + 16L * k;
             const float a0_0 = A[a0_x + 0];
-            const vec a1_0 = *(const any_float *)(B_packed + a1_x + 0);
-            s0_0 = s0_0 + a0_0 * a1_0;
+            const vec_4 a1_0_of4 = *(const any_float_4 *)(B_packed + a1_x + 0);
+            s0_0 = s0_0 + a0_0 * a1_0_of4;
         }
     }
-    {
-        vec some = s0_0;
-        COPIED(some);
-        memcpy(C + o_at + 0, &some, 4 * sizeof(float));
-    }
+    *(any_float_4 *)(C + o_at + 0) = s0_0;
 }
 
 long gemm_packed_elements(void)

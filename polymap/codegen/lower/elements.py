@@ -178,11 +178,12 @@ def _type_of_sums(workload: Workload, name: str, declared: dict[str, ElementType
 
 def _largest(workload: Workload, most_bits: int | None = None) -> dict[str, int]:
     """Return a bound on the magnitudes of each tensor's values and sums, statement by statement: of what none has
-    written before, the range of its bits (at most so many)."""
+    written before, the range of its bits (at most so many), or zeros."""
     found: dict[str, int] = {}
     for tensor in workload.tensors:
         bits = min(tensor.bits, most_bits or tensor.bits)
-        found[tensor.name] = 2**bits if _UNSIGNED.fullmatch(tensor.element_type or "") else 2 ** (bits - 1)
+        most = 2**bits if _UNSIGNED.fullmatch(tensor.element_type or "") else 2 ** (bits - 1)
+        found[tensor.name] = most if has_values_at_start(workload, tensor) else 0
     for statement in workload.statements:
         found[statement.target.tensor] += _bound(workload, statement, found)
     return found

@@ -9,6 +9,7 @@ with lazy(__name__):
         ArrayForm as ArrayForm,
         Word as Word,
         program_forms as program_forms,
+        with_types as with_types,
     )
     from polymap.codegen.native.cache import build_shared as build_shared
     from polymap.codegen.native.callable import (

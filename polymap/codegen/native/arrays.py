@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from polymap.codegen.lower import SHORT_FLOATS, operations_of
+from polymap.codegen.lower import SHORT_FLOATS, element_types, operations_of
 from polymap.ir import (
     Access,
     Affine,
@@ -129,6 +129,22 @@ class ArrayForm:
         for number, stride in enumerate(self.strides):
             total = total + self.axis(access, number) * stride
         return Linear(total.coefficients(), total.constant)
+
+
+def with_types(workload: Workload) -> Workload:
+    """Return the workload with types of its elements: those that generated C gives to bits alone, integers whose sums
+    have 32 bits (64 where these could overflow); where all have 32 or 64 bits, floats (`array_forms`)."""
+    if all(each.element_type is not None or each.bits in _BY_BITS for each in workload.tensors):
+        return workload
+    kinds = {name: each.c_type for name, each in element_types(workload).items()}
+
+    def typed(tensor: Tensor) -> Tensor:
+        if tensor.element_type is not None:
+            return tensor
+        kind, bits = kinds[tensor.name], 8 * ELEMENT_BYTES[kinds[tensor.name]]
+        return replace(tensor, bits=bits, element_type=kind.removesuffix("_t"))
+
+    return replace(workload, tensors=tuple(map(typed, workload.tensors)))
 
 
 def array_forms(workload: Workload, layout: str) -> tuple[ArrayForm, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from polymap.codegen.native.arrays import ArrayForm
 from polymap.ir import InputError, Mistake, PolymapError
 
 Values = NDArray[Any]
+_FEW_ELEMENTS = 512
 ALIGNED, WRITEABLE = 0x100, 0x400  # NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
 
 
@@ -58,23 +60,28 @@ def dtype_of(form: ArrayForm) -> np.dtype[Any]:
 
 
 def empty(form: ArrayForm, elements: int | None = None) -> Values:
-    """Return a new array of a form, aligned to a cache line; elements: instead, a flat one of so many elements."""
+    """Return a new array of a form, aligned to a cache line unless it is short: to align one takes a microsecond.
+    elements: instead, a flat one of so many elements."""
     dtype = dtype_of(form)
     shape = form.shape if elements is None else (elements,)
+    if elements is None and form.elements <= _FEW_ELEMENTS:
+        return np.empty(shape, dtype)
     raw = np.empty(math.prod(shape) * dtype.itemsize + LINE_BYTES, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % LINE_BYTES)
 
 
-def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:
+def array_of(value: object, form: ArrayForm, *, written: bool, packs: bool = False) -> Values:
     """Return a caller's value as a numpy array, without a copy.
 
-    written: the function stores into it. Raises InputError: no array (PM630), elements of another type (PM631), another
-    shape (PM632), elements that are not dense in C order or not aligned (PM633), memory that cannot be written (PM634).
+    written: the function stores into it. packs: it is packed for the function. Raises InputError: no array (PM630),
+    elements of another type (PM631), another shape (PM632), elements that are not dense in C order or not aligned
+    (PM633), memory that cannot be written (PM634).
     """
     found = _view_of(value, form)
     mistake = _mistake(found, form, written=written)
     if mistake is not None:
-        raise InputError(mistake)
+        told = f"pack_weights() of this function takes {form.tensor} (its `packed`). " if packs else ""
+        raise InputError(replace(mistake, hint=told + mistake.hint))
     return found
 
 

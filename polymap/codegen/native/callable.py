@@ -99,10 +99,10 @@ class NativeCall:
         function = self.function
         if function.packed is None:
             form = next(each for each in self.reads if each.tensor == function.weights)
-            copy = array_of(values, form, written=False).copy()
+            copy = array_of(values, form, written=False, packs=True).copy()
             return PackedWeights(form.tensor, copy, function.text, copy.ctypes.data)
         form = next(each for each in self.reads if each.tensor == function.packed)
-        given = array_of(values, form, written=False)
+        given = array_of(values, form, written=False, packs=True)
         packed = empty(form, function.packed_elements)
         self.pack(given.ctypes.data, packed.ctypes.data)
         return PackedWeights(form.tensor, packed, function.text, packed.ctypes.data)

@@ -388,6 +388,10 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
         attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
         element = "int32_t" if c_type == "word" else c_type
         lines.append(f"typedef {element} any_{c_type} __attribute__(({attributes}));")
+        for width in (each for each in (lanes // 2, lanes // 4) if f" vec_{each} " in body and c_type == kind):
+            lines.append(f"typedef {kind} vec_{width} __attribute__((vector_size({width * ELEMENT_BYTES[kind]})));")
+            attributes = f"vector_size({width * ELEMENT_BYTES[kind]}), aligned({ELEMENT_BYTES[kind]}), may_alias"
+            lines.append(f"typedef {kind} any_{kind}_{width} __attribute__(({attributes}));")
     if "HOLD(" in body or "COPIED(" in body:
         macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
         lines.insert(0, _HOLD.format(macro=macro, register=register))

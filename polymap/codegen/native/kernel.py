@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from polymap.codegen.lower import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
-from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
+from polymap.codegen.native.arrays import ELEMENT_BYTES
+from polymap.codegen.native.panels import expr_text
+from polymap.codegen.native.plan import LEAST_VECTOR_BYTES, KernelPlan, Operand, dim_names, narrow_width
 from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
 from polymap.codegen.native.tuning import TUNING
 from polymap.codegen.native.variants import Group, Side, is_static
@@ -25,13 +27,27 @@ class Kernel:
 
     def lanes_of(self, slot: int) -> int:
         """Return how many lanes of a slot are in use."""
-        return min(self.plan.lanes, self.valid - self.start_of(slot))
+        return min(self.width_of(slot), self.valid - self.start_of(slot))
+
+    def width_of(self, slot: int) -> int:
+        """Return the lanes of a slot: of the last one as few as it needs where sums are stored as they are, side by
+        side, since processors may multiply shorter vectors faster."""
+        plan, rest = self.plan, self.valid - slot * self.plan.lanes
+        kinds = {plan.accumulator, *(each.form.c_type for each in plan.operands)}
+        if plan.tail is not None or len(kinds) > 1 or plan.store.of(plan.vector) != 1:
+            return plan.lanes
+        return narrow_width(rest, plan.lanes, LEAST_VECTOR_BYTES // ELEMENT_BYTES[plan.accumulator])
 
     def start_of(self, slot: int) -> int:
         """Return the first index of a slot. Of a contiguous output the last one overlaps the one before it rather than
         reach beyond the tile, so that it is loaded and stored whole: lanes of both then hold the same sums."""
         start, is_contiguous = slot * self.plan.lanes, self.plan.store.of(self.plan.vector) == 1
-        return min(start, self.valid - self.plan.lanes) if slot and is_contiguous else start
+        return min(start, self.valid - self.width_of(slot)) if slot and is_contiguous else start
+
+    def vector(self, slot: int, kind: str = "vec") -> str:
+        """Return the C type of a slot's vectors."""
+        width = self.width_of(slot)
+        return kind if width == self.plan.lanes else f"{kind}_{width}"
 
     @property
     def slots(self) -> int:
@@ -70,7 +86,10 @@ def arguments(plan: KernelPlan) -> tuple[str, ...]:
 def kernel_text(kernel: Kernel) -> Text:
     """Return the function of a register tile."""
     plan = kernel.plan
-    body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
+    body: list[Stmt] = [
+        Declare(kernel.vector(slot), _accumulator(index, slot), Name(f"({kernel.vector(slot)}){{0}}"))
+        for index, slot in _positions(kernel, {})
+    ]
     # What is in memory is added last where sums have no order: its loads would delay the first multiply-adds.
     additions: Block = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
     if not plan.continues:
@@ -129,14 +148,18 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     place, name, lanes = f"{plan.target.parameter} + o_at + {at}", _accumulator(index, slot), kernel.lanes_of(slot)
     if back and plan.tail is not None and plan.tail.requantizes is not None:
         return narrow_store(plan.tail, name, place, step, plan.lanes, lanes)
-    if step == 1 and lanes == plan.lanes:
-        vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
+    if step == 1 and lanes == kernel.width_of(slot):
+        vector = f"*({'' if back else 'const '}{kernel.vector(slot, f'any_{plan.accumulator}')} *)({place})"
         return Copy(Name(vector), Name(name)) if back else Copy(Name(name), _continued_sum(plan, name, vector))
     if step == 1 and back:
         part = Name(f"{lanes} * sizeof({plan.accumulator})")
-        return Scope((*_copy_of_sum(name), Run("memcpy", (Name(place), Name("&some"), part))))
+        return Scope((*_copy_of_sum(kernel.vector(slot), name), Run("memcpy", (Name(place), Name("&some"), part))))
+    if step == 1 and lanes < kernel.width_of(slot) < plan.lanes:
+        some = Declare(kernel.vector(slot), "some", Name(f"({kernel.vector(slot)}){{0}}"))
+        part = Run("memcpy", (Name("&some"), Name(place), Name(f"{lanes} * sizeof({plan.accumulator})")))
+        return Scope((some, part, Copy(Name(name), _continued_sum(plan, name, "some"))))
     # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
-    opening: Block = _copy_of_sum(name) if back else (Declare("vec", "some", Name("(vec){0}")),)
+    opening: Block = _copy_of_sum("vec", name) if back else (Declare("vec", "some", Name("(vec){0}")),)
     call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
     after = () if back else (Copy(Name(name), _continued_sum(plan, name, "some")),)
     return Scope((*opening, call, *after))
@@ -146,10 +169,10 @@ def _continued_sum(plan: KernelPlan, name: str, stored: str) -> Name:
     return Name(stored if plan.is_ordered else f"{name} + {stored}")
 
 
-def _copy_of_sum(name: str) -> Block:
+def _copy_of_sum(kind: str, name: str) -> Block:
     """Return the copy of a sum to memory: gcc would keep the sum itself there, through all steps (a product of 500 x 7
     and 50 terms took 26 us instead of 9)."""
-    return Declare("vec", "some", Name(name)), Run("COPIED", (Name("some"),))
+    return Declare(kind, "some", Name(name)), Run("COPIED", (Name("some"),))
 
 
 def _reduction_loops(
@@ -185,13 +208,6 @@ def _span(
     plan = kernel.plan
     dim, name = plan.reductions[level], dim_names(plan)[plan.reductions[level]]
     first, stop = ends
-    if _is_fused(kernel, level):
-        inner = plan.reductions[level + 1]
-        size = plan.extents[inner]
-        both = f"{name}_{dim_names(plan)[inner]}"
-        low, high = (Int(e.value * size) if isinstance(e, Int) else Name(f"{_text(e)} * {size}") for e in ends)
-        body = _reduction_loops(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
-        return [For(both, low, high, tuple(body))]
     if isinstance(first, Int) and isinstance(stop, Int):
         count = stop.value - first.value
         if count == 1:
@@ -271,18 +287,6 @@ def _groups_of(kernel: Kernel, tap: str) -> tuple[str, tuple[Group, ...]] | None
     return None
 
 
-def _is_fused(kernel: Kernel, level: int) -> bool:
-    """Return whether a reduction and the next one step through every operand as one loop would."""
-    plan = kernel.plan
-    if level + 2 != len(plan.reductions):
-        return False
-    outer, inner = plan.reductions[level : level + 2]
-    size = plan.extents[inner]
-    if inner in bounded_reductions(plan) or _groups_of(kernel, inner) is not None or size == 1:
-        return False
-    return all(each.inside.of(outer) == size * each.inside.of(inner) for each in plan.operands)
-
-
 def _is_unrolled(kernel: Kernel, level: int) -> bool:
     """Return whether a loop over taps is unrolled, so that these share loads: of vectors that neighbouring results read
     too, or where all operands are vectors."""
@@ -296,10 +300,6 @@ def _is_unrolled(kernel: Kernel, level: int) -> bool:
         for dim, side in kernel.sides.items()
     )
     return rows or all(each.is_vector for each in plan.operands)
-
-
-def _text(value: Expr) -> str:
-    return value.text if isinstance(value, Name) else str(value.value) if isinstance(value, Int) else ""
 
 
 def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]) -> list[Stmt]:
@@ -328,7 +328,7 @@ def _products(
             if factor and isinstance(value, int) and value:
                 terms.append(str(_tap_at(operand, dim, value)))
             elif factor and not isinstance(value, int):
-                terms.append(f"{factor}L * {_text(value)}")
+                terms.append(f"{factor}L * {expr_text(value)}")
         if _is_apart(kernel, operand):
             body.append(Declare("long", f"{operand.name}_x", Name(" + ".join(terms))))
             body.append(Run("APART", (Name(f"{operand.name}_x"),)))
@@ -340,9 +340,10 @@ def _products(
         names: list[str] = []
         for operand in plan.operands:
             at = _offset(kernel, operand, each)
-            whole = f"{operand.name}_{at}".replace("-", "m")
-            lanes = _lanes_read(kernel, operand, slot)
-            name = whole if lanes == plan.lanes or whole in seen else f"{whole}_low{lanes}"
+            lanes, width = _lanes_read(kernel, operand, slot), kernel.width_of(slot)
+            end = f"_of{width}" if operand.is_vector and width < plan.lanes else ""
+            whole = f"{operand.name}_{at}{end}".replace("-", "m")
+            name = whole if lanes == width or whole in seen else f"{whole}_low{lanes}"
             names.append(name)
             if name not in seen:
                 seen.add(name)
@@ -358,7 +359,7 @@ def _products(
             continue
         value = _value(plan.statement.expression, names)
         if not any(operand.is_vector for operand in plan.operands):
-            value = f"((vec){{0}} + ({value}))"
+            value = f"(({kernel.vector(slot)}){{0}} + ({value}))"
         body.append(Copy(Name(_accumulator(index, slot)), Name(f"{_accumulator(index, slot)} + {value}")))
     return body
 
@@ -404,7 +405,7 @@ def _value(expression: Expression, operands: list[str]) -> str:
 
 def _lanes_read(kernel: Kernel, operand: Operand, slot: int) -> int:
     """Return how many lanes of an operand a slot reads: of packed panels and single elements all."""
-    return kernel.lanes_of(slot) if operand.is_vector and operand.packing is None else kernel.plan.lanes
+    return kernel.lanes_of(slot) if operand.is_vector and operand.packing is None else kernel.width_of(slot)
 
 
 def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Block:
@@ -424,19 +425,15 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
             return (Declare("const word_vec", name, Name(whole)),)
         put = Run("words_at", (Name(operand.parameter), Name(place), Int(word.step), Name(f"&{name}")))
         return (Declare("word_vec", name, Name("(word_vec){0}")), put)
-    if lanes == plan.lanes:
-        return (
-            Declare(
-                "const vec",
-                name,
-                Name(_vector_as_sums(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
-            ),
-        )
+    whole, own = kernel.vector(slot, f"any_{kind}"), f"const {kernel.vector(slot)}"
+    if lanes == kernel.width_of(slot):
+        value = _vector_as_sums(plan, operand, f"*(const {whole} *)({operand.parameter} + {place})")
+        return (Declare(own, name, Name(value)),)
     part = f"{name}_part"
     return (
-        Declare(f"any_{kind}", part, Name(f"(any_{kind}){{0}}")),
+        Declare(whole, part, Name(f"({whole}){{0}}")),
         Run("memcpy", (Name(f"&{part}"), Name(f"{operand.parameter} + {place}"), Name(f"{lanes} * sizeof({kind})"))),
-        Declare("const vec", name, Name(_vector_as_sums(plan, operand, part))),
+        Declare(own, name, Name(_vector_as_sums(plan, operand, part))),
     )
 
 

@@ -1,6 +1,5 @@
-"""Packed copies of operands: panels of vectors for weights, padded rows where rows collide in the caches, and windows:
-the part of an image that tiles slide over, with zeros for its padding, and every n-th element of a row side by side
-where the vectors step by n."""
+"""Packed copies of operands: panels of vectors for weights, and windows: the part of an image that tiles slide over,
+with zeros for its padding, and every n-th element of a row side by side where the vectors step by n."""
 
 from __future__ import annotations
 
@@ -158,16 +157,6 @@ def panels(
     return Packing(form, source, (*dims, own), vector.dim, step, gaps, level, lanes=lanes)
 
 
-def padded_rows(form: ArrayForm, source: Linear, spans: tuple[Span, ...], padding: int, level: int) -> Packing:
-    """Return the packing of an operand as it is, with `padding` elements after each row of its last axis."""
-    step = 1
-    dims: list[PackedDim] = []
-    for span in sorted(spans, key=lambda span: source.of(span.dim)):
-        dims.append(PackedDim(replace(span, size=span.tile), 0, step))
-        step = span.tile + padding if step == 1 else step * span.tile
-    return Packing(form, source, tuple(reversed(dims)), None, step, has_gaps=False, level=level)
-
-
 def start_of(packing: Packing, at: dict[str, str], absolute: frozenset[str]) -> str:
     """Return the position of a tile's first element. at: C names of the tile's start; absolute: dims whose index
     inside the tile is counted from 0, not from the tile's start."""
@@ -189,8 +178,7 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     """Return the loops that copy an operand into its packed array. names: of the dims in C."""
     if packing.axes:
         return _window_copies(packing)
-    if packing.vector is None:
-        return _row_copies(packing, names)
+    assert packing.vector is not None
     *others, own = packing.dims
     to = [_place(each, names[each.span.dim]) for each in others] + [
         multiply(Name("(long)panel"), own.outer),
@@ -212,8 +200,7 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     count = own.span.count
     valid: Expr = Int(own.span.size)
     if not isinstance(count, Int) or count.value % own.span.size:
-        text = count.value if isinstance(count, Int) else count.text if isinstance(count, Name) else ""
-        valid = Name(f"MIN({own.span.size}, {text} - panel * {own.span.size})")
+        valid = Name(f"MIN({own.span.size}, {expr_text(count)} - panel * {own.span.size})")
     size = f"sizeof({packing.form.c_type})"
     opening: Block = (Declare("const int", "valid", valid),)
     if any(each.span.extent % each.span.size for each in others):
@@ -257,13 +244,14 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: 
         return (Scope((*first, turn)),)
     stop = Name(f"{name}_chunk + {TUNING.copied_row}")
     if not isinstance(span.count, Int) or span.count.value % TUNING.copied_row:
-        stop = Name(f"MIN({stop.text}, {_text(span.count)})")
+        stop = Name(f"MIN({stop.text}, {expr_text(span.count)})")
     chunk = For(name, Name(f"{name}_chunk"), stop, (element,))
     lanes = For("lane", Int(0), Name("valid"), (chunk,))
     return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=TUNING.copied_row),)
 
 
-def _text(count: Expr) -> str:
+def expr_text(count: Expr) -> str:
+    """Return a number or a name as C writes it."""
     return str(count.value) if isinstance(count, Int) else count.text if isinstance(count, Name) else ""
 
 
@@ -284,19 +272,6 @@ def _source(packing: Packing, index: dict[str, str]) -> Expr:
         multiply(Name(f"(long){index[dim]}"), factor) for dim, factor in packing.source.factors.items() if dim in index
     ]
     return total([*terms, Int(packing.source.constant)])
-
-
-def _row_copies(packing: Packing, names: dict[str, str]) -> Block:
-    *others, row = packing.dims
-    to = total([_place(each, names[each.span.dim]) for each in others])
-    index = {each.span.dim: _index(each.span, names[each.span.dim]) for each in others}
-    source = _source(packing, {**index, row.span.dim: row.span.origin})
-    size = Name(f"(size_t)({_text(row.span.count)}) * sizeof({packing.form.c_type})")
-    ends = (Element("&" + packing.parameter, (to,)), Element("&" + packing.form.parameter, (source,)))
-    body: Block = (Run("memcpy", (*ends, size)),)
-    for each in reversed(others):
-        body = (For(names[each.span.dim], Int(0), each.span.count, body),)
-    return body
 
 
 def _window_copies(packing: Packing) -> Block:
@@ -370,7 +345,7 @@ def _start_of_phase(start: int | str, phase: int) -> int | str:
 
 def _stretch(start: int | str, ends: tuple[Expr, Expr], kind: str) -> Block:
     """Return the copy of neighbours, none of which may be in the source."""
-    first, stop = map(_text, ends)
+    first, stop = map(expr_text, ends)
     place = Name(f"from + ({start} + {first})")
     if isinstance(start, int):
         count = int(stop) - int(first)

@@ -12,9 +12,8 @@ import re
 from dataclasses import dataclass, replace
 from math import prod
 
-from polymap.codegen.lower import LINE_BYTES
 from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
-from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
+from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, panels
 from polymap.codegen.native.tails import Tail
 from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
@@ -35,6 +34,8 @@ from polymap.ir import (
     bounds,
 )
 from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
+
+LEAST_VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +255,18 @@ def _lanes(arch: Architecture) -> int:
     return lane.size
 
 
+def narrow_width(count: int, lanes: int, least: int) -> int:
+    """Return the lanes of a vector for so many elements: whole ones, or the power of two that is next to the count."""
+    while lanes // 2 >= max(count, least):
+        lanes //= 2
+    return lanes
+
+
 def _narrow_lanes(lanes: int, workload: Workload, shape: _Shape) -> int:
     """Return the elements of a vector that few indices fill: as many, or the next power of two; of one sum of operands
     that are read once, where they lie, the one before, as parts of vectors would be loaded by way of memory."""
     block, (statement,) = shape.inside[shape.vector], workload.statements
-    while lanes // 2 >= block:
-        lanes //= 2
+    lanes = narrow_width(block, lanes, 1)
     read = [set(access.dims) for access in statement.reads if shape.vector in access.dims]
     once = any(all(dim in dims or workload.extents()[dim] == 1 for dim in shape.tile) for dims in read)
     return lanes // 2 if once and block < lanes and prod(shape.tile.values()) == 1 else lanes
@@ -428,14 +435,12 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
     dims = [name for index in access.index for name in index.dims]
     simple = all(len(index.dims) <= 1 for index in access.index) and set(linear.factors) == set(dims)
     simple = simple and len(set(dims)) == len(dims)
-    if not simple or sum(each.tensor == access.tensor for each in plan.statement.reads) > 1:
+    if not factor or not simple or sum(each.tensor == access.tensor for each in plan.statement.reads) > 1:
         packings = None
-    elif factor:
+    else:
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
         is_direct = not reused and factor == 1 and form.word is None
         packings = None if is_direct or _lies_well(plan, form, linear) else _panels(plan, form, linear)
-    else:
-        packings = _rows_with_padding(plan, form, linear)
     if packings is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
     if packings is None and factor and form.word is not None:
@@ -572,30 +577,21 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
         source = linear if form.word is None else form.word.source
         return panels(form, source, own, _span(plan, plan.vector, level), width, level, lanes)
 
+    def outside(level: int) -> int:
+        """Return the level with the loops right around it left out that do not change the tile."""
+        while level and not plan.outer[level - 1].is_parallel and not linear.of(plan.outer[level - 1].dim):
+            level -= 1
+        return level
+
     whole = at(0)
-    near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner_lengths(each) == _inner_lengths(whole)]
+    levels = map(outside, plan.held.get(form.tensor, ()))
+    near = [each for each in map(at, levels) if _inner_lengths(each) == _inner_lengths(whole)]
     fitting = _copies_that_fit(plan, near)
     return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
 
 def _inner_lengths(packing: Packing) -> dict[str, int]:
     return {each.span.dim: each.inner for each in packing.dims}
-
-
-def _rows_with_padding(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
-    """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
-    width = ELEMENT_BYTES[form.c_type]
-    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % TUNING.colliding_bytes == 0]
-    contiguous = any(linear.of(dim) == 1 for dim in plan.reductions) and min(linear.factors.values()) > 0
-    if not contiguous or not any(plan.tile[dim] > TUNING.rows_of_a_set for dim in rows):
-        return None
-    found: list[Packing] = []
-    for level in plan.held.get(form.tensor, ()):
-        spans = tuple(_span(plan, dim, level) for dim in linear.factors)
-        found.append(padded_rows(form, linear, spans, LINE_BYTES // width, level))
-    reads = plan.extents[plan.vector] // plan.lanes
-    often = [each for each in _copies_that_fit(plan, found) if _repeats(plan, each) * TUNING.reads_per_copy <= reads]
-    return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None
 
 
 def is_heap(packing: Packing) -> bool:

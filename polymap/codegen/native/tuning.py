@@ -15,10 +15,6 @@ class Tuning(NamedTuple):
     # Copies of operands. Measured by code.py.
     colliding_bytes: int = 4096
     """Rows so far apart fall onto one set of a first cache with 4 KiB per way (derived)."""
-    rows_of_a_set: int = 8
-    """Rows of a tile that stay side by side in one set: its ways (derived)."""
-    reads_per_copy: int = 1
-    """A copied element must be read this often at least."""
     stack_bytes: int = 2**20
     """Larger copies come from malloc, whose fresh pages cost more than several copies."""
     most_repeats: int = 16

@@ -157,9 +157,39 @@ def test_packed_weights_belong_to_one_function(product_of_matrices: pm.CompiledF
         product_of_matrices(np.ascontiguousarray(a[:, :7]), other.pack_weights(b))
 
 
+def test_pack_weights_names_the_operand_that_it_takes() -> None:
+    """Of 1x1 filters in NCHW the image has the lanes."""
+    function = pm.compile(pm.conv2d(K=48, C=128, H=10, W=10, R=1, S=1, bits=32), "cpu_avx2", layout="NCHW")
+    assert function.packed == "I"
+    x, w = np.ones((1, 128, 10, 10), np.float32), np.ones((48, 128, 1, 1), np.float32)
+    with pytest.raises(InputError, match=r"PM632 I has shape \(48, 128, 1, 1\)(?s:.)*pack_weights\(\) .*takes I "):
+        function.pack_weights(w)
+    assert (function(function.pack_weights(x), w) == 128).all()
+
+
+@pytest.mark.parametrize(
+    ("bits", "terms", "kinds"),
+    [
+        (8, 70, ["int8", "int8", "int32"]),
+        (16, 70, ["int16", "int16", "int64"]),
+        ({"A": 8, "B": 8, "C": 32}, 70, ["int8", "int8", "int32"]),
+        ({"A": 12, "B": 8, "C": 8}, 9000, ["int16", "int8", "int64"]),
+    ],
+)
+def test_bits_alone_are_integers_whose_sums_are_whole(bits: Any, terms: int, kinds: list[str]) -> None:
+    product_of_integers = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=5, n=24, k=terms, bits=bits)
+    function = pm.compile(product_of_integers, "host_cpu")
+    assert [form.kind for form in function.function.arrays] == kinds
+    rng = np.random.default_rng(terms)
+    least = [-(2 ** (int(kind[3:]) - 1)) for kind in kinds]
+    a = rng.choice([least[0], 3], (5, terms)).astype(kinds[0])
+    b = rng.choice([least[1], 3], (terms, 24)).astype(kinds[1])
+    assert (function(a, b) == a.astype(object) @ b.astype(object)).all()
+
+
 def test_what_cannot_be_compiled_is_said() -> None:
-    layer = pm.matmul(m=4, n=16, k=4, bits=8)
-    with pytest.raises(WorkloadError, match=r"PM621 tensor C has 8 bits"):
+    layer = pm.matmul(m=4, n=16, k=4, types={"A": "float16", "B": "float16", "C": "float32"})
+    with pytest.raises(WorkloadError, match=r"PM621 tensor A has 16 bits"):
         pm.compile(layer, "host_cpu")
     layer = pm.matmul(m=4, n=16, k=4, bits=32)
     with pytest.raises(OptionError, match="PM638 layout is 'CHWN'"):

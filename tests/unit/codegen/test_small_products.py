@@ -86,3 +86,51 @@ def test_rows_of_few_columns_do_not_read_their_neighbours() -> None:
 def test_sums_of_few_columns_in_order_have_no_lanes_along_their_terms() -> None:
     w = pm.matmul(40, 1, 32, bits=32, associative=False)
     assert "_lanes" not in pm.compile(w, "cpu_avx512", threads=1).source
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [(17, "float32"), (20, "float64"), (24, "float32"), (33, "int32"), (40, "float32"), (50, "float64")],
+)
+def test_last_vectors_are_no_longer_than_their_lanes(columns: int, kind: str) -> None:
+    """Few and many rows, sums that begin from zero and from values, the matrix as it lies and packed."""
+    rng = default_rng(columns)
+    is_short = False
+    for rows, terms in ((9, 37), (1, 40), (40, 700)):
+        a, b = (rng.integers(-9, 9, size).astype(kind) for size in ((rows, terms), (terms, columns)))
+        start = rng.integers(-9, 9, (rows, columns)).astype(kind)
+        for initial in ((), ("C",)):
+            product = pm.compile(pm.matmul(rows, columns, terms, types=kind, initial=initial), "cpu_avx512")
+            expected = a @ b + (start if initial else 0)
+            is_short |= "vec_" in product.source
+            for matrix in (b, product.pack_weights(b)):
+                whole = np.full((rows + 2, columns), 77, kind)
+                whole[1:-1] = start
+                product(a, matrix, out=whole[1:-1])
+                assert np.array_equal(whole[1:-1], expected)
+                assert (whole[0] == 77).all()
+                assert (whole[-1] == 77).all()
+    assert is_short
+
+
+@pytest.mark.parametrize(("layout", "groups"), [("NHWC", 1), ("NCHW", 1), ("NHWC", 24), ("NCHW", 24)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_layers_with_short_last_vectors(layout: str, groups: int, stride: int) -> None:
+    rng, side = default_rng(stride), 21
+    x = rng.integers(-9, 9, (1, 24, side, side)).astype(np.float32)
+    w = rng.integers(-9, 9, (24, 24 // groups, 3, 3)).astype(np.float32)
+    layer = pm.conv2d(K=24, C=24, H=side, W=side, R=3, S=3, padding=1, stride=stride, groups=groups, bits=32)
+    padded, count = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), -(-side // stride)
+    expected = np.zeros((1, 24, count, count), np.float32)
+    for r in range(3):
+        for s in range(3):
+            seen = padded[:, :, r : r + side : stride, s : s + side : stride]
+            expected += (
+                np.einsum("nchw,kc->nkhw", seen, w[:, :, r, s])
+                if groups == 1
+                else seen * w[None, :, 0, None, None, r, s]
+            )
+    function = pm.compile(layer, "cpu_avx512", layout=layout)
+    if layout == "NHWC":
+        x, w, expected = (np.ascontiguousarray(np.moveaxis(each, 1, 3)) for each in (x, w, expected))
+    assert np.array_equal(function(x, w), expected)
