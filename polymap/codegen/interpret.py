@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, assert_never
 
 import numpy as np
@@ -117,6 +118,23 @@ def _round(value: Values) -> Values:
     return np.copysign(np.floor(np.abs(value) + 0.5), value)
 
 
+def _fma(left: float, right: float, more: float, kind: type[np.floating[Any]]) -> float:
+    """Return left * right + more, rounded once to a type: to the nearest value, halves to even."""
+    if not (math.isfinite(left) and math.isfinite(right) and math.isfinite(more)):
+        return left * right + more
+    exact = Fraction(left) * Fraction(right) + Fraction(more)
+    if not exact:
+        return left * right + more  # as it is exact, with the sign that zero has in C
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+    # Rounded to odd, a double is rounded to float as the exact value is (Boldo and Melquiond 2008).
+    if kind is np.float32 and near != exact and int(np.float64(near).view(np.int64)) % 2 == 0:
+        near = math.nextafter(near, math.copysign(math.inf, exact - Fraction(near)))
+    return near
+
+
 def _divide(left: object, right: object) -> object:
     """Return C's quotient: integers truncate towards zero."""
     a, b = np.asarray(left), np.asarray(right)
@@ -164,6 +182,12 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "round": _round,
+    "nearbyint": np.rint,
+    "labs": np.abs,
+    "llabs": np.abs,
+    "fdim": lambda a, b: np.where(np.less_equal(a, b), 0.0, np.subtract(a, b)),
+    "fma": np.vectorize(lambda *each: _fma(*map(float, each), np.float64), otypes=[np.float64]),
+    "fmaf": np.vectorize(lambda *each: _fma(*map(float, each), np.float32), otypes=[np.float32]),
     "erf": np.vectorize(math.erf),
     "tgamma": np.vectorize(math.gamma),
     "lgamma": np.vectorize(math.lgamma),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from typing import cast
 
 from pycparser import c_ast, c_generator
@@ -35,6 +37,7 @@ _TYPES = {
 }  # fmt: skip
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
+_HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)[pP]([+-]?[0-9]{1,4})([fF]?)")
 _NO_VALUES = {  # what it is called, and what would work
     "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
     "sizeof": ("sizeof", "Write the number."),
@@ -219,6 +222,8 @@ def _literal(kind: str, text: str, line: int) -> Literal:
         return _integer(text, whole.group(1), whole.group(2), line)
     if kind == "char" and (value := character(text)) is not None:
         return Literal(text, value, line)
+    if (binary := _HEXADECIMAL.fullmatch(text)) and "char" not in kind:
+        return _binary_fraction(text, *binary.groups(), line)
     point = _FLOAT.fullmatch(text)
     if point is None or "char" in kind or kind == "string":
         what = f"the character {text}" if "char" in kind else shown(text)
@@ -226,6 +231,18 @@ def _literal(kind: str, text: str, line: int) -> Literal:
     if not math.isfinite(float(point.group(1))):
         raise Refused("PM261", line, f"the number {shown(text)} is larger than any double")
     return Literal(text, None, line, "float32" if point.group(2) else "float64")
+
+
+def _binary_fraction(text: str, whole: str, part: str, power: str, suffix: str, line: int) -> Literal:
+    """Return a fraction that is written in base 16 (C99 6.4.4.2) as the same one in base 10."""
+    exact = Fraction(int(f"0{whole}{part}", 16)) * Fraction(2) ** (int(power) - 4 * len(part))
+    with suppress(OverflowError):
+        value = float(exact)
+        found = struct.unpack("f", struct.pack("f", value))[0] if suffix else value
+        if found == exact:
+            return Literal(f"{found!r}{suffix}", None, line, "float32" if suffix else "float64")
+    kind = "float" if suffix else "double"
+    raise Refused("PM261", line, f"no {kind} is the number {shown(text)}", "Write fewer digits, or a decimal number.")
 
 
 def _integer(text: str, digits: str, suffix: str, line: int) -> Literal:
