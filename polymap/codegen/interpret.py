@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any, assert_never
 
 import numpy as np
@@ -118,9 +119,10 @@ def _round(value: Values) -> Values:
     return np.copysign(np.floor(np.abs(value) + 0.5), value)
 
 
-def _fma(left: float, right: float, more: float, kind: type[np.floating[Any]]) -> float:
+def _fma(kind: type[np.floating[Any]], *values: float) -> float:
     """Return left * right + more, rounded once to a type: to the nearest value, halves to even."""
-    if not (math.isfinite(left) and math.isfinite(right) and math.isfinite(more)):
+    left, right, more = map(float, values)
+    if not all(map(math.isfinite, values)):
         return left * right + more
     exact = Fraction(left) * Fraction(right) + Fraction(more)
     if not exact:
@@ -133,6 +135,10 @@ def _fma(left: float, right: float, more: float, kind: type[np.floating[Any]]) -
     if kind is np.float32 and near != exact and int(np.float64(near).view(np.int64)) % 2 == 0:
         near = math.nextafter(near, math.copysign(math.inf, exact - Fraction(near)))
     return near
+
+
+def _positive_difference(left: Values, right: Values) -> Values:
+    return np.where(left <= right, 0, left - right)
 
 
 def _divide(left: object, right: object) -> object:
@@ -185,9 +191,9 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "nearbyint": np.rint,
     "labs": np.abs,
     "llabs": np.abs,
-    "fdim": lambda a, b: np.where(np.less_equal(a, b), 0.0, np.subtract(a, b)),
-    "fma": np.vectorize(lambda *each: _fma(*map(float, each), np.float64), otypes=[np.float64]),
-    "fmaf": np.vectorize(lambda *each: _fma(*map(float, each), np.float32), otypes=[np.float32]),
+    "fdim": _positive_difference,
+    "fma": np.vectorize(partial(_fma, np.float64), otypes=[np.float64]),
+    "fmaf": np.vectorize(partial(_fma, np.float32), otypes=[np.float32]),
     "erf": np.vectorize(math.erf),
     "tgamma": np.vectorize(math.gamma),
     "lgamma": np.vectorize(math.lgamma),

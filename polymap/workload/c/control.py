@@ -127,10 +127,9 @@ class _Turn:
 
     def is_changed(self, body: Sequence[c_ast.Node]) -> bool:
         """Return whether some statements set or declare the variable."""
-        changes = (c_ast.Assignment, c_ast.Decl)
-        fields = {c_ast.Assignment: "lvalue", c_ast.UnaryOp: "expr"}
-        nodes = [each for each in every(body) if isinstance(each, changes) or _is_step(each)]
-        places = (node_at(each, fields[type(each)]) if type(each) in fields else each for each in nodes)
+        places = [each for each in every(body) if isinstance(each, c_ast.Decl)]
+        places += [node_at(each, "lvalue") for each in every(body) if isinstance(each, c_ast.Assignment)]
+        places += [node_at(each, "expr") for each in every(body) if _is_step(each)]
         return any(getattr(each, "name", "") == self.name for each in places)
 
     def moved(self, node: c_ast.Node) -> c_ast.Node:

@@ -12,7 +12,17 @@ from pycparser import c_ast, c_generator, c_lexer, c_parser
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.control import is_plain, items_of, stepped, switch, while_loop, without_continue
 from polymap.workload.c.counted import without_counted
-from polymap.workload.c.expressions import Expressions, children, every, negated, node_at, nodes_at, plain_type, text_at
+from polymap.workload.c.expressions import (
+    Expressions,
+    as_text,
+    children,
+    every,
+    negated,
+    node_at,
+    nodes_at,
+    plain_type,
+    text_at,
+)
 from polymap.workload.c.pointers import without_pointers
 from polymap.workload.c.source import Source
 from polymap.workload.c.tree import (
@@ -291,7 +301,8 @@ class _Reader:
             case c_ast.EmptyStatement() | c_ast.Pragma():
                 return []
             case c_ast.FuncCall():
-                raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
+                what = f"a call stands alone, and what it does is not known{as_text(node)}"
+                raise Refused("PM261", line, what, "Write it inline.")
             case c_ast.Goto():  # reported with all others
                 return []
             case c_ast.Label():
