@@ -17,7 +17,7 @@ from typing import Protocol
 from pycparser import c_ast
 
 from polymap.workload.c.expressions import Expressions, children, every, negated, node_at, nodes_at, text_at
-from polymap.workload.c.pointers import is_unary, put
+from polymap.workload.c.pointers import changed_names, is_unary, put
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -34,7 +34,6 @@ from polymap.workload.c.tree import (
     all_statements,
     array_of,
     names_of,
-    parts,
 )
 
 
@@ -127,10 +126,9 @@ class _Turn:
 
     def is_changed(self, body: Sequence[c_ast.Node]) -> bool:
         """Return whether some statements set or declare the variable."""
-        places = [each for each in every(body) if isinstance(each, c_ast.Decl)]
-        places += [node_at(each, "lvalue") for each in every(body) if isinstance(each, c_ast.Assignment)]
-        places += [node_at(each, "expr") for each in every(body) if _is_step(each)]
-        return any(getattr(each, "name", "") == self.name for each in places)
+        inside = list(every(body))
+        declared = (text_at(each, "name") for each in inside if isinstance(each, c_ast.Decl))
+        return self.name in {*declared, *changed_names(inside)}
 
     def moved(self, node: c_ast.Node) -> c_ast.Node:
         """Return a statement where the variable's value behind the step is named by that before it."""
@@ -187,27 +185,14 @@ def _started(loop: For, before: list[CStatement]) -> For:
     for each in before:
         if isinstance(each, Declare) and each.name == loop.variable and each.value is not None:
             others = [other for other in all_statements(before) if other is not each]
-            read = {name for other in others for name in _read(other)}
-            set_ = {array_of(other.target) for other in others if isinstance(other, Assign)}
-            if loop.variable not in read | set_ and set_.isdisjoint(names_of(each.value)):
+            changed = {array_of(other.target) for other in others if isinstance(other, Assign)}
+            wholes = [(other.target, other.value) if isinstance(other, Assign) else (other.value,)
+                      for other in others if isinstance(other, Assign | Declare)]  # fmt: skip
+            read = {name for whole in wholes for part in whole if part is not None for name in names_of(part)}
+            if len(wholes) == len(others) and loop.variable not in read and changed.isdisjoint(names_of(each.value)):
                 before.remove(each)
                 return replace(loop, start=each.value, element_type=each.element_type)
     return loop
-
-
-def _read(statement: CStatement) -> frozenset[str]:
-    """Return the names that a statement reads, those in its body left out."""
-    match statement:
-        case Assign(target, _, value):
-            return frozenset(name for each in (*parts(target), value) for name in names_of(each))
-        case Declare(_, _, shape, value):
-            return frozenset(name for each in (*shape, value) if each is not None for name in names_of(each))
-        case For():
-            return frozenset(name for each in (statement.start, statement.condition) for name in names_of(each))
-        case If(condition):
-            return names_of(condition)
-        case _:
-            return frozenset()
 
 
 def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast.Node], line: int) -> For:

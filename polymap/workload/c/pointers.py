@@ -106,10 +106,7 @@ def _pointer(each: c_ast.Node, block: c_ast.Node, items: Sequence[c_ast.Node]) -
     if origin is None:
         return None
     inside, name = list(every([block])), text_at(each, "name")
-    changed = {_name(node_at(node, "lvalue")) for node in inside if isinstance(node, c_ast.Assignment)}
-    changed |= {
-        _name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in inside if is_unary(node, step)
-    }
+    changed = changed_names(inside)
     uses = Counter(text_at(node, "name") for node in inside if isinstance(node, c_ast.ID))
     bases = Counter(_name(node_at(node, "name")) for node in inside if isinstance(node, c_ast.ArrayRef))
     declared = Counter(text_at(node, "name") for node in inside if isinstance(node, c_ast.Decl))
@@ -135,6 +132,13 @@ def _origin(node: c_ast.Node) -> _Origin | None:
             return None if inner is None else inner.plus("+", node_at(element, "subscript"))
         case _:
             return None
+
+
+def changed_names(nodes: Sequence[c_ast.Node]) -> set[str]:
+    """Return the variables that some nodes assign or step."""
+    found = {_name(node_at(node, "lvalue")) for node in nodes if isinstance(node, c_ast.Assignment)}
+    steps = ("p++", "++", "p--", "--")
+    return found | {_name(node_at(node, "expr")) for step in steps for node in nodes if is_unary(node, step)}
 
 
 def is_unary(node: c_ast.Node, operator: str) -> bool:
