@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
 from typing import Any, assert_never
 
 import numpy as np
@@ -117,6 +119,28 @@ def _round(value: Values) -> Values:
     return np.copysign(np.floor(np.abs(value) + 0.5), value)
 
 
+def _fma(kind: type[np.floating[Any]], *values: float) -> float:
+    """Return left * right + more, rounded once to a type: to the nearest value, halves to even."""
+    left, right, more = map(float, values)
+    if not all(map(math.isfinite, values)):
+        return left * right + more
+    exact = Fraction(left) * Fraction(right) + Fraction(more)
+    if not exact:
+        return left * right + more  # as it is exact, with the sign that zero has in C
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+    # Rounded to odd, a double is rounded to float as the exact value is (Boldo and Melquiond 2008).
+    if kind is np.float32 and near != exact and int(np.float64(near).view(np.int64)) % 2 == 0:
+        near = math.nextafter(near, math.copysign(math.inf, exact - Fraction(near)))
+    return near
+
+
+def _positive_difference(left: Values, right: Values) -> Values:
+    return np.where(left <= right, 0, left - right)
+
+
 def _divide(left: object, right: object) -> object:
     """Return C's quotient: integers truncate towards zero."""
     a, b = np.asarray(left), np.asarray(right)
@@ -164,6 +188,12 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "round": _round,
+    "nearbyint": np.rint,
+    "labs": np.abs,
+    "llabs": np.abs,
+    "fdim": _positive_difference,
+    "fma": np.vectorize(partial(_fma, np.float64), otypes=[np.float64]),
+    "fmaf": np.vectorize(partial(_fma, np.float32), otypes=[np.float32]),
     "erf": np.vectorize(math.erf),
     "tgamma": np.vectorize(math.gamma),
     "lgamma": np.vectorize(math.lgamma),

@@ -175,7 +175,7 @@ def _in_floats(each: Einsum, kinds: Mapping[str, str]) -> Einsum:
                 return value
             case Literal(text, None) if float(text) == 0 or 2.0**-126 <= abs(float(text)) < 2.0**127:
                 return replace(value, text=f"{text}f", element_type="float32")
-            case Call(function) if f"{function}f" in EXTREMES or (function in FUNCTIONS and function != "abs"):
+            case Call(function) if f"{function}f" in EXTREMES or function in FUNCTIONS:
                 return replace(rebuilt(value, single), function=f"{function}f")
             case _:
                 return rebuilt(value, single)

@@ -46,6 +46,7 @@ from polymap.ir import (
     Workload,
     subexpressions,
 )
+from polymap.workload.c import common, type_of
 
 FLOATS = ("float", "double")
 _COMPARISON = re.compile(r"([tv])([<>]=?)([tv])\?([tv]):([tv])")
@@ -98,7 +99,14 @@ def instance(
         kind = _sum_type(workload, storage, statement)
         whole = combine(kind, statement.operator, place, value)
         if adds_integers(workload, statement):  # plainly, as compilers know dot products of integers
-            plain = combine(replace(kind, wraps=False), statement.operator, place, value)
+            types = [workload.tensor(each.tensor).element_type or "" for each in (statement.target, *statement.reads)]
+            own = (types[0], type_of(statement.expression, types[1:]))
+            shared = common(*own)  # conversions to it change signs: written out, compilers do not warn of them
+            sides = (
+                Invoke(f"({shared}_t)", (side,)) if shared.startswith("u") and one != shared else side
+                for one, side in zip(own, (place, value), strict=True)
+            )
+            plain = combine(replace(kind, wraps=False), statement.operator, *sides)
             whole = plain if kind.is_narrowed else Invoke(f"({kind.c_type})", (plain,))
         body.append(Copy(place, whole))
     body += [Run(each, ()) for each in calls]

@@ -112,7 +112,7 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
-    region, times = _region(workload, storage, schedule, fma=fma)
+    region, times = _region(workload, storage, schedule, strips, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         parallel = replace(_marked_loops(schedule, strips, threads), extremes=tuple(extremes))
         conflicts = _conflicts(region, parallel)
@@ -164,9 +164,12 @@ def _with_tiles(
 
 
 def _region(
-    workload: Workload, storage: Storage, schedule: Schedule, *, fma: bool
+    workload: Workload, storage: Storage, schedule: Schedule, strips: Sequence[str], *, fma: bool
 ) -> tuple[Region, dict[str, isl.Map]]:
-    """Return the program's statements, with calls of macros where they must not be vectorized, and their times."""
+    """Return the program's statements, with calls of macros where they must not be vectorized, and their times.
+
+    strips: statements whose innermost loops run over rows side by side, never in vectors.
+    """
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the times of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
     kept = {
@@ -177,7 +180,7 @@ def _region(
     for each, own in zip(region.statements, workload.statements, strict=True):
         calls = [macro for macro, names in kept.items() if own.name in names]
         inner = [dim for time in schedule.times[own.name] for dim in time.dims if time == Affine(((1, dim),))]
-        body = instance(workload, storage, own, calls, inner[-1] if inner else "", fma=fma)
+        body = instance(workload, storage, own, calls, inner[-1] if inner and own.name not in strips else "", fma=fma)
         statements.append(replace(each, body=body))
     return replace(region, statements=tuple(statements)), times
 

@@ -92,7 +92,7 @@ def _result(operation: str, arguments: Sequence[Range]) -> Range:
         case "%":
             size = max(abs(right[0]), abs(right[1]))
             return (-size if left[0] < 0 else 0), size
-        case "abs":
+        case "abs" | "labs" | "llabs":
             return 0, max(-left[0], left[1])
         case _:
             raise _Overflow

@@ -15,6 +15,9 @@ class Tuning(NamedTuple):
     # Recurrences and sums: latency of operations.
     chains: int = 8
     """Sums or rows side by side: derived, as an addition takes 4 cycles and two pipes start one each."""
+    crowded_bytes: int = 2**12
+    """Rows so far apart share the sets of the first cache (derived: 64 lines): of two arrays, half as many run side by
+    side (recurrences on 512 and 1024 rows of float and double, gcc, clang)."""
     wavefront_skew: int = 3
     """Largest skew tried of a loop inside a recurrence (program_speed.py)."""
     wavefront_extent: int = 32

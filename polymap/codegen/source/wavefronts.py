@@ -116,11 +116,12 @@ def _with_loop_reversed(schedule: Schedule, loop: Loop) -> Schedule:
 def _in_strips(schedule: Schedule, outer: Loop, waiting: Sequence[Loop], skew: int, sign: int) -> Schedule:
     """Return the schedule with the iterations of a loop in strips; sign -1: backwards inside them."""
     inside = {name: each for each in waiting for name in each.statements}
+    size = _rows_of_strip(schedule, outer)
     changed: dict[str, list[TimeDim]] = {}
     for name, part in _parts(schedule, outer):
         places = list(schedule.scattering(name).places)
         row = places[outer.position].time
-        strip = TimeDim(Affine(((1, Floor(row, TUNING.chains)),)))
+        strip = TimeDim(Affine(((1, Floor(row, size)),)))
         head = [*places[: outer.position], strip, TimeDim(Affine((), part))]
         if name in inside:
             at = inside[name].position
@@ -129,6 +130,25 @@ def _in_strips(schedule: Schedule, outer: Loop, waiting: Sequence[Loop], skew: i
         else:
             changed[name] = [*head, *places[outer.position :]]
     return schedule.with_places(changed)
+
+
+def _rows_of_strip(schedule: Schedule, outer: Loop) -> int:
+    """Return the rows of a strip: `chains`, or somewhat more where that leaves no shorter strip, as compilers write out
+    loops of a known length; fewer where the rows of several arrays share the sets of the first cache."""
+    workload = schedule.workload
+    crowded: set[str] = set()
+    rows = 0
+    for each in workload.statements:
+        if each.name in outer.statements:
+            (dim,) = schedule.scattering(each.name).places[outer.position].time.dims
+            rows = workload.extents()[dim]
+            steps = {access.tensor: step_of(workload, access, dim) or 0 for access in (each.target, *each.reads)}
+            bytes_of = {name: step * workload.tensor(name).bits // 8 for name, step in steps.items()}
+            crowded |= {name for name, size in bytes_of.items() if size and size % TUNING.crowded_bytes == 0}
+    if crowded:
+        return TUNING.chains // min(len(crowded), 2)
+    sizes = range(TUNING.chains, TUNING.chains + TUNING.chains // 2 + 1)
+    return next((each for each in sizes if rows % each == 0), TUNING.chains)
 
 
 def _parts(schedule: Schedule, outer: Loop) -> Iterator[tuple[str, int]]:

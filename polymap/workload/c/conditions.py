@@ -14,7 +14,8 @@ _BITS, _HALF = 2**64, 2**63
 _LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))  # fmt: skip
 _LEVEL_OF = {sign: level for level, signs in enumerate(_LEVELS) for sign in signs}
-_ESCAPES = {"\\n": 10, "\\t": 9, "\\0": 0, "\\\\": 92, "\\'": 39, "\\r": 13}
+_ESCAPES = {f"\\{sign}": value for sign, value in zip("abtnvfr\"'?\\", (*range(7, 14), 34, 39, 63, 92), strict=True)}
+_CODE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+))")
 
 
 @dataclass(slots=True, eq=False)
@@ -216,4 +217,8 @@ def character(token: str) -> int | None:
     """Return the value of a character constant, None for other tokens."""
     if token[:1] != "'" or not token.isascii():
         return None
-    return _ESCAPES.get(token[1:-1], ord(token[1]) if len(token) == 3 else None)
+    code = _CODE.fullmatch(token[1:-1])
+    if code is None:
+        return _ESCAPES.get(token[1:-1], ord(token[1]) if len(token) == 3 else None)
+    value = int(code[1], 8) if code[1] else int(code[2], 16)
+    return (value + 128) % 256 - 128 if value < 256 else None  # char is signed

@@ -8,13 +8,16 @@ what stands before the test once more in front of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pycparser import c_ast
 
-from polymap.workload.c.expressions import Expressions, children, negated, node_at, nodes_at, text_at
+from polymap.workload.c.expressions import Expressions, children, every, negated, node_at, nodes_at, text_at
+from polymap.workload.c.pointers import changed_names, is_unary, put
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -45,21 +48,116 @@ class Reader(Protocol):
     def statements(self, nodes: Sequence[c_ast.Node]) -> tuple[CStatement, ...]: ...
 
 
+def stepped(node: c_ast.Node) -> list[c_ast.Node]:
+    """Return an assignment or a declaration with the steps of integers in it as statements of their own:
+    `x[k++] = y[--j];` is `--j; x[k] = y[j]; k++;`. As it is where C may step never, or what is stepped is named twice.
+    """
+    if not isinstance(node, c_ast.Assignment | c_ast.Decl) or not any(map(_is_step, every([node]))):
+        return [node]
+    found = deepcopy(node)
+    names = Counter(text_at(each, "name") for each in every([found]) if isinstance(each, c_ast.ID | c_ast.Decl))
+    steps: list[c_ast.Node] = []
+    for parent in list(every([found])):
+        is_lazy = isinstance(parent, c_ast.TernaryOp) or getattr(parent, "op", "") in ("&&", "||")
+        if (is_lazy and any(map(_is_step, every([parent])))) or (
+            is_unary(parent, "*") and _is_step(node_at(parent, "expr"))
+        ):
+            return [node]
+        for field, part in children(parent):
+            if _is_step(part):
+                steps.append(part)
+                put(parent, field, node_at(part, "expr"))
+    if any(names[text_at(node_at(each, "expr"), "name")] > 1 for each in steps):
+        return [node]
+    first = [each for each in steps if not text_at(each, "op").startswith("p")]
+    return [*first, found, *(each for each in steps if each not in first)]
+
+
+def _is_step(node: c_ast.Node) -> bool:
+    """Return whether a node is `i++`, `++i`, `i--` or `--i`."""
+    steps = any(is_unary(node, each) for each in ("p++", "++", "p--", "--"))
+    return steps and isinstance(node_at(node, "expr"), c_ast.ID)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A test that steps its variable: `i-- > 0` asks before its step (is_late), `++i < n` behind it."""
+
+    step: c_ast.Node
+    sign: str
+    bound: c_ast.Node
+
+    @classmethod
+    def of(cls, test: c_ast.Node) -> _Turn | None:
+        """Return the parts of a test `i--`, `i-- > b`, `++i < b` and the like, None for others."""
+        zero = c_ast.Constant("int", "0")
+        whole = c_ast.BinaryOp("!=", test, zero) if _is_step(test) else test
+        if not isinstance(whole, c_ast.BinaryOp) or not _is_step(node_at(whole, "left")):
+            return None
+        found = cls(node_at(whole, "left"), text_at(whole, "op"), node_at(whole, "right"))
+        if found.size < 0 and found.sign == "!=" and getattr(found.bound, "value", "") == "0":
+            found = replace(found, sign=">")  # below zero it counts on until it overflows
+        signs = ("<", "<=") if found.size > 0 else (">", ">=")
+        return found if found.sign in signs and found.name not in _names([found.bound]) else None
+
+    @property
+    def name(self) -> str:
+        return text_at(node_at(self.step, "expr"), "name")
+
+    @property
+    def size(self) -> int:
+        return 1 if "+" in text_at(self.step, "op") else -1
+
+    @property
+    def is_late(self) -> bool:
+        return text_at(self.step, "op").startswith("p")
+
+    def plus(self, size: int) -> c_ast.Node:
+        """Return the variable plus -1, 0 or 1."""
+        counter, one = node_at(self.step, "expr"), c_ast.Constant("int", "1")
+        return c_ast.BinaryOp("+" if size > 0 else "-", counter, one, self.step.coord) if size else counter
+
+    def asked(self, *, is_stepped: bool) -> c_ast.Node:
+        """Return the test without its step, of the variable's value before or behind it."""
+        size = (-self.size if self.is_late else 0) if is_stepped else 0 if self.is_late else self.size
+        if is_stepped and size and self.sign in "<>":  # i + 1 > b is i >= b
+            return c_ast.BinaryOp(f"{self.sign}=", self.plus(0), self.bound, self.step.coord)
+        return c_ast.BinaryOp(self.sign, self.plus(size), self.bound, self.step.coord)
+
+    def is_changed(self, body: Sequence[c_ast.Node]) -> bool:
+        """Return whether some statements set or declare the variable."""
+        inside = list(every(body))
+        declared = (text_at(each, "name") for each in inside if isinstance(each, c_ast.Decl))
+        return self.name in {*declared, *changed_names(inside)}
+
+    def moved(self, node: c_ast.Node) -> c_ast.Node:
+        """Return a statement where the variable's value behind the step is named by that before it."""
+        found = c_ast.Compound([deepcopy(node)])
+        for parent in list(every([found])):
+            for field, part in children(parent):
+                if isinstance(part, c_ast.ID) and text_at(part, "name") == self.name:
+                    put(parent, field, self.plus(self.size))
+        return nodes_at(found, "block_items")[0]
+
+
 def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     """Return a loop that counts in its body: what runs before its test is written twice."""
     before, test = _listed(nodes_at(node, "init")), nodes_at(node, "cond")
     body, steps = items_of(node_at(node, "stmt")), _listed(nodes_at(node, "next"))
+    turn = None if not test else _Turn.of(test[0])
     after: list[c_ast.Node] = []
-    step = _step_of(test[0]) if test and not isinstance(node, c_ast.DoWhile) else None
-    is_falling = False
-    if step is not None:  # i-- > 0
-        counter, zero = node_at(step, "expr"), c_ast.Constant("int", "0")
-        own = [each for each in reader.statements(before) if isinstance(each, Declare)]
-        is_falling = not steps and len(own) == 1 and not (own[0].element_type or "u").startswith("u")
-        test = [c_ast.BinaryOp(">=" if is_falling else ">", counter, zero, node.coord)]
-        body, after = ([*without_continue(body), step] if is_falling else [step, *body]), [] if own else [step]
-    if isinstance(node, c_ast.For) or step is not None:
+    if isinstance(node, c_ast.For) or (turn is not None and not isinstance(node, c_ast.DoWhile)):
         body = without_continue(body)
+    if turn is not None:
+        own = [each for each in reader.statements(before) if isinstance(each, Declare)]
+        is_own = [each.name for each in own] == [turn.name]
+        test = [turn.asked(is_stepped=isinstance(node, c_ast.DoWhile))]
+        if isinstance(node, c_ast.DoWhile):
+            body = [*body, turn.step]
+        elif is_own and not steps and not turn.is_changed(body):
+            body = [*map(turn.moved, body), turn.step]
+        else:
+            body, after = [turn.step, *body], [] if is_own else [turn.step]
     body += _with_last(steps, set(_names(test)))
     ends = [place for place, each in enumerate(body) if _is_exit(each)]
     breaks = sum(isinstance(each, c_ast.Break | c_ast.Continue) for each in _every(body))
@@ -78,8 +176,6 @@ def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     counted = _counted(reader, kind, _plain_test(reader.expressions.read(test[0])), body, line)
     starts = list(reader.statements(before))
     loop = _started(counted, starts)
-    if is_falling:
-        loop = replace(loop, start=Binary("-", loop.start, Literal("1", 1, line), line))
     return [Block((*starts, loop, *reader.statements(after)))]
 
 
@@ -88,8 +184,12 @@ def _started(loop: For, before: list[CStatement]) -> For:
     before it; as it is where another of these names the variable."""
     for each in before:
         if isinstance(each, Declare) and each.name == loop.variable and each.value is not None:
-            others = [other.value for other in before if isinstance(other, Declare) and other is not each]
-            if not any(value is not None and loop.variable in names_of(value) for value in others):
+            others = [other for other in all_statements(before) if other is not each]
+            changed = {array_of(other.target) for other in others if isinstance(other, Assign)}
+            wholes = [(other.target, other.value) if isinstance(other, Assign) else (other.value,)
+                      for other in others if isinstance(other, Assign | Declare)]  # fmt: skip
+            read = {name for whole in wholes for part in whole if part is not None for name in names_of(part)}
+            if len(wholes) == len(others) and loop.variable not in read and changed.isdisjoint(names_of(each.value)):
                 before.remove(each)
                 return replace(loop, start=each.value, element_type=each.element_type)
     return loop
@@ -153,7 +253,7 @@ def is_plain(node: c_ast.Node) -> bool:
     """Return whether a `for` sets, asks and changes one variable."""
     init, test, step = (nodes_at(node, field) for field in ("init", "cond", "next"))
     is_whole = bool(init and test and step) and len(_listed(init)) == len(_listed(step)) == 1
-    return is_whole and _step_of(test[0]) is None
+    return is_whole and _Turn.of(test[0]) is None
 
 
 def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:
@@ -180,15 +280,6 @@ def _listed(nodes: Sequence[c_ast.Node]) -> list[c_ast.Node]:
     """Return what commas part."""
     fields: dict[type[c_ast.Node], str] = {c_ast.ExprList: "exprs", c_ast.DeclList: "decls"}
     return [part for each in nodes for part in (nodes_at(each, fields[type(each)]) if type(each) in fields else [each])]
-
-
-def _step_of(test: c_ast.Node) -> c_ast.Node | None:
-    """Return the step in a test `i--` or `i-- > 0`, None in others."""
-    step = node_at(test, "left") if isinstance(test, c_ast.BinaryOp) and text_at(test, "op") in (">", "!=") else test
-    if step is not test and getattr(node_at(test, "right"), "value", "") != "0":
-        return None
-    found = isinstance(step, c_ast.UnaryOp) and text_at(step, "op") == "p--"
-    return step if found and isinstance(node_at(step, "expr"), c_ast.ID) else None
 
 
 def _names(nodes: Sequence[c_ast.Node]) -> Iterator[str]:

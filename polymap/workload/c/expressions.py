@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from typing import cast
 
 from pycparser import c_ast, c_generator
@@ -35,6 +37,7 @@ _TYPES = {
 }  # fmt: skip
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
+_HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)[pP]([+-]?[0-9]{1,4})([fF]?)")
 _NO_VALUES = {  # what it is called, and what would work
     "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
     "sizeof": ("sizeof", "Write the number."),
@@ -153,7 +156,7 @@ class Expressions:
             case _:
                 kind = type(node).__name__
                 what, hint = _NO_VALUES.get(kind, (f"an expression of kind {kind}", "Write separate assignments."))
-                raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
+                raise Refused("PM261", line, f"{what} cannot be read{as_text(node)}", hint)
 
     def _item(self, node: c_ast.Node, depth: int) -> Item:
         line = self.line(node)
@@ -174,7 +177,7 @@ class Expressions:
         if operator not in ("-", "+", "!", "~"):
             step = f"'{operator.strip('p')}' inside an expression", "Write separate assignments."
             what, hint = _NO_VALUES.get(operator, step)
-            raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
+            raise Refused("PM261", line, f"{what} cannot be read{as_text(node)}", hint)
         return Unary(operator, self.read(node_at(node, "expr"), depth + 1), line)
 
     def _call(self, node: c_ast.Node, depth: int) -> Call:
@@ -183,7 +186,7 @@ class Expressions:
             raise Refused("PM261", self.line(node), "a call of something that is no function's name")
         name = text_at(function, "name")
         if name in self.functions:
-            what = f"the file has a function '{name}' of its own, and its body is not read{_text(node)}"
+            what = f"the file has a function '{name}' of its own, and its body is not read{as_text(node)}"
             raise Refused(
                 "PM266", self.line(node), what, "Write it inline, or as a macro (#define): macros are expanded."
             )
@@ -192,7 +195,7 @@ class Expressions:
         return Call(name, arguments, self.line(node))
 
 
-def _text(node: c_ast.Node) -> str:
+def as_text(node: c_ast.Node) -> str:
     """Return ": '...'" with the node as C text, "" where it is too deep to be printed."""
     level, depth = [node], 0
     while level:
@@ -219,6 +222,8 @@ def _literal(kind: str, text: str, line: int) -> Literal:
         return _integer(text, whole.group(1), whole.group(2), line)
     if kind == "char" and (value := character(text)) is not None:
         return Literal(text, value, line)
+    if (binary := _HEXADECIMAL.fullmatch(text)) and "char" not in kind:
+        return _binary_fraction(text, binary, line)
     point = _FLOAT.fullmatch(text)
     if point is None or "char" in kind or kind == "string":
         what = f"the character {text}" if "char" in kind else shown(text)
@@ -226,6 +231,19 @@ def _literal(kind: str, text: str, line: int) -> Literal:
     if not math.isfinite(float(point.group(1))):
         raise Refused("PM261", line, f"the number {shown(text)} is larger than any double")
     return Literal(text, None, line, "float32" if point.group(2) else "float64")
+
+
+def _binary_fraction(text: str, parts: re.Match[str], line: int) -> Literal:
+    """Return a fraction that is written in base 16 (C99 6.4.4.2) as the same one in base 10."""
+    whole, part, power, suffix = (parts[number] for number in range(1, 5))
+    exact = Fraction(int(f"0{whole}{part}", 16)) * Fraction(2) ** (int(power) - 4 * len(part))
+    with suppress(OverflowError):
+        value = float(exact)
+        found: float = struct.unpack("f", struct.pack("f", value))[0] if suffix else value
+        if found == exact:
+            return Literal(f"{value!r}{suffix}", None, line, "float32" if suffix else "float64")
+    kind = "float" if suffix else "double"
+    raise Refused("PM261", line, f"no {kind} is the number {shown(text)}", "Write fewer digits, or a decimal number.")
 
 
 def _integer(text: str, digits: str, suffix: str, line: int) -> Literal:

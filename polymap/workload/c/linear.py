@@ -23,9 +23,9 @@ from polymap.workload.c.tree import (
     rebuilt,
     render,
 )
-from polymap.workload.c.types import FLOATS
+from polymap.workload.c.types import ABSOLUTES, FLOATS
 
-_FUNCTIONS = (*MAXIMA, *MINIMA, "abs", "floord", "ceild")
+_FUNCTIONS = (*MAXIMA, *MINIMA, *ABSOLUTES, "floord", "ceild")
 
 
 class NotStaticError(Exception):

@@ -62,12 +62,12 @@ from polymap.workload.c.tree import (
     textual_rules,
     with_guard,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, holds, limits, type_of_value
+from polymap.workload.c.types import ABSOLUTES, FLOATS, SPELLING, holds, limits, type_of_value
 from polymap.workload.c.values import ValueReader
 from polymap.workload.tuning import TUNING
 
 T = TypeVar("T")
-_OF_INTEGERS = {*MAXIMA, *MINIMA, "abs"} - EXTREMES.keys()
+_OF_INTEGERS = {*MAXIMA, *MINIMA, *ABSOLUTES} - EXTREMES.keys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,19 @@ from typing import cast
 from pycparser import c_ast, c_generator, c_lexer, c_parser
 
 from polymap.ir import InputError, Mistake
-from polymap.workload.c.control import is_plain, items_of, switch, while_loop, without_continue
+from polymap.workload.c.control import is_plain, items_of, stepped, switch, while_loop, without_continue
 from polymap.workload.c.counted import without_counted
-from polymap.workload.c.expressions import Expressions, children, every, negated, node_at, nodes_at, plain_type, text_at
+from polymap.workload.c.expressions import (
+    Expressions,
+    as_text,
+    children,
+    every,
+    negated,
+    node_at,
+    nodes_at,
+    plain_type,
+    text_at,
+)
 from polymap.workload.c.pointers import without_pointers
 from polymap.workload.c.source import Source
 from polymap.workload.c.tree import (
@@ -248,7 +258,7 @@ class _Reader:
         return [each for each in found if isinstance(each, Declare)]
 
     def statements(self, nodes: Sequence[c_ast.Node]) -> tuple[CStatement, ...]:
-        return tuple(each for node in nodes for each in self.statement(node))
+        return tuple(each for node in nodes for part in stepped(node) for each in self.statement(part))
 
     def statement(self, node: c_ast.Node) -> list[CStatement]:
         """Return the statements of a node (none, with a reported mistake, if it cannot be read)."""
@@ -291,7 +301,8 @@ class _Reader:
             case c_ast.EmptyStatement() | c_ast.Pragma():
                 return []
             case c_ast.FuncCall():
-                raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
+                what = f"a call stands alone, and what it does is not known{as_text(node)}"
+                raise Refused("PM261", line, what, "Write it inline.")
             case c_ast.Goto():  # reported with all others
                 return []
             case c_ast.Label():
@@ -365,11 +376,10 @@ class _Reader:
     def _loop(self, node: c_ast.Node, line: int) -> For:
         starts, conditions, steps = (nodes_at(node, field) for field in ("init", "cond", "next"))
         if isinstance(starts[0], c_ast.DeclList):
-            declared = [each for each in self.statement(starts[0]) if isinstance(each, Declare)]
-            if len(declared) != 1 or declared[0].value is None:
+            declared, *others = self.statement(starts[0])
+            if others or not isinstance(declared, Declare) or declared.value is None:
                 raise Refused("PM261", line, "a loop counts one variable", "Write for (int i = 0; i < N; i++).")
-            variable, start = declared[0].name, declared[0].value
-            element_type = declared[0].element_type
+            variable, start, element_type = declared.name, declared.value, declared.element_type
         else:
             first = self._assignment(starts[0], line) if isinstance(starts[0], c_ast.Assignment) else None
             if first is None or first.operator != "=" or not isinstance(first.target, Name):

@@ -52,10 +52,10 @@ def without_pointers(
             kinds.setdefault(text_at(each, "name"), set()).add((element_of(each), *_axes(node_at(each, "type"))))
     for node in reversed(list(every(nodes))):
         for field, part in children(node):
-            origin = _origin(node_at(part, "expr")) if _is_unary(part, "*") else None
+            origin = _origin(node_at(part, "expr")) if is_unary(part, "*") else None
             if origin is not None:
                 zero = c_ast.Constant("int", "0", part.coord)
-                _put(node, field, c_ast.ArrayRef(origin.base, origin.offset or zero, part.coord))
+                put(node, field, c_ast.ArrayRef(origin.base, origin.offset or zero, part.coord))
         if isinstance(node, c_ast.Compound):
             found |= _without(node, kinds, others)
     return frozenset(found), others
@@ -85,7 +85,7 @@ def _without(block: c_ast.Node, kinds: Mapping[str, set[Kind]], others: list[c_a
                     index = node_at(node, "subscript")
                     whole = index if origin.offset is None else c_ast.BinaryOp("+", origin.offset, index, node.coord)
                     node.name, node.subscript = origin.base, whole
-            _put(block, f"block_items[{items.index(each)}]", c_ast.EmptyStatement(each.coord))
+            put(block, f"block_items[{items.index(each)}]", c_ast.EmptyStatement(each.coord))
             found.add(name)
     return found
 
@@ -106,10 +106,7 @@ def _pointer(each: c_ast.Node, block: c_ast.Node, items: Sequence[c_ast.Node]) -
     if origin is None:
         return None
     inside, name = list(every([block])), text_at(each, "name")
-    changed = {_name(node_at(node, "lvalue")) for node in inside if isinstance(node, c_ast.Assignment)}
-    changed |= {
-        _name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in inside if _is_unary(node, step)
-    }
+    changed = changed_names(inside)
     uses = Counter(text_at(node, "name") for node in inside if isinstance(node, c_ast.ID))
     bases = Counter(_name(node_at(node, "name")) for node in inside if isinstance(node, c_ast.ArrayRef))
     declared = Counter(text_at(node, "name") for node in inside if isinstance(node, c_ast.Decl))
@@ -129,7 +126,7 @@ def _origin(node: c_ast.Node) -> _Origin | None:
         case c_ast.BinaryOp() if text_at(node, "op") in ("+", "-"):
             inner = _origin(node_at(node, "left"))
             return None if inner is None else inner.plus(text_at(node, "op"), node_at(node, "right"))
-        case c_ast.UnaryOp() if _is_unary(node, "&") and isinstance(node_at(node, "expr"), c_ast.ArrayRef):
+        case c_ast.UnaryOp() if is_unary(node, "&") and isinstance(node_at(node, "expr"), c_ast.ArrayRef):
             element = node_at(node, "expr")
             inner = _origin(node_at(element, "name"))
             return None if inner is None else inner.plus("+", node_at(element, "subscript"))
@@ -137,11 +134,19 @@ def _origin(node: c_ast.Node) -> _Origin | None:
             return None
 
 
-def _is_unary(node: c_ast.Node, operator: str) -> bool:
+def changed_names(nodes: Sequence[c_ast.Node]) -> set[str]:
+    """Return the variables that some nodes assign or step."""
+    found = {_name(node_at(node, "lvalue")) for node in nodes if isinstance(node, c_ast.Assignment)}
+    steps = ("p++", "++", "p--", "--")
+    return found | {_name(node_at(node, "expr")) for step in steps for node in nodes if is_unary(node, step)}
+
+
+def is_unary(node: c_ast.Node, operator: str) -> bool:
+    """Return whether a node is one operator before, or behind ("p++"), its operand."""
     return isinstance(node, c_ast.UnaryOp) and text_at(node, "op") == operator
 
 
-def _put(node: c_ast.Node, field: str, part: c_ast.Node) -> None:
+def put(node: c_ast.Node, field: str, part: c_ast.Node) -> None:
     """Put a part into a node; field: as `children` names it, `name` or `name[number]`."""
     name, _, number = field.partition("[")
     if number:

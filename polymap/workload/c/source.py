@@ -15,7 +15,7 @@ from polymap.ir import InputError, Mistake
 from polymap.workload.c.conditions import Group
 from polymap.workload.c.decisions import Assumption, Interest, Part, assumptions, identifiers, undecided_error
 from polymap.workload.c.directives import Expanded, expanded
-from polymap.workload.c.inlined import helper_of, with_inlined
+from polymap.workload.c.inlined import helpers_of, with_inlined
 from polymap.workload.c.macros import Macro
 from polymap.workload.tuning import TUNING
 
@@ -182,8 +182,8 @@ def _blanked(tokens: list[str], functions: list[_Piece], function: _Piece | None
     if function is None:
         return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"], frozenset()
     kept = list(tokens)
-    found = [helper_of("".join(tokens[piece.start : piece.end])) for piece in functions if piece is not function]
-    own, used = with_inlined(tokens[function.start : function.end], dict(each for each in found if each is not None))
+    helpers = helpers_of("".join(tokens[piece.start : piece.end]) for piece in functions if piece is not function)
+    own, used = with_inlined(tokens[function.start : function.end], helpers)
     for piece in functions:
         if piece is not function:
             kept[piece.start : piece.end] = [

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polymap.ir import Mistake
-from polymap.workload.c.types import FLOATS, SPELLING, common, function_type, promoted
+from polymap.workload.c.types import ABSOLUTES, FLOATS, SPELLING, common, function_type, promoted
 from polymap.workload.tuning import TUNING
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -23,7 +23,6 @@ SHIFTS = ("<<", ">>")
 BITS = (*SHIFTS, "&", "|", "^")
 MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
 MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
-ABSOLUTES = ("abs", "fabs")
 # Functions of the language itself, their f forms aside: name -> the type of argument and result.
 EXTREMES = {"fmax": "float64", "fmaxf": "float32", "fmin": "float64", "fminf": "float32"}
 
@@ -402,7 +401,7 @@ def _is_extreme(expression: CExpression) -> bool:
         case Call(function, (_, _)):
             return function in (*MAXIMA, *MINIMA)
         case Call(function, (_,)):
-            return function in ABSOLUTES
+            return function in (*ABSOLUTES, "fabs")
         case _:
             return False
 

@@ -18,6 +18,7 @@ SPELLING = {
     "float32": "float", "float64": "double",
 }  # fmt: skip
 _SUFFIXES = {"int32": "", "uint32": "u", "int64": "L", "uint64": "uL"}
+ABSOLUTES = {"abs": "int32", "labs": "int64", "llabs": "int64"}  # function of integers -> its type
 _TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
 _SIGNIFICAND_BITS = {"float32": 24, "float64": 53}
 
@@ -182,6 +183,5 @@ def number_type(text: str) -> str:
 
 def function_type(name: str) -> str:
     """Return the type of a library function's result, which is also that of its arguments."""
-    if name == "abs":
-        return "int32"
-    return "float32" if name.endswith("f") and name != "erf" else "float64"
+    is_single = name.endswith("f") and name != "erf"
+    return ABSOLUTES.get(name) or ("float32" if is_single else "float64")

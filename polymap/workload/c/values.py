@@ -29,20 +29,20 @@ from polymap.workload.c.tree import (
     parts,
     render,
 )
-from polymap.workload.c.types import FLOATS, bits_of, common, constant, function_type, promoted
+from polymap.workload.c.types import ABSOLUTES, FLOATS, bits_of, common, constant, function_type, promoted
 
 FUNCTIONS = {
     name: count
     for count, names in (
         (1, "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh"),
-        (1, "fabs abs floor ceil round trunc erf tgamma lgamma"),
-        (2, "pow atan2 hypot fmod"),
+        (1, "fabs floor ceil round trunc rint nearbyint erf tgamma lgamma"),
+        (2, "pow atan2 hypot fmod fdim copysign"),
+        (3, "fma"),
     )
     for name in names.split()
 }
 # Generated code computes the values of loop variables in 32 bits; what is larger is computed in its own type.
 LARGEST_INDEX = 2**31 - 1
-_WITHOUT_F = ("absf",)
 
 
 def arguments_of(function: str) -> int:
@@ -50,8 +50,8 @@ def arguments_of(function: str) -> int:
     for others."""
     if function in (*MAXIMA, *MINIMA):
         return 2
-    plain = function if function in FUNCTIONS or function in _WITHOUT_F else function.removesuffix("f")
-    return FUNCTIONS.get(plain, 0)
+    plain = function if function in FUNCTIONS else function.removesuffix("f")
+    return 1 if function in ABSOLUTES else FUNCTIONS.get(plain, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class ValueReader:
         wanted = arguments_of(function)
         if not wanted:
             what = f"the function '{function}' is not known to be pure"
-            hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."
+            hint = f"Known: fmax, fmin, {', '.join(sorted((*FUNCTIONS, *ABSOLUTES)))}."
             if function in ("floord", "ceild"):
                 what = f"{shown(render(expression))} rounds a quotient of data"
                 hint = "floor(x / 3.0) is read, and of integers x % 3, where x reads an element."

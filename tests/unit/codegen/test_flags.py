@@ -115,7 +115,7 @@ def test_clang_finds_vectors_in_rows_that_it_could_write_out(tmp_path: Path, mon
         for (int i = 0; i < 27; i++) for (int j = 0; j < 27; j++) c[i][j] += x[i] * y[j]; }"""
     fn = pm.compile(pm.from_c(text), "host_cpu")
     flags = [each for each in host_compiler(fn.function.flags).flags if each != "-march=native"]
-    assert "-mllvm -unroll-full-max-count=16 " in fn.source, "its head says how it is built"
+    assert "-mllvm -unroll-full-max-count=16 -mllvm -unroll-max-count=8 " in fn.source, "its head says how it is built"
     (tmp_path / "f.c").write_text(fn.source)
     command = ["clang", *flags, "-march=x86-64-v3", "-S", "-o", str(tmp_path / "f.s"), str(tmp_path / "f.c")]
     subprocess.run(command, check=True)
@@ -167,3 +167,17 @@ def test_tiles_of_sums_with_a_loop_besides_those_of_the_tile() -> None:
             a[i, i] -= a[i, k] * a[i, k]
         a[i, i] = np.sqrt(a[i, i])
     assert (found == a).all(), "each sum in the order of the text"
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "rows"), [("float", 64, 8), ("float", 100, 10), ("float", 97, 8), ("double", 512, 4)]
+)
+def test_strips_leave_no_rest_and_rows_in_few_sets_of_the_cache_are_few(kind: str, n: int, rows: int) -> None:
+    text = f"""void f(int n, const {kind} x[n][n], {kind} y[n][n]) {{ for (int i = 0; i < n; i++)
+        for (int j = 1; j < n; j++) y[i][j] = y[i][j - 1] + x[i][j]; }}"""
+    fn = pm.compile(pm.from_c(text, {"n": n}), "host_cpu")
+    assert f"= {rows} * c1;" in fn.source, "as many rows run side by side"
+    assert "step_" not in fn.source, "gcc is told how far apart they are: there are no vectors"
+    x = np.random.default_rng(0).standard_normal((n, n)).astype(fn.function.arrays[0].kind)
+    (found,) = fn(x, x.copy())
+    assert (found == x.cumsum(1, x.dtype)).all(), "each row is summed in order"

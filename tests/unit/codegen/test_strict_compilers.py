@@ -31,8 +31,23 @@ NOTS = """void t(int n, unsigned short A[n], double B[n], int C[n]) {
     C[i] = !C[i] + !(C[i] < 3 && B[i]) * 2 - !!A[i] + !B[i];
   }
 }"""
+SIGNS = """void s(int n, const unsigned long A[n][n], const signed char x[n], signed char y[n], unsigned long z[n]) {
+  for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) { y[i] += A[i][j] * x[j]; z[i] += x[j]; } }"""
 SHORTS = {"A": "bfloat16", "B": "bfloat16", "C": "float32"}
-KINDS = ("layer", "bytes", "words", "product", "attention", "steps", "region", "block", "maxima", "nots", "contraction")
+KINDS = (
+    "layer",
+    "bytes",
+    "words",
+    "product",
+    "attention",
+    "steps",
+    "region",
+    "block",
+    "maxima",
+    "nots",
+    "signs",
+    "contraction",
+)
 BYTES = {"I": "uint8", "W": "int8", "O": "int32"}
 
 
@@ -55,6 +70,8 @@ def _function(kind: str) -> tuple[pm.CompiledFunction, int]:
             work = pm.from_c(MAXIMA, {"n": 640})
         case "nots":
             work = pm.from_c(NOTS, {"n": 70})
+        case "signs":
+            work = pm.from_c(SIGNS, {"n": 70})
         case "block":
             work = pm.from_c(WHOLE, {"n": 600})
         case "steps":

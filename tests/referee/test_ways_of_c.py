@@ -1,0 +1,162 @@
+"""Ways of writing C that `from_c` reads as others: functions, literals, steps inside statements, functions of the file.
+
+The referee is the text itself under gcc and clang; what was read of it is run by the interpreter, and by what `compile`
+prints of it with the same compiler.
+"""
+
+# ruff: noqa: E501  # a case is one line
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import polymap as pm
+from polymap.codegen.interpret import interpret
+from polymap.codegen.native import RegionCall
+from polymap.ir.errors import PolymapError
+from polymap.workload.c.reader import from_c
+from tests.c_to_c import compiled, compilers
+
+N = 20
+EACH = "for (int i = 0; i < N; i++)"
+SET = "static void set(int p[], int i, int v) { p[i] = 1; p[i + 1] = v; }"
+ARRAYS = {"a": ("int", "int32"), "l": ("long", "int64"), "x": ("float", "float32"), "y": ("double", "float64"),
+          "c": ("signed char", "int8")}  # fmt: skip
+# Of a function of these arrays, each of 2 N + 1 elements: the functions that it calls, and its body.
+BODIES = {
+    "labs": ("", EACH + " { l[i] = labs(a[i] * -3L) + llabs(l[i]) + abs(a[i]); y[i] = labs(a[i]) / 2; }"),
+    "subscripts": ("", EACH + " a[i] = a[labs(i - 3)] + a[N + llabs(i - 5L)];"),
+    "copysign": ("", EACH + " { y[i] = copysign(y[i] * 0.5, x[i]); x[i] = copysignf(2, x[i]); }"),
+    "fma": ("", EACH + " { y[i] = fma(y[i], 1.1, x[i] * 0.3); x[i] = fmaf(x[i], x[i] + 1.7f, 1e-3f); }"),
+    "rint": ("", EACH + " { y[i] = rint(y[i] * 0.5) + nearbyint(x[i] * 1.5); x[i] = rintf(x[i] / 2) - nearbyintf(-x[i]); }"),
+    "fdim": ("", EACH + " { y[i] = fdim(y[i], x[i]); x[i] = fdimf(1, x[i]); }"),
+    "base 16": ("", EACH + " { y[i] = y[i] * 0x1p-3 + 0x1.921fb54442d18p+1; x[i] = x[i] * 0x1.99999ap-4f + 0X.8P+2F; }"),
+    "characters": ("", EACH + r" a[i] = (c[i] < '\x02' ? '\xff' : '\177') + '\n' * '\\' + '\'' - '\v' + '\"' * '\?' + '\12';"),
+    "steps": ("", f"int k = 0, j = N; {EACH} {{ a[k++] += c[--j]; l[i] = a[i]; }}"),
+    "declared": ("", f"int k = 0; {EACH} {{ int v = a[k++], w = a[k++]; l[i] = v - 2 * w; }}"),
+    "chain": ("", f"int k = N; {EACH} l[i] = a[--k] = i;"),
+    "branches": ("", f"int k = 0; {EACH} {{ if (i % 3 == 0) a[k++] = c[i]; else a[k++] -= 2; }}"),
+    "clamped": ("static inline int clamp(int v) { return v < 0 ? 0 : v > 25 ? 25 : v; }",
+                EACH + " c[i] = clamp(a[i] * 200 - 30) + clamp(clamp(i)\n + a[i]);"),
+    "helpers": ("static double half(float v) { return v * 5e-1; } static double two(int v) { return half(v) + (int)v; }",
+                EACH + " y[i] = two(a[i]) - half(two(a[i]\n));"),
+    "narrow": ("static signed char low(int v) { return v; }", EACH + " l[i] = low(a[i] * 300) + low(i);"),
+    "unsigned": ("static unsigned far(unsigned v) { return v >> 3; }", EACH + " l[i] = far(a[i] - 3);"),
+    "helper's character": ("static void put(signed char a[], int i) { a[i] = 'a'; }", EACH + " put(c, i);"),
+    "helper's value": ("static void keep(int p[], int i, float v) { p[i] = v * v; }", EACH + " keep(a, i, c[i] + a[i]);"),
+    "helper's numbers": (SET, EACH + " set(a, N - i * 1, 2 * i - 7);"),
+    "down": ("", "for (int i = N; --i >= 0;) a[i + 1] += a[i] * i;"),
+    "down to": ("", "for (int i = N; i-- > 3;) a[i + 1] += a[i] * i; for (int i = N; i-- >= 3;) a[i + 1] -= i;"),
+    "two steps": ("", "for (int i = N; i-- > 0;) { a[i + 1] = 7; i--; }"),
+    "unsigned down": ("", "for (unsigned i = N; i-- > 0;) a[i + 1] += (int)i; for (size_t i = N; i--;) l[i] += a[i + 1];"),
+    "narrow down": ("", "for (signed char i = N; i-- > 0;) a[i + 1] += a[i]; for (unsigned i = N; --i;) a[i] -= i;"),
+    "up": ("", "for (int i = -1; ++i < N;) a[i + 1] += a[i]; int j = 0; while (j++ < N) a[j] -= j; l[N] = 9;"),
+    "behind": ("", "int i = 0, j = N; do { a[i + 1] += a[i]; } while (++i < N); do { l[j] += j; j--; } while (j-- > 1);"),
+    "beside": ("", "int j = 0; for (int i = 0; i++ < N; j++) a[i] += a[j];"),
+    "while": ("", "int i = 0, k = N; while (i < N) l[i++] = a[--k];"),
+    "declared beside": ("", "int k = 3; for (int i = k++, j = 0; i < N; i++, j++) a[i] = j; a[k] = 2;"),
+    "skipped": ("", "for (int i = N; --i >= 0;) { if (c[i] > 0) continue; a[i] += i; }"),
+}  # fmt: skip
+
+
+def source(name: str, function: str) -> str:
+    """Return the text of a function, and of those that it calls."""
+    head, body = BODIES[name]
+    listed = ", ".join(f"{kind} {array}[{2 * N + 1}]" for array, (kind, _) in ARRAYS.items())
+    return f"{head}\nvoid {function}({listed}) {{ {body} }}\n".replace("N", str(N))
+
+
+def values(seed: int) -> dict[str, NDArray[Any]]:
+    """Return values of the arrays: small integers, and halves, zeros and infinities among the fractions."""
+    rng = np.random.default_rng(seed)
+    found = {name: rng.integers(-9, 9, 2 * N + 1).astype(kind) for name, (_, kind) in ARRAYS.items()}
+    for name in ("x", "y"):
+        found[name] = found[name] / 2 * rng.choice([1, 1 / 3, 1e30, 1e-42], found[name].shape).astype(found[name].dtype)
+        found[name][:4] = [-0.0, np.inf, 0.5, -2.5]
+    return found
+
+
+def equal(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> bool:
+    """Return whether all values are equal, signs of zeros included."""
+    return all(np.array_equal(one[name], other[name], equal_nan=True) and
+               np.array_equal(1 / one[name], 1 / other[name], equal_nan=True)
+               for name in one if one[name].dtype.kind == "f") and all(
+        np.array_equal(one[name], other[name]) for name in one if one[name].dtype.kind != "f")  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=compilers())
+def originals(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Return the library of all texts."""
+    texts = "".join(source(name, f"f{number}") for number, name in enumerate(BODIES))
+    flags = ("-O3", "-march=native", "-fwrapv", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+    where = tmp_path_factory.mktemp(str(request.param)) / "originals.so"
+    head = "#include <math.h>\n#include <stdlib.h>\n#include <stddef.h>\n"
+    return ctypes.CDLL(compiled(head + texts, where, str(request.param), flags))
+
+
+def run(originals: ctypes.CDLL, name: str, given: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return what a text makes of values."""
+    found = {each: array.copy() for each, array in given.items()}
+    code: Any = getattr(originals, f"f{list(BODIES).index(name)}")
+    code.restype = None
+    code(*(ctypes.c_void_p(found[each].ctypes.data) for each in ARRAYS))
+    return found
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_read_has_the_values_of_the_text(name: str, originals: ctypes.CDLL) -> None:
+    work = from_c(source(name, "f"))
+    for seed in range(2):
+        given = values(seed)
+        own = {each.name: given[each.name][tuple(slice(o, o + size) for o, size in zip(each.origin, each.shape, strict=True))]
+               if each.name in given else np.zeros(each.shape, each.element_type) for each in work.tensors}  # fmt: skip
+        expected = run(originals, name, given)
+        interpret(work, own)
+        assert equal(given, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("compiler", compilers())
+def test_what_is_printed_has_the_values_of_the_text(
+    compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    for name in ("labs", "copysign", "fma", "rint", "fdim", "base 16", "steps", "helpers", "unsigned down", "down"):
+        fn = pm.compile(from_c(source(name, "f")), "host_cpu")
+        flags = ("-O1", "-fwrapv", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+        head = "#include <math.h>\n#include <stdlib.h>\n#include <stddef.h>\n"
+        code: Any = ctypes.CDLL(compiled(head + source(name, "f"), tmp_path / f"{name}.so", compiler, flags)).f
+        given = values(1)
+        expected = {each: array.copy() for each, array in given.items()}
+        code(*(ctypes.c_void_p(expected[each].ctypes.data) for each in ARRAYS))
+        assert isinstance(fn.loaded, RegionCall)
+        fn.loaded.plain(*(ctypes.c_void_p(given[each.tensor].ctypes.data) for each in fn.function.arrays))
+        assert equal(given, expected), name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"void f(int a[9], int b[9]) {{ int k = 0; {EACH} a[k] = b[k++]; }}", "'++' inside an expression cannot be read: 'k++'"),
+        (f"void f(int a[9], int b[9]) {{ int k = 0; {EACH} a[i] = i > 3 ? b[k++] : 0; }}", "'++' inside an expression"),
+        (f"void f(int a[9], int b[9]) {{ int k = 0; {EACH} if (b[i] > 0) a[k++] = i; }}", "'k' is no sum of loop variables"),
+        ("void f(int a[9]) { for (unsigned i = 8; --i >= 0;) a[i] = 0; }", "'i - 1' reaches -1"),
+        (f"static int r(int v) {{ return v ? r(v - 1) : 0; }} void f(int a[9]) {{ {EACH} a[i] = r(i); }}", "a function 'r' of its own"),
+        (f"{SET} void f(int a[9]) {{ {EACH} set(a, i, *a); }}", "what it does is not known: 'set(a, i, a[0])'"),
+        (f"{SET} void f(int a[9]) {{ {EACH} set(a, i, a[i]); }}", "what it does is not known: 'set(a, i, a[i])'"),
+        (f"void f(double a[9]) {{ {EACH} a[i] = 0x1.00000000000001p0; }}", "no double is the number '0x1.00000000000001p0'"),
+        (f"void f(float a[9]) {{ {EACH} a[i] = 0x1p200f; }}", "no float is the number '0x1p200f'"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(text: str, said: str) -> None:
+    with pytest.raises(PolymapError) as caught:
+        from_c(text.replace("N", "8"))
+    assert said in str(caught.value)
