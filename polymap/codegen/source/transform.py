@@ -63,9 +63,10 @@ Tiles = Callable[
     ..., tuple[Region, Times, str]
 ]  # of a region and its times: with tiles, and the text of their functions
 
-# Of no machine in particular: register tiles fit 16 registers, vectors are the target's. Compilers leave short loops of
-# a text as they are, which `compile` prints written out: contractions are tiled from the least size on that pays.
-_CORE = Core(512, 16, 2**20, ORDER_TUNING.least_tiled, ORDER_TUNING.least_tiled**3)
+# Of no machine in particular: vectors are the target's, register tiles fit 32 registers, or 16 with half of the rows.
+# Compilers leave short loops of a text as they are, which `compile` prints written out: contractions are tiled from the
+# least size on that pays.
+_CORE = Core(512, 32, 2**20, ORDER_TUNING.least_tiled, ORDER_TUNING.least_tiled**3)
 
 
 @answers_in_words
