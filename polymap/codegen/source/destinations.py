@@ -80,7 +80,9 @@ def with_arrays(
             arrays = (*region.arrays, *(each.array for each in lives))
             region = replace(region, statements=statements, arrays=arrays)
             words.append(name)
-    told = f"{', '.join(words)} became arrays over loops; where there is no memory for them, the text's own loops run"
+    told = (
+        f"{', '.join(words)} became arrays over loops, in memory of malloc; without it the text's loops run"
+    )
     return _without_idle(region), (told,) if words else ()
 
 
@@ -144,8 +146,12 @@ def _in_array(region: Region, name: str, life: _Life, prefix: str) -> list[Sourc
         if each.name not in life.statements:
             continue
         known = {one.value: one.name for one in each.constants if isinstance(one.value, int)}
-        new = [Constant(f"{prefix}d{place}", "long", place) for place in range(life.depth) if place not in known]
-        known |= {one.value: one.name for one in new if isinstance(one.value, int)}
+        taken = {*known.values(), *(one.array for one in each.references), *region.parameters}
+        for place in (one for one in range(life.depth) if one not in known):
+            own = each.dims[place]
+            known[place] = own if own in region.counters - taken else f"{prefix}d{place}"
+        new = [Constant(known[place], "long", place) for place in range(life.depth)]
+        new = [one for one in new if one.value not in {old.value for old in each.constants}]
         place = Element(life.array.name, tuple(Name(known[number]) for number in range(life.depth)))
         loops = isl.Map.identity(each.domain.get_space().map_from_set()).intersect_domain(each.domain)
         loops = loops.project_out(_OUT, life.depth, len(each.dims) - life.depth)
