@@ -80,9 +80,7 @@ def with_arrays(
             arrays = (*region.arrays, *(each.array for each in lives))
             region = replace(region, statements=statements, arrays=arrays)
             words.append(name)
-    told = (
-        f"{', '.join(words)} became arrays over loops, in memory of malloc; without it the text's loops run"
-    )
+    told = f"{', '.join(words)} became arrays over loops, in memory of malloc; without it the text's loops run"
     return _without_idle(region), (told,) if words else ()
 
 

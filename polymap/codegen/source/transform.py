@@ -233,7 +233,7 @@ def _text_of_choice(
     marks += tuple(
         LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
     )
-    marks += in_place_loops(chosen.schedule, names.apart)
+    marks += in_place_loops(chosen.schedule, names.apart, restrict=False)
     name = f"chosen ({'; '.join(done)})" if done else _SAME
     order = partial(_own_order, region, chosen.schedule, name)
     tiles = partial(with_tiles, contractions=choice.tiled, updates=choice.updates)
