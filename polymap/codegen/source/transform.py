@@ -357,7 +357,6 @@ def _text_of_order(
     check_instances(node, tiled, all_times, names.counter)
     with _isl_budget("the loops of an order"):
         block = _loops(tiled, all_times, node, names, conflicts, wanted)
-        tests = (*_tests(region, program, names), *tests)
         written = _text(region, times, block, names, place, program, name, tests)
     header = "#include <stdlib.h>\n" if region.arrays and "<stdlib.h>" not in place.before else ""
     return replace(written, text=header + helpers + written.text)
@@ -518,20 +517,25 @@ def _text(
     name: str,
     tests: Sequence[str],
 ) -> WrittenText:
-    """Return the file with the new loops. tests: conditions under which these run, else the original ones."""
+    """Return the file with the new loops. tests: conditions that mostly hold, under which these run, else the original
+    ones."""
     pad = "    "
-    head, test, memory = _memory_of(region, place)
-    tests = (*tests, *test)
-    lines = [f"{pad}{each};" for each in (*region.variables, *memory)] + lines_of(block, 1)
-    lines += [f"{pad}free({_free_prefix(place.words)}_block);"] if memory else []
+    memory, arrays, least = _memory_of(region, place)
+    mostly = [*tests, *least]
+    tests = [*_tests(region, program, names), *([f"{names.likely}({' && '.join(mostly)})"] if mostly else [])]
+    lines = [f"{pad}{each};" for each in (*region.variables, *arrays)] + lines_of(block, 1)
+    lines += [f"{pad}free({memory[0]});"] if memory else []
     if region.result is not None:
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
+    if memory:
+        enough = [f"{names.likely}({memory[0]} != NULL)"]
+        lines = [f"{pad}void *{memory[0]} = {memory[1]};", *_guard_block(lines, enough, place)]
     code = "\n".join((*lines, *tests))
     macros = [(key, text) for key, text in names.definitions() if re.search(rf"\b{key}\b", code)]
     lines = [
         *_remark(region, times, name),
         *(text for _, text in macros),
-        *(["{", *head, *_guard_block(lines, tests, place), "}"] if head else _guard_block(lines, tests, place)),
+        *_guard_block(lines, tests, place),
         *(f"#undef {key}" for key, _ in macros),
     ]
     _check_macros(code, region, place, program)
@@ -541,11 +545,11 @@ def _text(
     return WrittenText(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
-def _memory_of(region: Region, place: RegionText) -> tuple[list[str], list[str], list[str]]:
-    """Return the declaration of the memory of arrays over loops, the conditions under which there is some, and the
-    declarations of the arrays; all empty where there are none."""
+def _memory_of(region: Region, place: RegionText) -> tuple[tuple[str, ...], list[str], list[str]]:
+    """Return the name of the memory of arrays over loops and what allocates it, the declarations of the arrays, and the
+    conditions on their sizes; all empty where there are no arrays."""
     if not region.arrays:
-        return [], [], []
+        return (), [], []
     if re.search(r"#\s*define\s+_[A-Z]", place.before) and "<stdlib.h>" not in place.before:
         what = "arrays over loops need <stdlib.h>, and macros of the file decide what headers declare"
         raise ScheduleError(Mistake("PM281", what, "Include <stdlib.h> behind them."))
@@ -553,8 +557,9 @@ def _memory_of(region: Region, place: RegionText) -> tuple[list[str], list[str],
     arrays = sorted(region.arrays, key=lambda each: -bits_of(each.kind))
     counts = [" * ".join(f"(size_t)({one})" for one in each.extents) for each in arrays]
     sizes = [f"sizeof({SPELLING[each.kind]}) * {count}" for each, count in zip(arrays, counts, strict=True)]
-    extents = dict.fromkeys(one for each in region.arrays for one in each.extents if not one.isdigit())
-    tests = [*(f"{one} >= 1" for one in extents), f"({block} = malloc({' + '.join(sizes)})) != NULL"]
+    least = dict.fromkeys((one for each in arrays for one in each.extents if not one.isdigit()), 1)
+    rows = [each.extents[0] for each in arrays if len(each.extents) == 1 and each.extents[0] in least]
+    least |= dict.fromkeys(rows, ORDER_TUNING.least_array)
     made: list[str] = []
     start = block
     for each in arrays:
@@ -563,7 +568,8 @@ def _memory_of(region: Region, place: RegionText) -> tuple[list[str], list[str],
         target, kind = (f"{SPELLING[each.kind]} {one}" for one in pointers)
         made.append(f"{target} = ({kind}){start}")
         start = f"({each.name} + ({each.extents[0]}))"
-    return [f"    void *{block} = NULL;"], tests, made
+    tests = [f"{one if one.isidentifier() else f'({one})'} >= {number}" for one, number in least.items()]
+    return (block, f"malloc({' + '.join(sizes)})"), made, tests
 
 
 def _conditional(lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool) -> tuple[str, list[str]]:
@@ -637,6 +643,7 @@ def _free_names(words: frozenset[str]) -> Names:
         f"{prefix}_apart",
         f"{prefix}_single",
         f"{prefix}_part",
+        f"{prefix}_likely",
     )
 
 
