@@ -122,6 +122,23 @@ def test_arrays_over_loops_need_memory_or_the_text_runs(text: str, tmp_path: Pat
     assert not differences_of_texts(source, text + made, sizes, tmp_path, sanitized=False)
 
 
+@pytest.mark.parametrize(
+    ("head", "is_included", "has_arrays"),
+    [
+        ("/* <stdlib.h> */\n", True, True),
+        ("#define _GNU_SOURCE\n", False, False),
+        ("#define _X 1\n#include <stdlib.h>\n", False, True),
+    ],
+    ids=["comment", "macro", "both"],
+)
+def test_a_header_is_added_where_no_macro_decides_what_it_declares(
+    head: str, is_included: bool, has_arrays: bool
+) -> None:
+    made = pm.transform_c(head + _COLUMNS.format("", "y[i] = i;"))
+    assert made.startswith("#include <stdlib.h>\n") == is_included
+    assert any(_ARRAYS in each for each in made.report.changes) == has_arrays
+
+
 def test_a_variable_that_is_set_at_most_sizes_only_gets_no_array() -> None:
     """With m = 0 each y[i] is what the first iteration sets."""
     source = _COLUMNS.format("if (i < 1) t = d[0];", "y[i] = t;")

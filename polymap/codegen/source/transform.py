@@ -358,7 +358,7 @@ def _text_of_order(
     with _isl_budget("the loops of an order"):
         block = _loops(tiled, all_times, node, names, conflicts, wanted)
         written = _text(region, times, block, names, place, program, name, tests)
-    header = "#include <stdlib.h>\n" if region.arrays and "<stdlib.h>" not in place.before else ""
+    header = "#include <stdlib.h>\n" if region.arrays and not _FEATURES.search(place.before) else ""
     return replace(written, text=header + helpers + written.text)
 
 
@@ -545,12 +545,16 @@ def _text(
     return WrittenText(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
+_FEATURES = re.compile(r"^\s*#\s*define\s+_[A-Z]", re.MULTILINE)  # they decide what headers declare
+_STDLIB = re.compile(r"^\s*#\s*include\s*<stdlib\.h>", re.MULTILINE)
+
+
 def _memory_of(region: Region, place: RegionText) -> tuple[tuple[str, ...], list[str], list[str]]:
     """Return the name of the memory of arrays over loops and what allocates it, the declarations of the arrays, and the
     conditions on their sizes; all empty where there are no arrays."""
     if not region.arrays:
         return (), [], []
-    if re.search(r"#\s*define\s+_[A-Z]", place.before) and "<stdlib.h>" not in place.before:
+    if _FEATURES.search(place.before) and not _STDLIB.search(place.before):
         what = "arrays over loops need <stdlib.h>, and macros of the file decide what headers declare"
         raise ScheduleError(Mistake("PM281", what, "Include <stdlib.h> behind them."))
     block = f"{_free_prefix(place.words)}_block"
