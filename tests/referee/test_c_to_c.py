@@ -109,7 +109,7 @@ def test_the_referee_sees_an_order_that_breaks_a_dependence(monkeypatch: pytest.
     source = f"void f(int n, double A[n][n]) {{ {loops} }}"
     workload = pm.from_c(source, {"n": 9})
     backwards = pm.transform.schedule_from_text(workload, "S0[i,j] -> [-i, j]")
-    monkeypatch.setattr("polymap.codegen.source.transform.violated_conflict", lambda *_, **__: None)
+    monkeypatch.setattr("polymap.codegen.source.transform.violated_conflicts", lambda *_, **__: iter(()))
     text = pm.transform_c(source, schedule=backwards)
     flags = flags_of("gcc", sanitized=False)
     paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]

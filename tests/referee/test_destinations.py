@@ -1,5 +1,5 @@
-"""Variables that `transform_c` computes in the elements that they are stored to, against the texts themselves: bit for
-bit, where other statements read or write that element, too."""
+"""Variables that `transform_c` computes in the elements that they are stored to, or in arrays over loops, against the
+texts themselves: bit for bit, where other statements read or write that element, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from polymap.errors import PolymapError
 from tests.c_to_c import differences_of_texts
 from tests.times import few
 
-_WORD = "is computed in"
+_WORD, _ARRAYS = "is computed in", "became arrays over loops"
 
 
 def random_text(rng: random.Random) -> str:
@@ -49,15 +49,43 @@ def random_text(rng: random.Random) -> str:
     return f"void f(int n, {arrays}) {{ {head} {body} {body.replace(' d[i] = s;', ' ;') if twice else ''} }}"
 
 
-def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[str]]:
-    """Return whether a random function's variable is replaced, and where the results differ from the text's."""
-    rng = random.Random(seed)
-    text = random_text(rng)
+def random_lives(rng: random.Random) -> str:
+    """Return a function with variables that each iteration of a loop sets, most of them before it reads them: in
+    recurrences along rows and columns, in two sums at once, and in a row of sums; in one nest or in two."""
+    kind = rng.choice(["double", "double", "float", "int"])
+    loop = rng.choice(["for (int i = 0; i < n; i++)", "for (int i = n - 1; i >= 1; i--)"])
+    row = rng.choice(["for (int j = 0; j < n; j++)", "for (int j = n - 1; j >= 0; j--)", "for (int j = 1; j < n; j++)"])
+    start = rng.choice(["t = 0;", "t = 0;", "t = d[i];", "if (i > 2) t = 0;", "if (d[i] > 0) t = 0;"])
+    next_t = rng.choice(["c[i][j]", "a[i][j]", "t + b[i][j]"])
+    along = f"c[i][j] = a[i][j] + 2 * t - u; {rng.choice(['u = t;', 'u = a[i][j];', ''])} t = {next_t};"
+    along = along if rng.random() < 0.5 else along.replace("[i][j]", "[j][i]")
+    sums = rng.choice(["c[k][j] += b[i][j] * a[i][k]; t += b[k][j] * a[i][k];", "t -= a[k][i] * b[k][j]; u = t;"])
+    store = rng.choice(["c[i][j] = 2 * c[i][j] + b[i][j] + t;", "if (i > 1) c[i][j] = t;", "d[j] += t + u;"])
+    first = rng.choice(["s[p] = 0;", "s[p] = d[p];", "if (p > 0) s[p] = 0;"])
+    rows = f"{first} for (int k = 0; k < n; k++) s[p] += a[i][k] * b[k][p];"
+    store_row = f"for (int p = {rng.choice('001')}; p < n; p++) {rng.choice('ac')}[i][p] = s[p];"
+    body = rng.choice(
+        [
+            f"{{ {start} u = 1; {row} {{ {along} }} {rng.choice(['', 'd[i] += u;'])} }}",
+            f"{row} {{ {start} u = 0; for (int k = 0; k < {rng.choice(['n', 'i'])}; k++) {{ {sums} }} {store} }}",
+            f"{{ for (int p = 0; p < n; p++) {{ {rows} }} {store_row} }}",
+        ]
+    )
+    behind = rng.choice(["", "", "", "d[0] += t;"])
+    again = f"{loop} {body.replace('c[', 'e[')}" if rng.random() < 0.3 else ""
+    is_set = "if" in start + first or behind
+    before = "t = 0; u = 0; for (int p = 0; p < n; p++) s[p] = p;" if is_set else ""
+    arrays = ", ".join(f"{kind} {name}[n][n]" for name in "abce")
+    return f"void f(int n, {arrays}, {kind} d[n]) {{ {kind} t, u, s[n]; {before} {loop} {body} {behind} {again} }}"
+
+
+def differences(text: str, words: str, rng: random.Random, where: Path, *, sanitized: bool) -> tuple[bool, list[str]]:
+    """Return whether a function's variables are replaced, and where the results differ from the text's."""
     try:
         made = pm.transform_c(text)
     except PolymapError as error:
         return False, [f"refused: {error}\n{text}"]
-    if _WORD not in " ".join(made.report.changes):
+    if words not in " ".join(made.report.changes):
         return False, []
     sizes = tuple({"n": rng.choice([1, 2, 5, 24, 97, 130])} for _ in range(3))
     return True, differences_of_texts(text, made, sizes, where, sanitized=sanitized)
@@ -66,8 +94,56 @@ def differences(seed: int, where: Path, *, sanitized: bool) -> tuple[bool, list[
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
 @pytest.mark.parametrize("seed", few(range(8), 4))
 def test_variables_in_elements_compute_what_the_texts_do(seed: int, tmp_path: Path) -> None:
-    _, wrong = differences(seed, tmp_path, sanitized=seed % 2 == 1)
+    rng = random.Random(seed)
+    _, wrong = differences(random_text(rng), _WORD, rng, tmp_path, sanitized=seed % 2 == 1)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+@pytest.mark.parametrize("seed", few(range(8), 4))
+def test_variables_in_arrays_compute_what_the_texts_do(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    _, wrong = differences(random_lives(rng), _ARRAYS, rng, tmp_path, sanitized=seed % 2 == 1)
+    assert not wrong, "\n".join(wrong)
+
+
+_COLUMNS = """void f(int n, int m, double a[m][n], double d[n], double c[m][n], double y[n]) {{ double t;
+    for (int i = 0; i < n; i++) {{ {0} for (int k = 0; k < m; k++) {{
+        if (k < 1) t = d[i]; c[k][i] = a[k][i] + 2 * t; t = c[k][i]; }} {1} }} }}"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+@pytest.mark.parametrize("text", ["", "#include <stdlib.h>\n#define malloc(bytes) NULL\n"], ids=["memory", "none"])
+def test_arrays_over_loops_need_memory_or_the_text_runs(text: str, tmp_path: Path) -> None:
+    source = _COLUMNS.format("", "y[i] = i;")
+    made = pm.transform_c(source)
+    assert _ARRAYS in made.report.changes[0]
+    sizes = ({"n": 60, "m": 70}, {"n": 23, "m": 1}, {"n": 1, "m": 5}, {"n": 24, "m": 0})
+    assert not differences_of_texts(source, text + made, sizes, tmp_path, sanitized=False)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_included", "has_arrays"),
+    [
+        ("/* <stdlib.h> */\n", True, True),
+        ("#define _GNU_SOURCE\n", False, False),
+        ("#define _X 1\n#include <stdlib.h>\n", False, True),
+    ],
+    ids=["comment", "macro", "both"],
+)
+def test_a_header_is_added_where_no_macro_decides_what_it_declares(
+    head: str, is_included: bool, has_arrays: bool
+) -> None:
+    made = pm.transform_c(head + _COLUMNS.format("", "y[i] = i;"))
+    assert made.startswith("#include <stdlib.h>\n") == is_included
+    assert any(_ARRAYS in each for each in made.report.changes) == has_arrays
+
+
+def test_a_variable_that_is_set_at_most_sizes_only_gets_no_array() -> None:
+    """With m = 0 each y[i] is what the first iteration sets."""
+    source = _COLUMNS.format("if (i < 1) t = d[0];", "y[i] = t;")
+    assert pm.transform_c(source).report.reason == "no other order was found to pay"
+    assert _ARRAYS in pm.transform_c(source, {"n": 50, "m": 50}).report.changes[0]
 
 
 _SUM = "{0} s = {1}; for (int k = 0; k < n; k++) s += a[i][k] * b[k][j]; {2}"
@@ -100,10 +176,12 @@ if __name__ == "__main__":
 
     replaced = 0
     for seed in range(int(sys.argv[1]), int(sys.argv[2])):
-        with tempfile.TemporaryDirectory() as folder:
-            is_replaced, wrong = differences(seed, Path(folder), sanitized=seed % 2 == 1)
-        replaced += is_replaced
-        for each in wrong:
-            sys.stdout.write(f"{seed}: {each}\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"{replaced} functions with variables in elements\n")
+        for make, words in ((random_text, _WORD), (random_lives, _ARRAYS)):
+            rng = random.Random(seed)
+            with tempfile.TemporaryDirectory() as folder:
+                is_replaced, wrong = differences(make(rng), words, rng, Path(folder), sanitized=seed % 2 == 1)
+            replaced += is_replaced
+            for each in wrong:
+                sys.stdout.write(f"{seed}: {each}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{replaced} functions with variables in elements or arrays\n")

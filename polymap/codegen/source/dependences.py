@@ -116,18 +116,16 @@ def _same_variable(relation: Map, one: Reference, other: Reference) -> Map:
     return at_equal_dims(relation, one.declared.depth)
 
 
-def violated_conflict(
+def violated_conflicts(
     conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool
-) -> tuple[Conflict, Map] | None:
-    """Return the first conflict with a sink that does not run after its source, and these pairs; None for legal
-    times."""
+) -> Iterator[tuple[Conflict, Map]]:
+    """Yield the conflicts with a sink that does not run after its source, and these pairs; none for legal times."""
     for each in conflicts:
         if each.is_free(reorder_sums=reorder_sums):
             continue
         wrong = each.relation.intersect(times[each.source].lex_ge_map(times[each.sink]))
         if not wrong.is_empty():
-            return each, wrong
-    return None
+            yield each, wrong
 
 
 def carried_conflict(

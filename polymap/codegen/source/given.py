@@ -75,9 +75,10 @@ def strip_loops(schedule: Schedule, strips: Collection[str], pragma: str) -> tup
     )
 
 
-def in_place_loops(schedule: Schedule, pragma: str) -> tuple[LoopPragma, ...]:
-    """Return the innermost loops that read other elements of an array than they set, and step through memory one by
-    one. Compilers may not see that no element is set and read in two iterations; the pragma says so where it is so."""
+def in_place_loops(schedule: Schedule, pragma: str, *, restrict: bool = True) -> tuple[LoopPragma, ...]:
+    """Return the innermost loops that read other elements of an array than they set, or of any array where none is
+    `restrict`, and step through memory one by one. Compilers may not see that no element is set and read in two
+    iterations; the pragma says so where it is so."""
     workload, extents, loops = schedule.workload, schedule.workload.extents(), schedule.loops()
     own = {each.name: each for each in workload.statements}
     found: list[LoopPragma] = []
@@ -91,7 +92,8 @@ def in_place_loops(schedule: Schedule, pragma: str) -> tuple[LoopPragma, ...]:
         set_ones = {step_of(workload, each.target, dim) for each, dim in inside}
         targets = {each.target for each, _ in inside}
         arrays = {each.tensor for each in targets}
-        others = any(access.tensor in arrays and access not in targets for each, _ in inside for access in each.reads)
+        reads = [access for each, _ in inside for access in each.reads if access not in targets]
+        others = any(access.tensor in arrays or not restrict for access in reads)
         is_long = all(extents[dim] >= ORDER_TUNING.written_out_terms for _, dim in inside)
         if others and is_long and steps <= {0, 1} and set_ones == {1}:
             found.append(LoopPragma(loop.position, frozenset(loop.statements), pragma, optional=True))

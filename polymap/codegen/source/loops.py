@@ -43,7 +43,8 @@ _ARITHMETIC = ("+", "-", "*")
 class Names:
     """Identifiers that do not occur in the text: a prefix of loop counters, and macros. apart: of the pragmas before a
     loop whose iterations touch no element in common; single: of one that keeps clang's vectors from a loop.
-    part: of the parts in which a maximum is found, and at the head of the names that go with them."""
+    part: of the parts in which a maximum is found, and at the head of the names that go with them. likely: of a
+    condition that mostly holds."""
 
     counter: str
     minimum: str
@@ -52,6 +53,7 @@ class Names:
     apart: str = "APART"
     single: str = "SINGLE"
     part: str = "polymap_part"
+    likely: str = "LIKELY"
 
     def definitions(self) -> tuple[tuple[str, str], ...]:
         """Return (name, lines that define it) of the macros."""
@@ -61,9 +63,17 @@ class Names:
             (self.floor, f"#define {self.floor}(n, d) ((n) / (d) - ((n) % (d) < 0))"),
             (self.apart, _APART.format(name=self.apart)),
             (self.single, _SINGLE.format(name=self.single)),
+            (self.likely, _LIKELY.format(name=self.likely)),
         )
 
 
+# gcc 12 lays out a text's own loops behind a condition as they are laid out alone (else 0.8 times as fast).
+_LIKELY = """\
+#if defined(__GNUC__)
+#define {name}(a) __builtin_expect(a, 1)
+#else
+#define {name}(a) (a)
+#endif"""
 # clang writes out short loops before it looks for vectors.
 _APART = """\
 #if defined(__clang__)

@@ -47,6 +47,8 @@ class Tuning(NamedTuple):
     """and of rows of a triangle (both: matrices of 20 to 90 rows, gcc, clang)."""
     least_tiled: int = 16
     """Fewer rows or lanes are computed by the text's own loops (transformed texts of n = 2 to 100)."""
+    least_array: int = 24
+    """Fewer elements of an array in place of a variable do not pay (transformed texts of n = 2 to 100)."""
     most_packs: int = 4
     """Operands that are laid out anew for a register tile, at most."""
     band_size: int = 48

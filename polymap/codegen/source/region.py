@@ -49,6 +49,7 @@ class Reference:
     """The elements of an array (or variable) that the instances of a statement touch: { S[i, ...] -> A[...] }.
 
     declared: where the region declares the variable; None for others. element_type: "" where the text does not tell it.
+    tensor: its name in the workload of the text.
     """
 
     array: str
@@ -57,6 +58,17 @@ class Reference:
     writes: bool
     declared: Declaration | None = None
     element_type: str = ""
+    tensor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopArray:
+    """An array over loops that holds a variable's value of each iteration. kind: type of its elements; extents: as C,
+    those of the loops first."""
+
+    name: str
+    kind: str
+    extents: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,7 @@ class Region:
     counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
     it. values: of fixed parameters. result: what the function returns behind the loops, if it is read. stands_for:
     statement whose instances are tiles -> the statement that it replaces. assumed: the sizes without a value for which
-    all this holds, None for all.
+    all this holds, None for all. arrays: over loops, in place of variables.
     """
 
     statements: tuple[SourceStatement, ...]
@@ -111,6 +123,7 @@ class Region:
     result: CExpression | None = None
     stands_for: Mapping[str, str] = field(default_factory=dict[str, str])
     assumed: Set | None = None
+    arrays: tuple[LoopArray, ...] = ()
 
 
 def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
@@ -238,7 +251,8 @@ class _Reader:
         declared = self.nest.local.get(access.tensor)
         where = None if declared is None else Declaration(declared.line, len(variable.around))
         kind = "" if variable.name in self.nest.variables.undeclared else variable.element_type
-        return Reference(variable.name, elements, reads=False, writes=False, declared=where, element_type=kind)
+        own = Reference(variable.name, elements, reads=False, writes=False, declared=where, element_type=kind)
+        return replace(own, tensor=access.tensor)
 
     def _update(self, pieces: Sequence[Statement]) -> str:
         operators = {each.operator for each in pieces}

@@ -103,9 +103,10 @@ def _text_update(region: Region, statement: Statement, found: Contraction, workl
     return Update(body.target, value, kind, places, tuple(names[place] for place in places))
 
 
-def tile_text(update: Update, found: Contraction, bounds: Bounds) -> tuple[list[str], str] | None:
+def tile_text(update: Update, found: Contraction, bounds: Bounds, vector_bytes: int) -> tuple[list[str], str] | None:
     """Return the lines that compute a tile, and the function `$sums` of a register tile that they call ("" if they call
-    none); None where the value is not taken apart into values of rows and of lanes."""
+    none), which has half of the rows, too, where the compiler's target decides (vector_bytes 0); None where the value
+    is not taken apart into values of rows and of lanes."""
     packs = _packs(update) if found.lane else ()
     if packs is None or len(packs) > TUNING.most_packs:
         return None
@@ -116,18 +117,24 @@ def tile_text(update: Update, found: Contraction, bounds: Bounds) -> tuple[list[
     ]
     if not found.lane:
         return [*lines, *_sums_of_rows(tile)], ""
-    return [*lines, *_register_tiles(tile)], "\n".join(_function(tile)) + "\n"
+    function = _function(tile, found.rows)
+    if not vector_bytes:
+        halves = _function(tile, found.rows // 2)
+        function = [f"#if {_ROWS} == {found.rows}", *function, "#else", *halves, "#endif"]
+    return [*lines, *_register_tiles(tile)], "\n".join(function) + "\n"
 
 
 def turn_macro(text: str) -> list[str]:
     """Return the definition of the macro that keeps the sums of rows from being gathered in vectors, if a text has it:
     that takes up to 1.4 times as long."""
-    return [_TURN] if "$turn()" in text else []
+    return [_TURN] if "$turn(" in text else []
 
 
-def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
-    """Return the types of vectors of element types; vector_bytes 0: as long as the compiler's target has them."""
-    text = f"#define $BYTES {vector_bytes}\n" if vector_bytes else _TARGETS
+def vector_types(kinds: Sequence[str], vector_bytes: int, rows: int) -> str:
+    """Return the types of vectors of element types, and the rows of register tiles; vector_bytes 0: vectors as long as
+    the compiler's target has them, and half of the rows where it has half of the registers."""
+    known = f"#define $BYTES {vector_bytes}\n#define $ROWS {rows}\n"
+    text = known if vector_bytes else _TARGETS.format(rows=rows, half=rows // 2)
     return (
         text
         + _WIDE
@@ -136,19 +143,24 @@ def vector_types(kinds: Sequence[str], vector_bytes: int = 0) -> str:
 
 
 _TURN = """\
-#if defined(__GNUC__)
-#define $turn() __asm__ volatile("") /* each sum by itself */
+#if defined(__clang__) && defined(__x86_64__)
+#define $turn(s) __asm__("" : "+x"(s)) /* each sum by itself */
+#elif defined(__GNUC__)
+#define $turn(s) __asm__ volatile("")
 #else
-#define $turn()
+#define $turn(s)
 #endif
 """
 _TARGETS = """\
 #if defined(__AVX512F__)
 #define $BYTES 64
+#define $ROWS {rows}
 #elif defined(__AVX__)
 #define $BYTES 32
+#define $ROWS {half}
 #else
 #define $BYTES 16
+#define $ROWS {half}
 #endif
 """
 # clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
@@ -247,8 +259,8 @@ def _factor(index: Expr, name: str) -> int:
 
 
 def _register_tiles(tile: _Tile) -> list[str]:
-    found, bounds, kind = tile.found, tile.bounds, tile.update.kind
-    rows, panel, terms = found.rows, _panel(tile), found.tile[2]
+    bounds, kind = tile.bounds, tile.update.kind
+    rows, panel, terms = _ROWS, _panel(tile), tile.found.tile[2]
     starts = [
         f"$l{number} + ($j - $j0) * {terms}" if tile.is_of_lanes(each) else f"$r{number} + ($r - $i0) * {terms}"
         for number, each in enumerate(tile.packs)
@@ -272,6 +284,9 @@ def _register_tiles(tile: _Tile) -> list[str]:
     ]
 
 
+_ROWS = "$ROWS"
+
+
 def _panel(tile: _Tile) -> str:
     return f"{tile.vector}_panel"
 
@@ -293,7 +308,6 @@ def _sums_of_rows(tile: _Tile) -> list[str]:
         places = [tile.place(f"($i + {row})", "0") for row in range(rows)]
         lines += [f"    {tile.update.kind} $s{row} = {at};" for row, at in enumerate(places)]
         lines.append("    for (long $k = $k0; $k <= $k1; ++$k) {")
-        lines += ["        $turn();"] if rows > 1 else []
         for row in range(rows):
 
             def part(value: Expr, row: int = row) -> str:
@@ -301,6 +315,7 @@ def _sums_of_rows(tile: _Tile) -> list[str]:
                 return f"$s{row}" if is_sum else f"({tile.text(value, f'($i + {row})', '0', '$k')})"
 
             lines.append(f"        $s{row} = {expression(_print_parts(tile.update, tile.update.value, part))};")
+        lines += [f"        $turn($s{row});" for row in range(rows) if rows > 1]
         lines.append("    }")
         lines += [f"    {at} = $s{row};" for row, at in enumerate(places)]
         lines.append("}")
@@ -310,7 +325,7 @@ def _sums_of_rows(tile: _Tile) -> list[str]:
 def _packing_loops(tile: _Tile, number: int, value: Expr) -> list[str]:
     """Return the loops that copy the values of rows (or lanes) into the order in which a register tile reads them."""
     lanes, found, names = tile.is_of_lanes(value), tile.found, tile.update.names
-    width, size = (_panel(tile), found.tile[1]) if lanes else (str(found.rows), found.tile[0])
+    width, size = (_panel(tile), found.tile[1]) if lanes else (_ROWS, found.tile[0])
     first, last, counter = ("$j0", "$j1", "$j") if lanes else ("$i0", "$i1", "$i")
     element = tile.text(value, "$i", "($j + $u)", "$k") if lanes else tile.text(value, "($i + $u)", "$j", "$k")
     array, terms = f"${'l' if lanes else 'r'}{number}", found.tile[2]
@@ -337,7 +352,7 @@ def _nest(loops: Sequence[str], body: str, pad: str = "    ") -> list[str]:
 
 def _ends_of_rows(tile: _Tile) -> list[str]:
     """Return the code that finds the lanes of each row of a register tile; in most tiles these are all lanes."""
-    panel, rows = _panel(tile), tile.found.rows
+    panel, rows = _panel(tile), _ROWS
     low, high = tile.bounds.lanes_of_row
     pad = " " * 8
     return [
@@ -358,12 +373,12 @@ def _ends_of_rows(tile: _Tile) -> list[str]:
     ]
 
 
-def _function(tile: _Tile) -> list[str]:
-    """Return the function of a register tile: its sums as variables, and the loop over the terms."""
-    kind, vector, found = tile.update.kind, tile.vector, tile.found
+def _function(tile: _Tile, count: int) -> list[str]:
+    """Return the function of a register tile of `count` rows: its sums as variables, and the loop over the terms."""
+    kind, vector = tile.update.kind, tile.vector
     arrays = [f"{'l' if tile.is_of_lanes(each) else 'r'}{number}" for number, each in enumerate(tile.packs)]
-    steps = {each: _panel(tile) if each[0] == "l" else str(found.rows) for each in arrays}
-    rows: Mapping[str, Sequence[int]] = {each: range(found.rows) for each in arrays if each[0] == "r"}
+    steps = {each: _panel(tile) if each[0] == "l" else str(count) for each in arrays}
+    rows: Mapping[str, Sequence[int]] = {each: range(count) for each in arrays if each[0] == "r"}
 
     def part(value: Expr, row: int, place: int) -> str:
         if value == tile.update.target:
@@ -373,7 +388,7 @@ def _function(tile: _Tile) -> list[str]:
 
     head = ", ".join([*(f"const {kind} *{each}" for each in arrays), "long steps", f"{kind} *const *at"])
     vectors = range(TUNING.lane_vectors)
-    cells = [(row, place) for row in range(found.rows) for place in vectors]
+    cells = [(row, place) for row in range(count) for place in vectors]
     lines = [f"$WIDE static void $sums({head})", "{"]
     lines += [f"    {vector} s{row}_{v} = (({vector}_any *)at[{row}])[{v}];" for row, v in cells]
     lines.append("    for (long k = 0; k < steps; ++k) {")

@@ -44,7 +44,7 @@ def with_tiles(
     for found in contractions:
         own, update = statements[found.statement], updates[found.statement]
         made = _complete_tiles(own, update, found, region, times)
-        lines = None if made is None else _tile(*made, own, update, found, region, names, prefix)
+        lines = None if made is None else _tile(*made, own, update, found, region, names, prefix, vector_bytes)
         if made is None or lines is None:
             continue
         (inside, whole), (body, function), name = made, lines, f"{own.name}_tile"
@@ -60,7 +60,8 @@ def with_tiles(
         at = _times_of_tiles(inside, times[own.name], found).intersect_domain(whole)
         all_times[name] = at.set_tuple_name(_IN, name)
         stands_for[name] = own.name
-    texts = [*macros, *([vector_types(list(kinds), vector_bytes)] if kinds else [])]
+    rows = max((each.rows for each in contractions if each.lane), default=0)
+    texts = [*macros, *([vector_types(list(kinds), vector_bytes, rows)] if kinds else [])]
     texts += [text.replace("$sums", name) for text, name in functions.items()]
     tiled = replace(region, statements=tuple(statements.values()), stands_for=stands_for)
     return tiled, all_times, "".join(texts).replace("$", prefix)
@@ -209,6 +210,7 @@ def _tile(
     region: Region,
     names: Names,
     prefix: str,
+    vector_bytes: int,
 ) -> tuple[list[str], str] | None:
     """Return the lines of a tile, and the function that they call; None where rows, lanes or terms have gaps."""
     count = inside.dim(_IN)
@@ -220,14 +222,14 @@ def _tile(
         return None
     rows, *columns, terms = (_ends(each, context, names, region) for each in singles)
     if not found.lane:
-        return tile_text(update, found, Bounds(rows, ("0", "0"), terms, ("0", "0")))
+        return tile_text(update, found, Bounds(rows, ("0", "0"), terms, ("0", "0")), vector_bytes)
     row, lane, _ = update.places
     pairs = _projection_onto(points, (row, lane))
     at_row = pairs.move_dims(_PARAM, count, _SET, 0 if row < lane else 1, 1).set_dim_name(_PARAM, count, f"{prefix}i")
     if not _has_no_gaps(at_row):
         return None
     known = context.insert_dims(_PARAM, count, 1).set_dim_name(_PARAM, count, f"{prefix}i").intersect(at_row.params())
-    return tile_text(update, found, Bounds(rows, columns[0], terms, _ends(at_row, known, names, region)))
+    return tile_text(update, found, Bounds(rows, columns[0], terms, _ends(at_row, known, names, region)), vector_bytes)
 
 
 def _name_points(points: isl.Set, count: int, prefix: str) -> isl.Set:

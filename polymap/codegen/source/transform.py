@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -15,8 +15,8 @@ from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import EXPANDED, ChosenOrder, choose, turn_points
 from polymap.codegen.source.contiguous import cost_of, vector_loops, written_out_sums
 from polymap.codegen.source.contraction import Contraction, Core
-from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
-from polymap.codegen.source.destinations import with_destinations
+from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflicts
+from polymap.codegen.source.destinations import with_arrays, with_destinations
 from polymap.codegen.source.executed import check_instances
 from polymap.codegen.source.given import (
     demanded_loops,
@@ -56,16 +56,17 @@ from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, Workload, WorkloadError
 from polymap.poly import AstNode, Map, budget, formula_texts
 from polymap.schedules import Schedule
-from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
+from polymap.workload.c import SPELLING, CProgram, bits_of, checked_sizes, from_c, known_name, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 Tiles = Callable[
     ..., tuple[Region, Times, str]
 ]  # of a region and its times: with tiles, and the text of their functions
 
-# Of no machine in particular: register tiles fit 16 registers, vectors are the target's. Compilers leave short loops of
-# a text as they are, which `compile` prints written out: contractions are tiled from the least size on that pays.
-_CORE = Core(512, 16, 2**20, ORDER_TUNING.least_tiled, ORDER_TUNING.least_tiled**3)
+# Of no machine in particular: vectors are the target's, register tiles fit 32 registers, or 16 with half of the rows.
+# Compilers leave short loops of a text as they are, which `compile` prints written out: contractions are tiled from the
+# least size on that pays.
+_CORE = Core(512, 32, 2**20, ORDER_TUNING.least_tiled, ORDER_TUNING.least_tiled**3)
 
 
 @answers_in_words
@@ -113,31 +114,11 @@ def transform_c(
     if schedule is not None:
         found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        text_of = partial(_chosen_text, source, sizes, file, names=_free_names(place.words))
-        region, conflicts, found = _best_text(text_of, written, region, conflicts)
+        region, conflicts, found = _chosen_text(source, sizes, file, place, region, conflicts, written)
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
     return TransformedC.of(_report(source, file, sizes, region, place, conflicts, found, reorder_sums=reorder_sums))
-
-
-def _best_text(
-    text_of: Callable[..., WrittenText | str],
-    write: Callable[..., WrittenText],
-    region: Region,
-    conflicts: tuple[Conflict, ...],
-) -> tuple[Region, tuple[Conflict, ...], WrittenText | str]:
-    """Return the region, its conflicts and its text in the order chosen, or why the text stays: where variables of one
-    iteration keep the order, with elements in their place, if that changes it."""
-    found = text_of(region, partial(write, region, conflicts))
-    if isinstance(found, str) or found.name == _SAME:
-        with _isl_budget("the elements that variables end up in"):
-            other, words = with_destinations(region)
-            between = conflicts_of(other) if words else ()
-        again = text_of(other, partial(write, other, between), words=words) if words else found
-        if isinstance(again, WrittenText):
-            return other, between, again
-    return region, conflicts, found
 
 
 def _report(
@@ -195,63 +176,118 @@ def _chosen_text(
     source: str,
     sizes: Mapping[str, int],
     file: str,
+    place: RegionText,
     region: Region,
+    conflicts: tuple[Conflict, ...],
     write: Callable[..., WrittenText],
-    names: Names,
-    words: Sequence[str] = (),
-) -> WrittenText | str:
-    """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is.
+) -> tuple[Region, tuple[Conflict, ...], WrittenText | str]:
+    """Return the region, its conflicts and its text in the order that is chosen for speed, for one thread, or why the
+    text stays: in the order for which variables of one iteration become arrays over loops, as `compile` has them, if
+    that is chosen and can be written."""
+    reason = _NOTHING
+    for wider in (True, False):
+        try:
+            workload = workload_of_text(source, sizes, file, TUNING.chosen_sizes)
+            choice = _choice(region, conflicts, workload, place, wider=wider)
+            written = _text_of_choice(choice, sizes, place, write)
+            if written is not None:
+                return choice.region, choice.conflicts, written
+            reason = _NOTHING
+            if EXPANDED not in choice.chosen.changes:
+                break
+        except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
+            first = error.mistakes[0]
+            hint = f". {first.hint}" if first.hint else ""
+            reason = f"another order cannot be written: {first.what}{hint}".rstrip(".")
+    return region, conflicts, reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An order chosen. region, conflicts: with places of their own for variables that keep the order; words: of these.
+    tiled: contractions in register tiles, updates: their assignments."""
+
+    chosen: ChosenOrder
+    region: Region
+    conflicts: tuple[Conflict, ...]
+    words: tuple[str, ...]
+    tiled: list[Contraction]
+    updates: dict[str, Update]
+
+
+def _text_of_choice(
+    choice: _Choice, sizes: Mapping[str, int], place: RegionText, write: Callable[..., WrittenText]
+) -> WrittenText | None:
+    """Return the text in the order chosen, None where it does not pay.
 
     Compilers cannot test whether arrays are apart around short loops, and leave these out of vectors unless told.
     """
-    try:
-        workload = workload_of_text(source, sizes, file, TUNING.chosen_sizes)
-        chosen, tiled, updates = _choice(region, workload, wider=bool(words))
-        done = (*words, *(each for each in chosen.changes if each != EXPANDED))  # elements stand in for such arrays
-        vectors = list(vector_loops(chosen.schedule))
-        sums = [] if words else [unroll_mark(*each) for each in written_out_sums(chosen.schedule)]
-        is_left = not (chosen.changes or sums or any(is_window for _, is_window in vectors))
-        if is_left or (words and not _outweighs_stores(chosen, in_vectors=bool(vectors))):
-            return _NOTHING
-        marks = strip_loops(chosen.schedule, chosen.strips, names.single)
-        marks += tuple(
-            LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
-        )
-        marks += in_place_loops(chosen.schedule, names.apart)
-        name = f"chosen ({'; '.join(done)})" if chosen.changes else _SAME
-        order = partial(_own_order, region, chosen.schedule, name)
-        tiles = partial(with_tiles, contractions=tiled, updates=updates)
-        with _isl_budget("the sizes of tiles"):
-            least = ORDER_TUNING.band_extent if any(each.is_in_band for each in tiled) else ORDER_TUNING.least_tiled
-            small = [f"{each} >= {least}" for each in sizes_of_tiles(region, updates)]
-        loops = Parallel(demanded=(*marks, *sums), extremes=chosen.extremes)
-        written = write(order, wanted=loops, tiles=tiles, tests=small)
-        is_marked = any(each.pragma == names.apart for each in written.marked)
-        if not (is_marked or chosen.changes or sums):
-            return _NOTHING
-        marked = [*([_MARKED] if is_marked else []), *([_WRITTEN_OUT] if sums else [])]
-        changes = (*done, *marked, *([f"{_SMALL} {' && '.join(small)}"] if small else []))
-        return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
-    except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
-        first = error.mistakes[0]
-        return f"another order cannot be written: {first.what}{f'. {first.hint}' if first.hint else ''}".rstrip(".")
+    chosen, region, names = choice.chosen, choice.region, _free_names(place.words)
+    done = (*choice.words, *(each for each in chosen.changes if each != EXPANDED))
+    vectors = list(vector_loops(chosen.schedule))
+    sums = [] if choice.words else [unroll_mark(*each) for each in written_out_sums(chosen.schedule)]
+    is_left = not (done or sums or any(is_window for _, is_window in vectors))
+    if is_left or (choice.words and not _outweighs_stores(chosen, in_vectors=bool(vectors))):
+        return None
+    marks = strip_loops(chosen.schedule, chosen.strips, names.single)
+    marks += tuple(
+        LoopPragma(one.position, frozenset(one.statements), names.apart, optional=True) for one, _ in vectors
+    )
+    marks += in_place_loops(chosen.schedule, names.apart, restrict=False)
+    name = f"chosen ({'; '.join(done)})" if done else _SAME
+    order = partial(_own_order, region, chosen.schedule, name)
+    tiles = partial(with_tiles, contractions=choice.tiled, updates=choice.updates)
+    with _isl_budget("the sizes of tiles"):
+        least = ORDER_TUNING.band_extent if any(each.is_in_band for each in choice.tiled) else ORDER_TUNING.least_tiled
+        small = [f"{each} >= {least}" for each in sizes_of_tiles(region, choice.updates)]
+    loops = Parallel(demanded=(*marks, *sums), extremes=chosen.extremes)
+    written = write(region, choice.conflicts, order, wanted=loops, tiles=tiles, tests=small)
+    is_marked = any(each.pragma == names.apart for each in written.marked)
+    if not (is_marked or done or sums):
+        return None
+    marked = [*([_MARKED] if is_marked else []), *([_WRITTEN_OUT] if sums else [])]
+    changes = (*done, *marked, *([f"{_SMALL} {' && '.join(small)}"] if small else []))
+    return replace(written, changes=changes, ground=_ground(chosen, region, sizes))
 
 
 def _choice(
-    region: Region, workload: Workload, *, wider: bool
-) -> tuple[ChosenOrder, list[Contraction], dict[str, Update]]:
-    """Return the order chosen, and its contractions that register tiles can be written for; it tiles no others."""
+    region: Region, conflicts: tuple[Conflict, ...], workload: Workload, place: RegionText, *, wider: bool
+) -> _Choice:
+    """Return the order chosen, with its contractions that register tiles can be written for; it tiles no others."""
     untiled = frozenset[str]()
     while True:
         chosen = choose(workload, _CORE, wider=wider, untiled=untiled)
-        tiled, updates = text_updates(region, chosen.contractions, workload)
+        stored, between, words = _stored_apart(region, conflicts, chosen, workload, place)
+        tiled, updates = text_updates(stored, chosen.contractions, chosen.workload)
         others = frozenset(each.statement for each in chosen.contractions) - frozenset(updates)
         if not others:
             break
         untiled |= others
     for each in tiled:
         chosen = chosen if each in chosen.contractions else turn_points(chosen, each)
-    return chosen, tiled, updates
+    return _Choice(chosen, stored, between, words, tiled, updates)
+
+
+def _stored_apart(
+    region: Region, conflicts: tuple[Conflict, ...], chosen: ChosenOrder, workload: Workload, place: RegionText
+) -> tuple[Region, tuple[Conflict, ...], tuple[str, ...]]:
+    """Return the region, its conflicts, and what was replaced: where variables of one iteration keep an order, with
+    elements in their place, and arrays over loops where no elements are."""
+    times = given_times(region, chosen.schedule)
+    told: tuple[str, ...] = ()
+    with _isl_budget("the places of variables of one iteration"):
+        for is_in_array in (False, True):
+            broken = {each.array for each, _ in violated_conflicts(conflicts, times, reorder_sums=False)}
+            if not broken & region.names:
+                break
+            if is_in_array:
+                names, prefix = _free_names(place.words), f"{_free_prefix(place.words)}_"
+                region, words = with_arrays(region, broken, workload, chosen.workload, names, prefix)
+            else:
+                region, words = with_destinations(region)
+            told += words
+            conflicts = conflicts_of(region) if words else conflicts
+    return region, conflicts, told
 
 
 def _outweighs_stores(chosen: ChosenOrder, *, in_vectors: bool) -> bool:
@@ -321,9 +357,9 @@ def _text_of_order(
     check_instances(node, tiled, all_times, names.counter)
     with _isl_budget("the loops of an order"):
         block = _loops(tiled, all_times, node, names, conflicts, wanted)
-        tests = (*_tests(region, program, names), *tests)
         written = _text(region, times, block, names, place, program, name, tests)
-    return replace(written, text=helpers + written.text)
+    header = "#include <stdlib.h>\n" if region.arrays and not _FEATURES.search(place.before) else ""
+    return replace(written, text=header + helpers + written.text)
 
 
 def _isl_budget(what: str) -> AbstractContextManager[None]:
@@ -443,7 +479,7 @@ def _name_times(whose: str, times: Times, tile: int) -> tuple[Times, str]:
 
 def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *, reorder_sums: bool) -> None:
     """Raise ScheduleError for times that violate a dependence."""
-    found = violated_conflict(conflicts, times, reorder_sums=reorder_sums)
+    found = next(violated_conflicts(conflicts, times, reorder_sums=reorder_sums), None)
     if found is not None:
         raise _error_of_conflict(region, *found, "but not in this order")
 
@@ -481,11 +517,19 @@ def _text(
     name: str,
     tests: Sequence[str],
 ) -> WrittenText:
-    """Return the file with the new loops. tests: conditions under which these run, else the original ones."""
+    """Return the file with the new loops. tests: conditions that mostly hold, under which these run, else the original
+    ones."""
     pad = "    "
-    lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
+    memory, arrays, least = _memory_of(region, place)
+    mostly = [*tests, *least]
+    tests = [*_tests(region, program, names), *([f"{names.likely}({' && '.join(mostly)})"] if mostly else [])]
+    lines = [f"{pad}{each};" for each in (*region.variables, *arrays)] + lines_of(block, 1)
+    lines += [f"{pad}free({memory[0]});"] if memory else []
     if region.result is not None:
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
+    if memory:
+        enough = [f"{names.likely}({memory[0]} != NULL)"]
+        lines = [f"{pad}void *{memory[0]} = {memory[1]};", *_guard_block(lines, enough, place)]
     code = "\n".join((*lines, *tests))
     macros = [(key, text) for key, text in names.definitions() if re.search(rf"\b{key}\b", code)]
     lines = [
@@ -499,6 +543,37 @@ def _text(
     top, lines = _conditional(lines, place, program, is_guarded=bool(tests))
     text = top + place.before + begin + "\n".join(lines) + "\n" + place.after
     return WrittenText(text, name, times, marked_loops(region, times, tuple(block), names.counter))
+
+
+_FEATURES = re.compile(r"^\s*#\s*define\s+_[A-Z]", re.MULTILINE)  # they decide what headers declare
+_STDLIB = re.compile(r"^\s*#\s*include\s*<stdlib\.h>", re.MULTILINE)
+
+
+def _memory_of(region: Region, place: RegionText) -> tuple[tuple[str, ...], list[str], list[str]]:
+    """Return the name of the memory of arrays over loops and what allocates it, the declarations of the arrays, and the
+    conditions on their sizes; all empty where there are no arrays."""
+    if not region.arrays:
+        return (), [], []
+    if _FEATURES.search(place.before) and not _STDLIB.search(place.before):
+        what = "arrays over loops need <stdlib.h>, and macros of the file decide what headers declare"
+        raise ScheduleError(Mistake("PM281", what, "Include <stdlib.h> behind them."))
+    block = f"{_free_prefix(place.words)}_block"
+    arrays = sorted(region.arrays, key=lambda each: -bits_of(each.kind))
+    counts = [" * ".join(f"(size_t)({one})" for one in each.extents) for each in arrays]
+    sizes = [f"sizeof({SPELLING[each.kind]}) * {count}" for each, count in zip(arrays, counts, strict=True)]
+    least = dict.fromkeys((one for each in arrays for one in each.extents if not one.isdigit()), 1)
+    rows = [each.extents[0] for each in arrays if len(each.extents) == 1 and each.extents[0] in least]
+    least |= dict.fromkeys(rows, ORDER_TUNING.least_array)
+    made: list[str] = []
+    start = block
+    for each in arrays:
+        inner = "".join(f"[{one}]" for one in each.extents[1:])
+        pointers = [f"(*{one}){inner}" if inner else f"*{one}" for one in (f"const {each.name}", "")]
+        target, kind = (f"{SPELLING[each.kind]} {one}" for one in pointers)
+        made.append(f"{target} = ({kind}){start}")
+        start = f"({each.name} + ({each.extents[0]}))"
+    tests = [f"{one if one.isidentifier() else f'({one})'} >= {number}" for one, number in least.items()]
+    return (block, f"malloc({' + '.join(sizes)})"), made, tests
 
 
 def _conditional(lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool) -> tuple[str, list[str]]:
@@ -572,6 +647,7 @@ def _free_names(words: frozenset[str]) -> Names:
         f"{prefix}_apart",
         f"{prefix}_single",
         f"{prefix}_part",
+        f"{prefix}_likely",
     )
 
 
