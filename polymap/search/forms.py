@@ -73,9 +73,12 @@ class Form:
         return tuple(nodes)
 
 
-def form_of(relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool) -> Form | None:
+def form_of(
+    relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool, relaxes: bool = False
+) -> Form | None:
     """Return the form of a nest, None where there is no room for it. apart: dims that rules tell from others. Rules say
-    where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread."""
+    where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread. relaxes: whether of
+    dims that are one no more is said than how many indices of all of them together are left at nodes (Span)."""
     nest, arch = relative.workload, relative.arch
     (statement,) = nest.statements
     accesses, extents = (statement.target, *statement.reads), nest.extents()
@@ -90,7 +93,7 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
         sorted(extents.items(), key=lambda pair: which[pair[0]], reverse=True) if nest.associative else extents.items()
     )
     for name, extent in order:
-        key = which[name], "" if plain and divides and name not in apart else name
+        key = which[name], "" if plain and divides and (relaxes or name not in apart) else name
         groups.setdefault(key, []).append((name, extent))
     adds_up = plain and objective.goal in (Goal.ENERGY, Goal.TRAFFIC)
     batch = [
@@ -149,10 +152,19 @@ def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str], time
         elif isinstance(rule, AtLeast):
             found.append(replace(rule, tensor=names[rule.tensor], elements=rule.elements // times))
         elif isinstance(rule, Span):
-            found.append(replace(rule, tensor=names[rule.tensor], dim=places[rule.dim]))
+            least, most = _left_of_all(rule, rules, dims[places[rule.dim]])
+            found.append(replace(rule, tensor=names[rule.tensor], dim=places[rule.dim], least=least, most=most))
         elif isinstance(rule, Factor) and rule.dim in places:
             found.append(replace(rule, dim=places[rule.dim]))
     return tuple(dict.fromkeys(found))
+
+
+def _left_of_all(rule: Span, rules: Rules, dims: Extents) -> tuple[int, int]:
+    """Return how many indices of some dims together rules leave where one of them says it of one, at least and most."""
+    place = rule.level, rule.tensor, rule.at
+    alike = [each for each in rules if isinstance(each, Span) and (each.level, each.tensor, each.at) == place]
+    least = prod(max((each.least for each in alike if each.dim == name), default=1) for name, _ in dims)
+    return least, prod(min((each.most for each in alike if each.dim == name), default=extent) for name, extent in dims)
 
 
 def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Architecture | None:

@@ -111,9 +111,11 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     return nest_of(workload, statement, dict(leg.extents), is_initial=is_initial)
 
 
-def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objective) -> Form | None:
+def form_of_leg(
+    search: Search, workload: Workload, leg: Leg, objective: Objective, *, relaxes: bool = False
+) -> Form | None:
     """Return what is asked of the search of nests for a leg of a program; None where it does not cover it, or there is
-    no room."""
+    no room. relaxes: whether what it asks for may cost less (forms.py)."""
     nest, levels = nest_of_leg(workload, leg), search.arch.levels
     arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in leg.taken))
     if nest is None or arch is None:
@@ -131,7 +133,7 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
     apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
         return own_form(relative)
-    return form_of(relative, objective, apart, divides=leg.divides)
+    return form_of(relative, objective, apart, divides=leg.divides, relaxes=relaxes)
 
 
 def _rules_around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
@@ -169,7 +171,7 @@ def held_first(arch: Architecture, tensor: str, level: int) -> tuple[Held, ...]:
 
 def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
     """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
-    form = form_of_leg(search, search.workload, leg, objective)
+    form = form_of_leg(search, search.workload, leg, objective, relaxes=True)
     if form is None:
         return Fraction(0)
     if leg.free or leg.spans or leg.parts:

@@ -181,7 +181,9 @@ class Tuning:
     proof_share: float = 0.5
     """Of what is left of the limit, for the proof that no chain is better."""
     refunded_leg_share: float = 0.05
-    """Of what is left of the limit, for one of these."""
+    """Of what is left of the limit, for one of these,"""
+    case_share: float = 0.005
+    """and for one in a part of a case, which costs no less than the whole case without a search."""
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""
     leg_share_of_large: float = 0.02

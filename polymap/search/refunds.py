@@ -431,20 +431,24 @@ class Refunds:
         if asked in self.known or not asked[1]:
             return self._before_refund(statement, where)
         if asked not in self._told:
-            wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
-            costs = [self._known(statement, each) for each in wider or [{}]]
-            self._told[asked] = None if None in costs else max(cost for cost in costs if cost is not None)
+            self._told[asked] = self._of_wider(statement, where)
         return self._told[asked]
 
+    def _of_wider(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known before the refund with the stays of which some are parts; with any if they are whole."""
+        wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+        costs = [self._known(statement, each) for each in wider or [{}]]
+        return None if None in costs else max(cost for cost in costs if cost is not None)
+
     def _before_refund(self, statement: str, where: Stays) -> Fraction | None:
-        """Return what a statement costs before the refund, from now on known; no less than with tensors anywhere, as a
-        limit may have ended one of the two."""
+        """Return what a statement costs before the refund, from now on known; no less than in the case of which it is
+        a part, and than with tensors anywhere, as a limit may have ended one of the two."""
         asked = _ask_statement(statement, where)
         if asked not in self.known:
             if self.stop():
                 raise OutOfTime
-            cost = self.cases.alone(statement, dict(asked[1]))
-            base = self._before_refund(statement, {}) if asked[1] else Fraction(0)
+            base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
+            cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
             self.known[asked] = None if cost is None or base is None else max(cost, base)
         return self.known[asked]
 
@@ -574,7 +578,9 @@ class Cases:
         """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more
         of what it costs with one element of those that are charged to others, and with their loads free; None where it
         has no mapping."""
-        search, own, share = self.search, self.search.workload.statement(statement), TUNING.refunded_leg_share
+        search, own = self.search, self.search.workload.statement(statement)
+        is_part = any(stay.wider is not None for stay in where.values())
+        share = TUNING.case_share if is_part else TUNING.refunded_leg_share
         first = tuple((name, stay.level) for name, stay in where.items())
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
         held = self._held(own, where)
