@@ -182,7 +182,7 @@ class Tuning:
     """Of what is left of the limit, for the proof that no chain is better."""
     refunded_leg_share: float = 0.05
     """Of what is left of the limit, for one of these,"""
-    case_share: float = 0.005
+    case_share: float = 0.02
     """and for one in a part of a case, which costs no less than the whole case without a search."""
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""

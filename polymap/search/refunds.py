@@ -544,16 +544,14 @@ class Cases:
         rooms = {name: levels[stay.level].usable_bits for name, stay in chosen.items() if stay.level}
         full = {name: Fraction(sizes[name], room or 1) if room else Fraction(0) for name, room in rooms.items()}
         chosen = {name: chosen[name] for name in sorted(full, key=lambda name: full[name], reverse=True)}
-        for name, stay in chosen.items():
-            for dim, least, most in stay.spans:
-                if least < most == whole[dim]:
-                    return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
         for least_ratio in (TUNING.widest_case, 1):
             for name, stay in chosen.items():
+                for dim, least, most in stay.spans:
+                    if least < most == whole[dim]:
+                        return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
                 wide = [(most // least, dim) for dim, least, most in stay.spans if most // least > least_ratio]
                 if wide:
                     return name, _halves(stay, max(wide)[1], divisors(whole[max(wide)[1]]))
-            for name, stay in chosen.items():
                 others = next(self._not_said(name, stay), None)
                 if others is not None:
                     return name, [
