@@ -40,6 +40,7 @@ from polymap.search.legs import (
     Leg,
     Nodes,
     as_written,
+    is_long,
     legs_of,
     passes_through_windows,
     shared_tile,
@@ -130,7 +131,7 @@ class FusedTrees:
             spread = {node.dim for node in nodes if isinstance(node, Spatial)}
             if slides and not all(spread <= each.dims_alone for each in _accesses(program, interface.kept)):
                 continue  # siblings would share rows
-            with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
+            with_room = nodes if is_long(self._workload) else self._with_room(program, interface, nodes)
             trees = self._with_neighbours_inside(program, interface, nodes, is_over) if with_room != nodes else iter(())
             if slides:
                 yield from (self._counted(program, each) for each in trees)
@@ -427,7 +428,12 @@ class FusedTrees:
                 yield read_off(found, program, level.name, interface.kept, interface.shared)
                 inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
                 inside = [dim for dim in inside if dim not in interface.shared]
-                if self._is_long or slides or is_over() or not loops_above(found, level.name, own).intersection(inside):
+                if (
+                    is_long(self._workload)
+                    or slides
+                    or is_over()
+                    or not loops_above(found, level.name, own).intersection(inside)
+                ):
                     continue
                 whole = (
                     Span(level.name, name, level.name, dim, n, n)
@@ -457,11 +463,6 @@ class FusedTrees:
         is_large = self._is_of_many and takes_long_to_climb(self._search)
         share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
-
-    @property
-    def _is_long(self) -> bool:
-        """Return whether there are so many segments that each gets few trees."""
-        return len(self._workload.statements) > TUNING.most_in_a_segment
 
     @property
     def _is_of_many(self) -> bool:

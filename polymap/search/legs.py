@@ -233,6 +233,11 @@ def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
     return tuple(nodes)
 
 
+def is_long(workload: Workload) -> bool:
+    """Return whether a program has more nests than share loops, so that each segment gets few trees."""
+    return len(workload.statements) > TUNING.most_in_a_segment
+
+
 class Legs:
     """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
     limit left without a mapping is asked again; what it left unproven goes on, where that is asked for."""

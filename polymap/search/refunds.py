@@ -63,9 +63,11 @@ from polymap.search.legs import (
     dividing_legs,
     elements_of,
     in_lines_of,
+    is_long,
     least_of_leg,
     simple_accesses,
     slow_levels,
+    takes_long_to_climb,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -112,6 +114,9 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor further by the cases of where tensors stand, unless a tree costs no more."""
+    if is_long(search.workload) and takes_long_to_climb(search):
+        spent = search.limits.share()
+        stop = search.limits.until(spent + TUNING.cases_share_of_long * max(0.0, 1 - spent))
     return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
