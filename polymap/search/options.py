@@ -157,7 +157,7 @@ class Tuning:
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed,"""
-    chains_share_of_long: float = 0.7
+    chains_share_of_long: float = 0.6
     """and for those of more nests than a segment has: energy of a block of GPT-3 rises by its cases for 25 CPU s."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
