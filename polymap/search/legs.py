@@ -12,6 +12,7 @@ from math import lcm, prod
 from operator import eq
 from types import MappingProxyType
 
+from polymap.costmodel import Cost
 from polymap.ir import (
     Access,
     Affine,
@@ -43,6 +44,7 @@ from polymap.search.problem import (
     Goal,
     Held,
     Objective,
+    Powers,
     Rules,
     Span,
     analyse,
@@ -317,6 +319,7 @@ class Legs:
         is_sum = objective.goal.powers is None or not others
         linear = _in_transfers(search.arch, objective if is_sum else others[-1])
         compared = (objective, linear) if is_sum and linear is not None else (objective,)
+        is_timed = any(each.goal is Goal.LATENCY for each in parts)
         for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
             found = (
@@ -326,23 +329,30 @@ class Legs:
             )
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
-            nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
-            nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
-            values = tuple(_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in compared)
+            own, beside = form.own_nodes(found.best), 1
+            if is_timed:
+                given = {(name, search.arch.levels[level].name) for name, level in leg.given}
+                own, beside = form.own_nodes_side_by_side(found.best, search.arch, leg.fixed, given)
+            nodes = nodes_of_leg(search, leg, own)
+            values = tuple(_of_all_runs(form, each, found.cost, beside) for each in compared)
             if nodes is not None and (best is None or values < best[0]):
                 best = values, nodes
             is_first = one == first and one != objective
-            whole = nest_of_leg(workload, leg) or nest  # form.times as many instances
-            reached = (_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in others)
-            if is_first and all(map(eq, reached, (floor_of(whole, arch, each) for each in others))):
+            whole = nest_of_leg(workload, leg) or form.relative.workload  # form.times as many instances
+            reached = (_of_all_runs(form, each, found.cost, beside) for each in others)
+            if is_first and all(map(eq, reached, (floor_of(whole, form.relative.arch, each) for each in others))):
                 break
         return None if best is None else best[1]
 
 
-def _times(times: int, objective: Objective) -> int:
-    """Return how much more as many runs cost than one: of a product of powers each factor grows."""
-    powers = objective.goal.powers
-    return times if powers is None else times ** (powers.energy + powers.cycles)
+def _of_all_runs(form: Form, objective: Objective, cost: Cost, beside: int) -> Fraction:
+    """Return what all runs of a nest take, so many of them side by side: each factor of a product of powers grows."""
+    if objective.parts:
+        return sum((weight * _of_all_runs(form, each, cost, beside) for weight, each in objective.parts), Fraction(0))
+    arch, powers = form.relative.arch, objective.goal.powers or Powers(1, 0)
+    value = objective_values(form.relative.workload, arch, objective, cost)[0]
+    saved = beside if cost.bottleneck == arch.compute.name else 1  # transfers take as long
+    return value * Fraction(form.times ** (powers.energy + powers.cycles), saved**powers.cycles)
 
 
 def _parts_of(objective: Objective) -> tuple[Objective, ...]:
