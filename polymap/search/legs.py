@@ -122,6 +122,7 @@ def form_of_leg(
     arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in leg.taken))
     if nest is None or arch is None:
         return None
+    arch = _without_widths(arch, min(dict(leg.given).get(each.name, 0) for each in nest.tensors))
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
     rules = (*rules, *_rules_around(search.arch, nest, leg))
     for name, level in leg.first:
@@ -136,6 +137,16 @@ def form_of_leg(
     if search.rules:
         return own_form(relative)
     return form_of(relative, objective, apart, divides=leg.divides, relaxes=relaxes)
+
+
+def _without_widths(arch: Architecture, outside: int) -> Architecture:
+    """Return the machine with no bandwidths of so many outermost levels, as all that a leg touches stands inside."""
+    none = dict[str, None].fromkeys(
+        ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
+    )
+    names = [each.name for each in arch.levels[:outside]]
+    nodes = (replace(each, **none) if each.name in names else each for each in arch.nodes)
+    return replace(arch, nodes=tuple(nodes)) if names else arch
 
 
 def _rules_around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
