@@ -12,7 +12,6 @@ from math import prod
 
 from polymap.ir import (
     Access,
-    Architecture,
     Branch,
     Compute,
     Mapping,
@@ -42,10 +41,10 @@ from polymap.search.legs import (
     as_written,
     is_long,
     legs_of,
+    move_cost,
     passes_through_windows,
     shared_tile,
     takes_long_to_climb,
-    width_of,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
@@ -527,7 +526,7 @@ class FusedTrees:
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost; of latency, if nothing else took time."""
-        return _move_cost(self._search.arch, self.objective, number, read, written)
+        return move_cost(self._search.arch, self.objective, number, read, written)
 
     def passed(self, program: Workload, tensor: str, level: int) -> Fraction:
         """Return what it costs to write all of a tensor into a level once, and to read it there for each reader."""
@@ -541,19 +540,6 @@ class FusedTrees:
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(read + written)
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
-
-
-def _move_cost(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
-    level = arch.levels[number]
-    if objective.goal is Goal.WEIGHTED:
-        costs = (weight * _move_cost(arch, part, number, read, written) for weight, part in objective.parts)
-        return sum(costs, Fraction(0))
-    if objective.goal is Goal.TRAFFIC:
-        return Fraction(read + written if objective.level == level.name else 0)
-    if objective.goal is not Goal.LATENCY:
-        return level.access_pj(read, written)
-    width = width_of(arch, level)
-    return Fraction(0) if width is None else (read + written) / width
 
 
 def _dims_of(program: Workload) -> dict[str, set[str]]:

@@ -396,6 +396,20 @@ def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:
     return None if least is None else least * prod(fanout.size for fanout in arch.fanouts_above(level.name))
 
 
+def move_cost(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
+    """Return what bits read and written in a level cost; of latency, if nothing else took time."""
+    level = arch.levels[number]
+    if objective.goal is Goal.WEIGHTED:
+        costs = (weight * move_cost(arch, part, number, read, written) for weight, part in objective.parts)
+        return sum(costs, Fraction(0))
+    if objective.goal is Goal.TRAFFIC:
+        return Fraction(read + written if objective.level == level.name else 0)
+    if objective.goal is not Goal.LATENCY:
+        return level.access_pj(read, written)
+    width = width_of(arch, level)
+    return Fraction(0) if width is None else (read + written) / width
+
+
 def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:
     """Yield the levels whose transfers take most of the time of some mappings, or nearly."""
     for one, level in product(found, arch.levels):

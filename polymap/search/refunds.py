@@ -65,6 +65,7 @@ from polymap.search.legs import (
     in_lines_of,
     is_long,
     least_of_leg,
+    move_cost,
     simple_accesses,
     slow_levels,
     takes_long_to_climb,
@@ -551,12 +552,10 @@ class Cases:
         chosen = {name: chosen[name] for name in sorted(full, key=lambda name: full[name], reverse=True)}
         for least_ratio in (TUNING.widest_case, 1):
             for name, stay in chosen.items():
-                for dim, least, most in stay.spans:
-                    if least < most == whole[dim]:
-                        return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
-                wide = [(most // least, dim) for dim, least, most in stay.spans if most // least > least_ratio]
+                wide = [(most == whole[dim], most // least, dim) for dim, least, most in stay.spans if least < most]
+                wide = [each for each in wide if each[0] or each[1] > least_ratio]
                 if wide:
-                    return name, _halves(stay, max(wide)[1], divisors(whole[max(wide)[1]]))
+                    return name, _in_two(stay, max(wide)[2], divisors(whole[max(wide)[2]]))
                 others = next(self._not_said(name, stay), None)
                 if others is not None:
                     return name, [
@@ -682,27 +681,15 @@ class Cases:
         writer = next(each for each in workload.statements if each.target.tensor == tensor)
         bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
         source, drain = (stay.level, 0) if writes else (0, stay.level)
-        return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
-
-    def _cost(self, number: int, read: int, written: int) -> Fraction:
-        """Return what bits read and written in a level cost."""
-        level, objective = self.search.arch.levels[number], self.objective
-        if objective.goal is Goal.ENERGY:
-            return level.access_pj(read, written)
-        return Fraction(read + written if objective.level == level.name else 0)
+        own = self.search.arch, self.objective
+        return move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)
 
 
-def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:
-    """Return a stay in parts by the sizes of a dim that it may have."""
-
-    def spans(part: Sequence[int]) -> tuple[tuple[str, int, int], ...]:
-        return tuple((own, part[0], part[-1]) if own == dim else (own, a, b) for own, a, b in stay.spans)
-
-    return [replace(stay, spans=spans(part), wider=stay) for part in parts]
-
-
-def _halves(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
-    """Return a stay with the larger and the smaller sizes of a dim that it may have."""
+def _in_two(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
+    """Return a stay with all of a dim, if it may have that, and with less; else with its larger and its smaller
+    sizes."""
     (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
-    middle = len(own) // 2
-    return _split_off(stay, dim, own[middle:], own[:middle])
+    middle = len(own) - 1 if own[-1] == sizes[-1] else len(own) // 2
+    ends = [(part[0], part[-1]) for part in (own[middle:], own[:middle])]
+    spans = (tuple((each[0], *end) if each[0] == dim else each for each in stay.spans) for end in ends)
+    return [replace(stay, spans=each, wider=stay) for each in spans]
