@@ -42,6 +42,7 @@ from polymap.search.legs import (
     common_accesses,
     elements_of,
     in_lines_of,
+    is_long,
     passes_through_windows,
     shared_tile,
     slow_levels,
@@ -104,7 +105,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     if len(statements) < 2 or not are_nests or evidence.is_met:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
-    share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
+    if takes_long_to_climb(search):
+        share = TUNING.chains_share_of_long if is_long(search.workload) else TUNING.chains_share_of_large
     end = spent + share * max(0.0, 1 - spent)
     goals, binding = _tree_objectives(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
     groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
@@ -316,10 +318,10 @@ class Chains:
             if alone is None:
                 return []
             self._found[at, at + 1] = alone
-        is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
-        last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
-        self._with_segments(last_share, is_long=is_long)
-        joined = self._joined(self._found, limits.until(end_share)) if is_long else {}
+        long = is_long(self._workload)  # else one segment may be all of it, common loops too
+        last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * long
+        self._with_segments(last_share)
+        joined = self._joined(self._found, limits.until(end_share)) if long else {}
         return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | joined))))
 
     def least_value(self) -> Fraction | None:
@@ -328,9 +330,9 @@ class Chains:
         many = len(self._workload.statements)
         return sum((values[ends] for ends in _least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
 
-    def _with_segments(self, last_share: float, *, is_long: bool) -> None:
+    def _with_segments(self, last_share: float) -> None:
         """Look at segments; of few statements at those that their time ended again, in the time that others left."""
-        statements, limits = self._workload.statements, self._search.limits
+        statements, limits, long = self._workload.statements, self._search.limits, is_long(self._workload)
         if self._open is None:
             apart = {ends: sum(self._found[at, at + 1].value for at in range(*ends)) for ends, _ in self._saved()}
             self._open = {ends: max(Fraction(0), apart[ends] - saved) for ends, saved in self._saved()}
@@ -346,13 +348,13 @@ class Chains:
                 self._open[ends] = left[ends] = max(left[ends], self._at_least(ends))
                 bounded.add(ends)
                 continue
-            in_turn = min(len(left), TUNING.segments_in_turn if is_long else TUNING.segments_in_turn_of_few)
+            in_turn = min(len(left), TUNING.segments_in_turn if long else TUNING.segments_in_turn_of_few)
             del left[ends]
             searched.append(ends)
             own_end = _next_share(limits.share(), last_share, in_turn)
             cut += [ends] if self._searched(ends, own_end) else []
         self.is_cut = bool(cut) or limits.until(last_share)()
-        for number, ends in enumerate(cut if not is_long and not limits.until(last_share)() else ()):
+        for number, ends in enumerate(cut if not long and not limits.until(last_share)() else ()):
             self._searched(ends, _next_share(limits.share(), last_share, len(cut) - number))
 
     def _searched(self, ends: Ends, end_share: float) -> bool:

@@ -72,10 +72,46 @@ class Form:
                     nodes += [replace(node, dim=name, tile=length // own)] if own > 1 else []
         return tuple(nodes)
 
+    def own_nodes_side_by_side(
+        self, mapping: Mapping, arch: Architecture, fixed: Collection[str], given: Collection[tuple[str, str]]
+    ) -> tuple[tuple[MappingNode, ...], int]:
+        """Return the nodes of the own nest, its runs side by side over what a mapping leaves of fan-outs, as far as
+        that divides them, which moves no more; and how many are. fixed: fan-outs that have all of their loops. given:
+        (tensor, level) with room for all runs; what stands elsewhere outside a fan-out would take more."""
+        batch, names = [pair for pair in self.batch if pair[1] > 1], [each.name for each in arch.nodes]
+        nodes, around, beside = list(self.own_nodes(mapping))[len(batch) :], list[MappingNode](), 1
+        left, free = dict(sum(self.dims.values(), ())), {each.name: each.size for each in arch.fanouts}
+        last = len(names)
+        for node in nodes:
+            if isinstance(node, Storage) and node.level != names[0]:
+                is_given = all((name, node.level) in given for name in node.tensors)
+                last = last if is_given else min(last, names.index(node.level))
+            elif isinstance(node, Temporal | Spatial):
+                trips, left[node.dim] = left[node.dim] // node.tile, node.tile
+                if isinstance(node, Spatial):
+                    free[node.fanout] //= trips
+        for name, extent in batch:
+            loops, rest = list[tuple[str, int]](), extent
+            for fanout in (each for each in names[:last] if each in free and each not in fixed):
+                own = gcd(rest, free[fanout])
+                rest, free[fanout] = rest // own, free[fanout] // own
+                loops += [(fanout, own)] if own > 1 else []
+            tile = extent // rest
+            around += [Temporal(name, tile)] if rest > 1 else []
+            beside *= tile
+            for fanout, own in loops:
+                inner, tile = names[names.index(fanout) :], tile // own
+                first = (at for at, node in enumerate(nodes) if _part_of(node) in inner)
+                nodes.insert(next(first, len(nodes) - 1), Spatial(name, tile, fanout))
+        return (*around, *nodes), beside
 
-def form_of(relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool) -> Form | None:
+
+def form_of(
+    relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool, relaxes: bool = False
+) -> Form | None:
     """Return the form of a nest, None where there is no room for it. apart: dims that rules tell from others. Rules say
-    where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread."""
+    where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread. relaxes: whether of
+    dims that are one no more is said than how many indices of all of them together are left at nodes (Span)."""
     nest, arch = relative.workload, relative.arch
     (statement,) = nest.statements
     accesses, extents = (statement.target, *statement.reads), nest.extents()
@@ -90,7 +126,7 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
         sorted(extents.items(), key=lambda pair: which[pair[0]], reverse=True) if nest.associative else extents.items()
     )
     for name, extent in order:
-        key = which[name], "" if plain and divides and name not in apart else name
+        key = which[name], "" if plain and divides and (relaxes or name not in apart) else name
         groups.setdefault(key, []).append((name, extent))
     adds_up = plain and objective.goal in (Goal.ENERGY, Goal.TRAFFIC)
     batch = [
@@ -110,6 +146,11 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
         return None
     rules = _rules(relative.rules, dims, tensors, times)
     return Form(Relative(_rename_nest(nest, dims, tensors), room, rules), dims, tensors, statement.name, left_out)
+
+
+def _part_of(node: MappingNode) -> str:
+    """Return the level or the fan-out of a node; "" where it has none."""
+    return node.level if isinstance(node, Storage) else node.fanout if isinstance(node, Spatial) else ""
 
 
 def own_form(relative: Relative) -> Form:
@@ -149,10 +190,19 @@ def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str], time
         elif isinstance(rule, AtLeast):
             found.append(replace(rule, tensor=names[rule.tensor], elements=rule.elements // times))
         elif isinstance(rule, Span):
-            found.append(replace(rule, tensor=names[rule.tensor], dim=places[rule.dim]))
+            least, most = _left_of_all(rule, rules, dims[places[rule.dim]])
+            found.append(replace(rule, tensor=names[rule.tensor], dim=places[rule.dim], least=least, most=most))
         elif isinstance(rule, Factor) and rule.dim in places:
             found.append(replace(rule, dim=places[rule.dim]))
     return tuple(dict.fromkeys(found))
+
+
+def _left_of_all(rule: Span, rules: Rules, dims: Extents) -> tuple[int, int]:
+    """Return how many indices of some dims together rules leave where one of them says it of one, at least and most."""
+    place = rule.level, rule.tensor, rule.at
+    alike = [each for each in rules if isinstance(each, Span) and (each.level, each.tensor, each.at) == place]
+    least = prod(max((each.least for each in alike if each.dim == name), default=1) for name, _ in dims)
+    return least, prod(min((each.most for each in alike if each.dim == name), default=extent) for name, extent in dims)
 
 
 def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Architecture | None:

@@ -12,7 +12,6 @@ from math import prod
 
 from polymap.ir import (
     Access,
-    Architecture,
     Branch,
     Compute,
     Mapping,
@@ -40,11 +39,12 @@ from polymap.search.legs import (
     Leg,
     Nodes,
     as_written,
+    is_long,
     legs_of,
+    move_cost,
     passes_through_windows,
     shared_tile,
     takes_long_to_climb,
-    width_of,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
@@ -130,7 +130,7 @@ class FusedTrees:
             spread = {node.dim for node in nodes if isinstance(node, Spatial)}
             if slides and not all(spread <= each.dims_alone for each in _accesses(program, interface.kept)):
                 continue  # siblings would share rows
-            with_room = nodes if self._is_long else self._with_room(program, interface, nodes)
+            with_room = nodes if is_long(self._workload) else self._with_room(program, interface, nodes)
             trees = self._with_neighbours_inside(program, interface, nodes, is_over) if with_room != nodes else iter(())
             if slides:
                 yield from (self._counted(program, each) for each in trees)
@@ -427,7 +427,12 @@ class FusedTrees:
                 yield read_off(found, program, level.name, interface.kept, interface.shared)
                 inside = dict.fromkeys(dim for name in own for dim in accesses_of(statement, name)[0].dims)
                 inside = [dim for dim in inside if dim not in interface.shared]
-                if self._is_long or slides or is_over() or not loops_above(found, level.name, own).intersection(inside):
+                if (
+                    is_long(self._workload)
+                    or slides
+                    or is_over()
+                    or not loops_above(found, level.name, own).intersection(inside)
+                ):
                     continue
                 whole = (
                     Span(level.name, name, level.name, dim, n, n)
@@ -457,11 +462,6 @@ class FusedTrees:
         is_large = self._is_of_many and takes_long_to_climb(self._search)
         share = TUNING.leg_share_of_large if is_large else TUNING.leg_share
         return legs_of(self._search).nodes(self._search, self._workload, leg, self.objective, share)
-
-    @property
-    def _is_long(self) -> bool:
-        """Return whether there are so many segments that each gets few trees."""
-        return len(self._workload.statements) > TUNING.most_in_a_segment
 
     @property
     def _is_of_many(self) -> bool:
@@ -526,7 +526,7 @@ class FusedTrees:
 
     def moved(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost; of latency, if nothing else took time."""
-        return _move_cost(self._search.arch, self.objective, number, read, written)
+        return move_cost(self._search.arch, self.objective, number, read, written)
 
     def passed(self, program: Workload, tensor: str, level: int) -> Fraction:
         """Return what it costs to write all of a tensor into a level once, and to read it there for each reader."""
@@ -540,19 +540,6 @@ class FusedTrees:
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(read + written)
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
-
-
-def _move_cost(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
-    level = arch.levels[number]
-    if objective.goal is Goal.WEIGHTED:
-        costs = (weight * _move_cost(arch, part, number, read, written) for weight, part in objective.parts)
-        return sum(costs, Fraction(0))
-    if objective.goal is Goal.TRAFFIC:
-        return Fraction(read + written if objective.level == level.name else 0)
-    if objective.goal is not Goal.LATENCY:
-        return level.access_pj(read, written)
-    width = width_of(arch, level)
-    return Fraction(0) if width is None else (read + written) / width
 
 
 def _dims_of(program: Workload) -> dict[str, set[str]]:

@@ -12,6 +12,7 @@ from math import lcm, prod
 from operator import eq
 from types import MappingProxyType
 
+from polymap.costmodel import Cost
 from polymap.ir import (
     Access,
     Affine,
@@ -43,6 +44,7 @@ from polymap.search.problem import (
     Goal,
     Held,
     Objective,
+    Powers,
     Rules,
     Span,
     analyse,
@@ -111,13 +113,16 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     return nest_of(workload, statement, dict(leg.extents), is_initial=is_initial)
 
 
-def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objective) -> Form | None:
+def form_of_leg(
+    search: Search, workload: Workload, leg: Leg, objective: Objective, *, relaxes: bool = False
+) -> Form | None:
     """Return what is asked of the search of nests for a leg of a program; None where it does not cover it, or there is
-    no room."""
+    no room. relaxes: whether what it asks for may cost less (forms.py)."""
     nest, levels = nest_of_leg(workload, leg), search.arch.levels
     arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in leg.taken))
     if nest is None or arch is None:
         return None
+    arch = _without_widths(arch, min(dict(leg.given).get(each.name, 0) for each in nest.tensors))
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
     rules = (*rules, *_rules_around(search.arch, nest, leg))
     for name, level in leg.first:
@@ -131,7 +136,17 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
     apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
         return own_form(relative)
-    return form_of(relative, objective, apart, divides=leg.divides)
+    return form_of(relative, objective, apart, divides=leg.divides, relaxes=relaxes)
+
+
+def _without_widths(arch: Architecture, outside: int) -> Architecture:
+    """Return the machine with no bandwidths of so many outermost levels, as all that a leg touches stands inside."""
+    none = dict[str, None].fromkeys(
+        ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
+    )
+    names = [each.name for each in arch.levels[:outside]]
+    nodes = (replace(each, **none) if each.name in names else each for each in arch.nodes)
+    return replace(arch, nodes=tuple(nodes)) if names else arch
 
 
 def _rules_around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
@@ -169,7 +184,7 @@ def held_first(arch: Architecture, tensor: str, level: int) -> tuple[Held, ...]:
 
 def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
     """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
-    form = form_of_leg(search, search.workload, leg, objective)
+    form = form_of_leg(search, search.workload, leg, objective, relaxes=True)
     if form is None:
         return Fraction(0)
     if leg.free or leg.spans or leg.parts:
@@ -229,6 +244,11 @@ def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
         else:
             nodes.append(node)
     return tuple(nodes)
+
+
+def is_long(workload: Workload) -> bool:
+    """Return whether a program has more nests than share loops, so that each segment gets few trees."""
+    return len(workload.statements) > TUNING.most_in_a_segment
 
 
 class Legs:
@@ -310,6 +330,7 @@ class Legs:
         is_sum = objective.goal.powers is None or not others
         linear = _in_transfers(search.arch, objective if is_sum else others[-1])
         compared = (objective, linear) if is_sum and linear is not None else (objective,)
+        is_timed = any(each.goal is Goal.LATENCY for each in parts)
         for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
             found = (
@@ -319,23 +340,30 @@ class Legs:
             )
             if form is None or found is None or found.best is None or found.cost is None:
                 continue
-            nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
-            nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
-            values = tuple(_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in compared)
+            own, beside = form.own_nodes(found.best), 1
+            if is_timed:
+                given = {(name, search.arch.levels[level].name) for name, level in leg.given}
+                own, beside = form.own_nodes_side_by_side(found.best, search.arch, leg.fixed, given)
+            nodes = nodes_of_leg(search, leg, own)
+            values = tuple(_of_all_runs(form, each, found.cost, beside) for each in compared)
             if nodes is not None and (best is None or values < best[0]):
                 best = values, nodes
             is_first = one == first and one != objective
-            whole = nest_of_leg(workload, leg) or nest  # form.times as many instances
-            reached = (_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in others)
-            if is_first and all(map(eq, reached, (floor_of(whole, arch, each) for each in others))):
+            whole = nest_of_leg(workload, leg) or form.relative.workload  # form.times as many instances
+            reached = (_of_all_runs(form, each, found.cost, beside) for each in others)
+            if is_first and all(map(eq, reached, (floor_of(whole, form.relative.arch, each) for each in others))):
                 break
         return None if best is None else best[1]
 
 
-def _times(times: int, objective: Objective) -> int:
-    """Return how much more as many runs cost than one: of a product of powers each factor grows."""
-    powers = objective.goal.powers
-    return times if powers is None else times ** (powers.energy + powers.cycles)
+def _of_all_runs(form: Form, objective: Objective, cost: Cost, beside: int) -> Fraction:
+    """Return what all runs of a nest take, so many of them side by side: each factor of a product of powers grows."""
+    if objective.parts:
+        return sum((weight * _of_all_runs(form, each, cost, beside) for weight, each in objective.parts), Fraction(0))
+    arch, powers = form.relative.arch, objective.goal.powers or Powers(1, 0)
+    value = objective_values(form.relative.workload, arch, objective, cost)[0]
+    saved = beside if cost.bottleneck == arch.compute.name else 1  # transfers take as long
+    return value * Fraction(form.times ** (powers.energy + powers.cycles), saved**powers.cycles)
 
 
 def _parts_of(objective: Objective) -> tuple[Objective, ...]:
@@ -366,6 +394,20 @@ def width_of(arch: Architecture, level: MemoryLevel) -> Fraction | None:
     widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
     least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
     return None if least is None else least * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def move_cost(arch: Architecture, objective: Objective, number: int, read: int, written: int) -> Fraction:
+    """Return what bits read and written in a level cost; of latency, if nothing else took time."""
+    level = arch.levels[number]
+    if objective.goal is Goal.WEIGHTED:
+        costs = (weight * move_cost(arch, part, number, read, written) for weight, part in objective.parts)
+        return sum(costs, Fraction(0))
+    if objective.goal is Goal.TRAFFIC:
+        return Fraction(read + written if objective.level == level.name else 0)
+    if objective.goal is not Goal.LATENCY:
+        return level.access_pj(read, written)
+    width = width_of(arch, level)
+    return Fraction(0) if width is None else (read + written) / width
 
 
 def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:

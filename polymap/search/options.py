@@ -156,7 +156,9 @@ class Tuning:
     chains_share: float = 0.5
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
-    """The same for programs that are too large to be climbed."""
+    """The same for programs that are too large to be climbed,"""
+    chains_share_of_long: float = 0.6
+    """and for those of more nests than a segment has: energy of a block of GPT-3 rises by its cases for 25 CPU s."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
     slice_steps: int = 100
@@ -179,9 +181,13 @@ class Tuning:
     widest_case: int = 4
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
     proof_share: float = 0.5
-    """Of what is left of the limit, for the proof that no chain is better."""
+    """Of what is left of the limit, for the proof that no chain is better, and for cases of all trees,"""
+    cases_share_of_long: float = 0.95
+    """for which programs of more nests than a segment has get more: no chain of these was ever proven."""
     refunded_leg_share: float = 0.05
-    """Of what is left of the limit, for one of these."""
+    """Of what is left of the limit, for one of these,"""
+    case_share: float = 0.02
+    """and for one in a part of a case, which costs no less than the whole case without a search."""
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""
     leg_share_of_large: float = 0.02

@@ -63,9 +63,12 @@ from polymap.search.legs import (
     dividing_legs,
     elements_of,
     in_lines_of,
+    is_long,
     least_of_leg,
+    move_cost,
     simple_accesses,
     slow_levels,
+    takes_long_to_climb,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -112,6 +115,9 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor further by the cases of where tensors stand, unless a tree costs no more."""
+    if is_long(search.workload) and takes_long_to_climb(search):
+        spent = search.limits.share()
+        stop = search.limits.until(spent + TUNING.cases_share_of_long * max(0.0, 1 - spent))
     return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
@@ -431,20 +437,24 @@ class Refunds:
         if asked in self.known or not asked[1]:
             return self._before_refund(statement, where)
         if asked not in self._told:
-            wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
-            costs = [self._known(statement, each) for each in wider or [{}]]
-            self._told[asked] = None if None in costs else max(cost for cost in costs if cost is not None)
+            self._told[asked] = self._of_wider(statement, where)
         return self._told[asked]
 
+    def _of_wider(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known before the refund with the stays of which some are parts; with any if they are whole."""
+        wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+        costs = [self._known(statement, each) for each in wider or [{}]]
+        return None if None in costs else max(cost for cost in costs if cost is not None)
+
     def _before_refund(self, statement: str, where: Stays) -> Fraction | None:
-        """Return what a statement costs before the refund, from now on known; no less than with tensors anywhere, as a
-        limit may have ended one of the two."""
+        """Return what a statement costs before the refund, from now on known; no less than in the case of which it is
+        a part, and than with tensors anywhere, as a limit may have ended one of the two."""
         asked = _ask_statement(statement, where)
         if asked not in self.known:
             if self.stop():
                 raise OutOfTime
-            cost = self.cases.alone(statement, dict(asked[1]))
-            base = self._before_refund(statement, {}) if asked[1] else Fraction(0)
+            base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
+            cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
             self.known[asked] = None if cost is None or base is None else max(cost, base)
         return self.known[asked]
 
@@ -540,16 +550,12 @@ class Cases:
         rooms = {name: levels[stay.level].usable_bits for name, stay in chosen.items() if stay.level}
         full = {name: Fraction(sizes[name], room or 1) if room else Fraction(0) for name, room in rooms.items()}
         chosen = {name: chosen[name] for name in sorted(full, key=lambda name: full[name], reverse=True)}
-        for name, stay in chosen.items():
-            for dim, least, most in stay.spans:
-                if least < most == whole[dim]:
-                    return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
         for least_ratio in (TUNING.widest_case, 1):
             for name, stay in chosen.items():
-                wide = [(most // least, dim) for dim, least, most in stay.spans if most // least > least_ratio]
+                wide = [(most == whole[dim], most // least, dim) for dim, least, most in stay.spans if least < most]
+                wide = [each for each in wide if each[0] or each[1] > least_ratio]
                 if wide:
-                    return name, _halves(stay, max(wide)[1], divisors(whole[max(wide)[1]]))
-            for name, stay in chosen.items():
+                    return name, _in_two(stay, max(wide)[2], divisors(whole[max(wide)[2]]))
                 others = next(self._not_said(name, stay), None)
                 if others is not None:
                     return name, [
@@ -574,7 +580,9 @@ class Cases:
         """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more
         of what it costs with one element of those that are charged to others, and with their loads free; None where it
         has no mapping."""
-        search, own, share = self.search, self.search.workload.statement(statement), TUNING.refunded_leg_share
+        search, own = self.search, self.search.workload.statement(statement)
+        is_part = any(stay.wider is not None for stay in where.values())
+        share = TUNING.case_share if is_part else TUNING.refunded_leg_share
         first = tuple((name, stay.level) for name, stay in where.items())
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
         held = self._held(own, where)
@@ -673,27 +681,15 @@ class Cases:
         writer = next(each for each in workload.statements if each.target.tensor == tensor)
         bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
         source, drain = (stay.level, 0) if writes else (0, stay.level)
-        return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
-
-    def _cost(self, number: int, read: int, written: int) -> Fraction:
-        """Return what bits read and written in a level cost."""
-        level, objective = self.search.arch.levels[number], self.objective
-        if objective.goal is Goal.ENERGY:
-            return level.access_pj(read, written)
-        return Fraction(read + written if objective.level == level.name else 0)
+        own = self.search.arch, self.objective
+        return move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)
 
 
-def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:
-    """Return a stay in parts by the sizes of a dim that it may have."""
-
-    def spans(part: Sequence[int]) -> tuple[tuple[str, int, int], ...]:
-        return tuple((own, part[0], part[-1]) if own == dim else (own, a, b) for own, a, b in stay.spans)
-
-    return [replace(stay, spans=spans(part), wider=stay) for part in parts]
-
-
-def _halves(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
-    """Return a stay with the larger and the smaller sizes of a dim that it may have."""
+def _in_two(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
+    """Return a stay with all of a dim, if it may have that, and with less; else with its larger and its smaller
+    sizes."""
     (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
-    middle = len(own) // 2
-    return _split_off(stay, dim, own[middle:], own[:middle])
+    middle = len(own) - 1 if own[-1] == sizes[-1] else len(own) // 2
+    ends = [(part[0], part[-1]) for part in (own[middle:], own[:middle])]
+    spans = (tuple((each[0], *end) if each[0] == dim else each for each in stay.spans) for end in ends)
+    return [replace(stay, spans=each, wider=stay) for each in spans]

@@ -33,6 +33,10 @@ CHAINS = (
     ("A[m,k] = X[m] * Y[k]", "T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
 )
 TWO_READERS = CHAINS[-2:]
+ONE_DIM = (  # m and n of the first statement are one dim of as many indices, not those of the second
+    ("T[m,n] += A[k] * B[m,n,k]", "E[m] += T[m,n] * V[n]"),
+    ("T[m,n] += A[k] * B[m,n,k]", "E[m,p] += T[m,n] * D[n,p]"),
+)
 MOST_POINTS = 24  # instances of all statements
 FAR = {"word_bits": 8, "read_pj": 5, "write_pj": 5}
 
@@ -197,3 +201,34 @@ def test_loads_that_are_charged_to_both_readers_are_seen(monkeypatch: pytest.Mon
     monkeypatch.setattr(legs, "_with_loads_in_parts", lambda component, _parts, _times: component)
     monkeypatch.setattr(legs, "lcm", lambda *_: 1)
     assert floor_in_parts(program, room, monkeypatch) > 16
+
+
+@pytest.mark.parametrize("seed", few(range(60), 4))
+def test_no_tree_moves_less_than_is_proven_where_dims_are_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, room = drawn(seed, chains=ONE_DIM)
+    assert floors(program, room, monkeypatch)[1] <= least_words(program, room)
+
+
+def test_what_is_left_of_one_dim_for_all_that_are_one_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(ONE_DIM[0], (("m", 2), ("n", 2), ("k", 2)), "T")
+    assert floors(program, 3, monkeypatch)[1] <= least_words(program, 3) == 18
+    monkeypatch.setattr(forms, "_left_of_all", lambda rule, *_: (rule.least, rule.most))
+    assert floors(program, 3, monkeypatch)[1] > 18
+
+
+@pytest.mark.parametrize("seed", (1, 14))
+def test_sums_do_not_fall_where_nothing_is_found_in_time_of_parts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = refunds.Cases.alone
+
+    def in_time(cases: refunds.Cases, statement: str, where: refunds.Stays) -> Fraction | None:
+        is_part = any(stay.wider is not None for stay in where.values())
+        return Fraction(0) if is_part else alone(cases, statement, where)
+
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
+    monkeypatch.setattr(refunds.Cases, "alone", in_time)
+    asked, _ = read_question(*question(*drawn(seed)), Options("traffic:DRAM", "divide", clock=process_time), provers)
+    passed = refunds.passed_tensors(asked.workload)
+    assert passed is not None, "something passes"
+    sums = [*refunds.Refunds(refunds.Cases.of(asked, asked.objective), never).sums(passed, 8)]
+    assert sums == sorted(sums), "a part of a case costs no less than the case"
+    assert sums[0] < sums[-1], "what is known of whole cases says more than what is known of statements"

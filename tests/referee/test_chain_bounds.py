@@ -178,7 +178,7 @@ def test_two_products_on_an_array_are_proven() -> None:
 # Mistakes in the cases: (right, wrong) in the source of `refunds`.
 MISTAKES = {
     "the larger sizes are forgotten": ("own[middle:], own[:middle])", "own[:middle], own[:middle])"),
-    "only tiled dims": ("divisors(most)[-1:], divisors(most)[:-1])", "divisors(most)[:-1])"),
+    "only tiled dims": ("(own[middle:], own[:middle])", "(own[:middle],)"),
     "what is around takes all of it": ("(ranges.get(dim, whole[dim] if dim in full else 1) for", "(whole[dim] for"),
     "what stands there takes twice its room": (
         "workload.tensor(name).bits * prod(left)",

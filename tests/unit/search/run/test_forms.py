@@ -82,6 +82,11 @@ def test_a_form_costs_at_least_what_its_nest_costs_and_its_mapping_costs_as_much
     cost = evaluate(workload, arch, Mapping(form.own_nodes(found[1])))
     assert cost.legal, "its nodes are a mapping of the nest"
     assert objective_values(workload, arch, goal, cost)[0] == alone[0], "its nodes cost as much"
+    nodes, beside = form.own_nodes_side_by_side(found[1], arch, (), ())
+    several = evaluate(workload, arch, Mapping(nodes))
+    assert several.legal, "its runs have room side by side"
+    assert (several.traffic, several.energy_pj) == (cost.traffic, cost.energy_pj), "they move no more"
+    assert several.compute_cycles * beside == cost.compute_cycles, "and take fewer steps"
 
 
 def test_nests_that_differ_in_names_and_order_have_one_form() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Mapping, Spatial, Storage, Workload, part_of
+from polymap.ir import Architecture, Mapping, Spatial, Storage, Temporal, Workload, part_of
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search import nest_after_nest
@@ -254,6 +254,28 @@ def test_rows_that_are_fast_one_by_one_are_spread_over_instances() -> None:
     nodes = legs_of(asked).nodes(asked, work, leg, parse_single("weighted:1*energy+10000*latency", machine), 1)
     assert nodes is not None
     assert "m" in {node.dim for node in nodes if isinstance(node, Spatial)}
+
+
+@pytest.mark.parametrize(("number", "steps"), [(2, 4 * 256 * 2048 * 128 // 65536), (3, 4 * 256 * 2048 // 65536)])
+def test_legs_below_all_that_they_touch_use_all_instances(number: int, steps: int) -> None:
+    """The scores of four heads: with least energy 256 rows by 128 take half of the instances, so heads share them; and
+    the maxima of a row in a lane of its own took as long as loads from HBM that these legs do not wait for."""
+    texts = ["Q[h,m,e] = max(X[h,m,e], 0)", "K[h,n,e] = max(Y[h,n,e], 0)"]
+    texts += ["S[h,m,n] += Q[h,m,e] * K[h,n,e]", "M[h,m] max= S[h,m,n]"]
+    work = pm.program(texts, h=4, m=256, n=2048, e=128, temporary=["Q", "K", "S"], bits=8)
+    machine = pm.load_arch("tpu_v4i_like")
+    asked, _ = read_question(work, machine, Options("edp", "divide", clock=time.process_time), provers)
+    around = Surroundings.of(work, machine, (Storage("VMEM", ("Q", "K", "S", "M")),))
+    assert around is not None
+    leg = around.leg(work, machine, work.statements[number])
+    nodes = legs_of(asked).nodes(asked, work, leg, parse_single("weighted:1*energy+5000*latency", machine), 1)
+    assert nodes is not None
+    left, taken = work.extents(), 1
+    for node in nodes:
+        if isinstance(node, Temporal | Spatial):
+            taken *= left[node.dim] // node.tile if isinstance(node, Temporal) else 1
+            left[node.dim] = node.tile
+    assert taken == steps
 
 
 def test_legs_that_a_limit_left_unproven_are_kept_as_answers_alone() -> None:
