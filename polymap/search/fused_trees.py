@@ -14,6 +14,7 @@ from polymap.ir import (
     Access,
     Architecture,
     Branch,
+    BudgetError,
     Compute,
     Mapping,
     Spatial,
@@ -91,9 +92,9 @@ class Interface:
         )
 
 
-class TreeCounts(dict[tuple[tuple[str, ...], Nodes], Part | None]):
+class TreeCounts(dict[tuple[tuple[str, ...], Nodes], Part | float | None]):
     """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
-    again. None: not legal, or that takes too long to say."""
+    again. None: not legal. A number: so many seconds of CPU time do not suffice to say."""
 
 
 class FusedTrees:
@@ -469,15 +470,22 @@ class FusedTrees:
         return len(self._workload.statements) >= TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
-        """Return a tree with what it costs; None where it is not legal, or that takes too long to say."""
-        key = tuple(each.name for each in program.statements), nodes
-        if key not in self._known:
-            self._known[key] = self._counted_now(program, nodes)
-        return self._known[key]
+        """Return a tree with what it costs; None where it is not legal, or there is no time to say."""
+        key, limits = (tuple(each.name for each in program.statements), nodes), self._search.limits
+        seconds = max(TUNING.least_evaluation_s, TUNING.count_share * limits.left_s())
+        found = self._known.get(key, 0.0)
+        if isinstance(found, float) and found < seconds:
+            try:
+                found = self._counted_within(program, nodes, seconds)
+            except BudgetError:
+                found = 0.0 if limits() else seconds  # the end of the limit says nothing
+            self._known[key] = found
+        return None if isinstance(found, float) else found
 
-    def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
+    def _counted_within(self, program: Workload, nodes: Nodes, seconds: float) -> Part | None:
+        """Return a tree with what it costs; None where it is not legal. Raises BudgetError where that takes longer."""
         self._search.limits.work.add()
-        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share, TUNING.least_evaluation_s)
+        cost = self._search.legal_cost_within(program, Mapping(nodes), seconds)
         if cost is None:
             return None
         value = objective_values(program, self._search.arch, self.objective, cost)[0]

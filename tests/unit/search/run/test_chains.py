@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from time import process_time
 
 import pytest
 
 import polymap as pm
+from polymap.costmodel import Cost
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Branch, Compute, Mapping, Spatial, Storage, Temporal, Workload
+from polymap.ir import Architecture, Branch, BudgetError, Compute, Mapping, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
+from polymap.search import driver
 from polymap.search.chains import Chains, Segment, begin_chains, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
@@ -73,6 +76,30 @@ def test_nests_of_huge_prime_extents_are_joined(m: int, n: int, k: int, p: int) 
 def test_attention_through_a_small_buffer_reads_keys_and_values_once_per_block_of_queries() -> None:
     asked, known = read_question(pair(512, 512, 64), buffer(4_129), Options("traffic:DRAM", "divide"), provers)
     assert begin_chains(asked, known, never).incumbents[0].values == (8 * 1_114_112,)
+
+
+def test_trees_that_took_too_long_to_count_are_counted_when_there_is_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, arch = pair(512, 512, 64), pm.load_arch("flat3")
+    tree = (Storage("GLB", ("A", "E")), Temporal("n", 128), Storage("GLB", ("T",)))
+    asked_s = list[float]()
+
+    def within(workload: Workload, arch: Architecture, mapping: Mapping, seconds: float) -> Cost:
+        asked_s.append(seconds)
+        if seconds < 1:
+            raise BudgetError([])
+        return pm.evaluate(workload, arch, mapping)
+
+    monkeypatch.setattr(driver, "evaluate_in_cpu_time", within)
+    options = Options("energy", "divide", time_limit_s=10, clock=lambda: 0.0)
+    asked, _ = read_question(work, arch, options, provers)
+    counted = FusedTrees(asked, work, asked.objective, divides=True)
+    assert counted.below(work, tree) is counted.below(work, tree) is None
+    assert len(asked_s) == 1
+    longer = replace(asked, limits=asked.limits.renewed(100, None, None))
+    again = FusedTrees(longer, work, asked.objective, divides=True)
+    found = again.below(work, tree)
+    assert found is not None
+    assert (found.value, asked_s) == (FLAT3_ATTENTION, [0.2, 2.0])
 
 
 def test_what_others_need_too_may_still_be_shared_inside_a_segment() -> None:
