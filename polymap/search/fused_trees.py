@@ -480,7 +480,7 @@ class FusedTrees:
             except BudgetError:
                 found = 0.0 if limits() else seconds  # the end of the limit says nothing
             self._known[key] = found
-        return None if isinstance(found, float) else found
+        return found if isinstance(found, Part) else None
 
     def _counted_within(self, program: Workload, nodes: Nodes, seconds: float) -> Part | None:
         """Return a tree with what it costs; None where it is not legal. Raises BudgetError where that takes longer."""
