@@ -33,7 +33,7 @@ from polymap.ir import (
     part_of,
 )
 from polymap.resources import Limits, Stop
-from polymap.search.around import levels_above_fanouts
+from polymap.search.around import levels_above_fanouts, with_one_level_changed
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
@@ -119,7 +119,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             for each in group
         ]
         evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
-    return evidence
+    return evidence if evidence.is_met else _relieved(search, evidence)
 
 
 @dataclass(slots=True)
@@ -171,6 +171,23 @@ def _in_faster_legs(
         near = parse_single(_sum_near(powers, search.arch, evidence, ()), search.arch)
         fused = FusedTrees(search, workload, near, divides=search.divides)
         yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
+
+
+def _relieved(search: Search, evidence: Evidence) -> Evidence:
+    """Propose the best tree with tensors above its branch in other levels, one after the other, while that is better:
+    levels work side by side, and what one is relieved of another one may take. Its legs are those that are best for
+    energy and what the level moves that binds it; the time of the others counts little."""
+    powers, before = search.objective.goal.powers, ()
+    while powers is not None and powers.cycles and evidence.incumbents != before and not search.limits():
+        before, best = evidence.incumbents, evidence.incumbents[0]
+        near = parse_single(
+            _sum_near(powers, search.arch, evidence, (best.cost.bottleneck,), Fraction(1, 8)), search.arch
+        )
+        fused = FusedTrees(search, best.workload, near, divides=search.divides)
+        for nodes in with_one_level_changed(best.workload, search.arch, best.mapping.nodes):
+            tree = None if search.limits() else fused.with_best_legs(best.workload, (), nodes)
+            evidence = evidence if tree is None else search.with_tree(evidence, best.workload, Mapping(tree))
+    return evidence
 
 
 def _waits(least: Fraction | None, form: Form) -> float:
@@ -277,10 +294,13 @@ def _tree_objectives(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
-def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:
+def _sum_near(
+    powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str], own: Fraction = Fraction(1, 2)
+) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
     of the time that each segment takes alone, and the levels that bind trees found so far (of a product: the best
-    tree): segments that take more of one than of others do not hide behind each other."""
+    tree): segments that take more of one than of others do not hide behind each other. own: of what a cycle is
+    worth, for the time that each takes alone."""
     if not evidence.incumbents:
         return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
@@ -288,8 +308,8 @@ def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: C
     weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
     charged = {cost.bottleneck} if energy else binding  # a product has a further factor to fall by
     widths = {each.name: width for each in arch.levels if each.name in charged and (width := width_of(arch, each))}
-    terms = {"energy": energy, "latency": weight / 2 if widths else weight}
-    terms |= {f"traffic:{name}": weight / width / 2 / len(widths) for name, width in widths.items()}
+    terms = {"energy": energy, "latency": weight * own if widths else weight}
+    terms |= {f"traffic:{name}": weight / width * (1 - own) / len(widths) for name, width in widths.items()}
     rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}
     return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 
