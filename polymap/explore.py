@@ -175,6 +175,7 @@ def provers_of_programs() -> Table:
         begin_without_steps,
         bound_by_cases,
         bound_by_refunds,
+        bound_times,
         climb_timed_nests,
         further,
         of_rest,
@@ -195,6 +196,7 @@ def provers_of_programs() -> Table:
         Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
+        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.times_share)),  # where levels work side by side
         Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
         Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say

@@ -47,6 +47,7 @@ with lazy(__name__):
     from polymap.search.program_provers import (
         begin_dividing_trees as begin_dividing_trees,
         begin_near_relatives as begin_near_relatives,
+        bound_times as bound_times,
         sample_programs as sample_programs,
     )
     from polymap.search.provers import (

@@ -104,7 +104,9 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     if len(statements) < 2 or not are_nests or evidence.is_met:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
-    share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
+    is_timed = any(each.goal.powers is not None and each.goal.powers.cycles for each in search.objective.singles)
+    of_large = TUNING.chains_share_of_timed if is_timed else TUNING.chains_share_of_large
+    share = of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
     goals, binding = _tree_objectives(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
     groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
@@ -119,7 +121,8 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             for each in group
         ]
         evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
-    return evidence if evidence.is_met else _relieved(search, evidence)
+        evidence = _relieved(search, evidence, search.limits.until(end))
+    return evidence
 
 
 @dataclass(slots=True)
@@ -173,19 +176,19 @@ def _in_faster_legs(
         yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
 
 
-def _relieved(search: Search, evidence: Evidence) -> Evidence:
+def _relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
     """Propose the best tree with tensors above its branch in other levels, one after the other, while that is better:
     levels work side by side, and what one is relieved of another one may take. Its legs are those that are best for
     energy and what the level moves that binds it; the time of the others counts little."""
     powers, before = search.objective.goal.powers, ()
-    while powers is not None and powers.cycles and evidence.incumbents != before and not search.limits():
+    while powers is not None and powers.cycles and evidence.incumbents != before and not (is_over() or evidence.is_met):
         before, best = evidence.incumbents, evidence.incumbents[0]
         near = parse_single(
             _sum_near(powers, search.arch, evidence, (best.cost.bottleneck,), Fraction(1, 8)), search.arch
         )
         fused = FusedTrees(search, best.workload, near, divides=search.divides)
         for nodes in with_one_level_changed(best.workload, search.arch, best.mapping.nodes):
-            tree = None if search.limits() else fused.with_best_legs(best.workload, (), nodes)
+            tree = None if is_over() else fused.with_best_legs(best.workload, (), nodes)
             evidence = evidence if tree is None else search.with_tree(evidence, best.workload, Mapping(tree))
     return evidence
 

@@ -157,6 +157,10 @@ class Tuning:
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed."""
+    chains_share_of_timed: float = 0.75
+    """The same where time is asked for, which bounds by where tensors stand take longer for,"""
+    times_share: float = 0.8
+    """and of what is left then, for these (not swept)."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
     slice_steps: int = 100
