@@ -5,7 +5,7 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.search.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-    from polymap.search.chains import begin_chains as begin_chains
+    from polymap.search.chains import begin_first_chains as begin_first_chains, go_on_with_chains as go_on_with_chains
     from polymap.search.documents import (
         cost_document as cost_document,
         evaluation_document as evaluation_document,

@@ -97,18 +97,33 @@ class State:
         return tuple(found)
 
 
-def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose the trees of the segments that cost least together."""
+    return go_on_with_chains(search, begin_first_chains(search, evidence, stop), stop)
+
+
+def begin_first_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose those that cost least by the first of the objectives by which trees are looked for."""
+    return _by_goals(search, evidence, _tree_objectives(search)[:1])
+
+
+def go_on_with_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose those that cost least by the others."""
+    return _by_goals(search, evidence, _tree_objectives(search)[1:])
+
+
+def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...]) -> Evidence:
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
-    if len(statements) < 2 or not are_nests or evidence.is_met:
+    if len(statements) < 2 or not are_nests or evidence.is_met or not goals:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
     is_timed = any(each.goal.powers is not None and each.goal.powers.cycles for each in search.objective.singles)
     of_large = TUNING.chains_share_of_timed if is_timed else TUNING.chains_share_of_large
     share = of_large if takes_long_to_climb(search) else share
-    end = spent + share * max(0.0, 1 - spent)
-    goals, binding = _tree_objectives(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
+    every = _tree_objectives(search)
+    share = share / len(every) if goals == every[:1] else share
+    end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
     groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:

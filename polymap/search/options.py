@@ -159,7 +159,7 @@ class Tuning:
     """The same for programs that are too large to be climbed."""
     chains_share_of_timed: float = 0.75
     """The same where time is asked for, which bounds by where tensors stand take longer for,"""
-    times_share: float = 0.8
+    times_share: float = 0.4
     """and of what is left then, for these (not swept)."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
