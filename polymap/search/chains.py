@@ -33,7 +33,7 @@ from polymap.ir import (
     part_of,
 )
 from polymap.resources import Limits, Stop
-from polymap.search.around import levels_above_fanouts, with_one_level_changed
+from polymap.search.around import levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
@@ -136,7 +136,7 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
             for each in group
         ]
         evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
-        evidence = _relieved(search, evidence, search.limits.until(end))
+        evidence = relieved(search, evidence, search.limits.until(end))
     return evidence
 
 
@@ -191,10 +191,10 @@ def _in_faster_legs(
         yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
 
 
-def _relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
-    """Propose the best tree with tensors above its branch in other levels, one after the other, while that is better:
-    levels work side by side, and what one is relieved of another one may take. Its legs are those that are best for
-    energy and what the level moves that binds it; the time of the others counts little."""
+def relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
+    """Propose trees near the best one while they are better: levels work side by side, and what one is relieved of
+    another one may take. Legs are those that are best for energy and what the level moves that binds the best one; the
+    time of the others counts little."""
     powers, before = search.objective.goal.powers, ()
     while powers is not None and powers.cycles and evidence.incumbents != before and not (is_over() or evidence.is_met):
         before, best = evidence.incumbents, evidence.incumbents[0]
@@ -202,7 +202,7 @@ def _relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
             _sum_near(powers, search.arch, evidence, (best.cost.bottleneck,), Fraction(1, 8)), search.arch
         )
         fused = FusedTrees(search, best.workload, near, divides=search.divides)
-        for nodes in with_one_level_changed(best.workload, search.arch, best.mapping.nodes):
+        for nodes in fused.nearby(best.workload, best.mapping.nodes):
             tree = None if is_over() else fused.with_best_legs(best.workload, (), nodes)
             evidence = evidence if tree is None else search.with_tree(evidence, best.workload, Mapping(tree))
     return evidence

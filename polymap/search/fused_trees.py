@@ -33,6 +33,7 @@ from polymap.search.around import (
     loops_above,
     read_off,
     runs_over_fanouts,
+    with_one_level_changed,
     with_one_more,
     without_nodes,
 )
@@ -186,6 +187,21 @@ class FusedTrees:
             tiles = reversed(divisors(program.extents()[name])[:-1])
             ways += [(*above, Temporal(name, tile), kept) for tile in tiles]
         return next((way for way in ways if Surroundings.of(program, self._search.arch, way) is not None), None)
+
+    def nearby(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
+        """Yield the trees with one tensor above the branch in another level, then those with another tile of one loop
+        there, and smaller ones of the innermost loop where that leaves no room."""
+        yield from with_one_level_changed(program, self._search.arch, nodes)
+        (*above, last), interface, extents = nodes, Interface.of(program), program.extents()
+        loops = [(at, node) for at, node in enumerate(above) if isinstance(node, Temporal)]
+        alone = [each for each in loops if sum(node.dim == each[1].dim for _, node in loops) == 1]
+        may_change = isinstance(last, Branch) and bool(above) and isinstance(above[-1], Storage)
+        for at, node in alone if may_change else ():
+            for tile in (each for each in divisors(extents[node.dim]) if each != node.tile):
+                other = (Temporal(node.dim, tile),) if tile < extents[node.dim] else ()
+                with_room = interface and self._with_room(program, interface, (*above[:at], *other, *above[at + 1 :]))
+                if with_room:
+                    yield (*with_room, last)
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
@@ -474,7 +490,7 @@ class FusedTrees:
         key, limits = (tuple(each.name for each in program.statements), nodes), self._search.limits
         seconds = max(TUNING.least_evaluation_s, TUNING.count_share * limits.left_s())
         found = self._known.get(key, 0.0)
-        if isinstance(found, float) and found < seconds:
+        if isinstance(found, float) and found < seconds and not limits():
             try:
                 found = self._counted_within(program, nodes, seconds)
             except BudgetError:

@@ -273,7 +273,7 @@ class Legs:
         if key in self._freed:
             return self._freed[key]
         problem = analyse(relative.workload, relative.arch, relative.rules)
-        if problem.reason is not None:
+        if problem.reason is not None or search.limits():
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
         times = lcm(*(many for _, _, many in parts))

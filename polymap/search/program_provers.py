@@ -10,14 +10,14 @@ from fractions import Fraction
 from math import ceil, prod
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping, Tensor, Workload, accesses_of
+from polymap.ir import Mapping, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
 from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import bits_per_cycle, with_time_priced
-from polymap.search.legs import dividing_legs, slow_levels, takes_long_to_climb
+from polymap.search.legs import dividing_legs, elements_of, simple_accesses, slow_levels, takes_long_to_climb
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import Powers, analyse, floor_of, least_steps, parse_single
@@ -267,3 +267,27 @@ def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int
     space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
     evidence = replace(evidence.with_incumbents((found,)), space=space)
     return replace(evidence, left=()) if is_proven else evidence
+
+
+def most_refunded_bits(workload: Workload) -> int | None:
+    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone; None
+    where that is not known.
+
+    What one statement leaves for others never comes there, in the best case. What several read is loaded for one of
+    them: each of the others has an instance an element, so that alone it loads each once at most for less elsewhere.
+    """
+    if passed_tensors(workload) is None:
+        return None
+    extents, accesses, total = workload.extents(), simple_accesses(workload), 0
+    for tensor in workload.tensors:
+        users = [each for each in workload.statements if accesses_of(each, tensor.name)]
+        readers = [each for each in users if each.target.tensor != tensor.name]
+        is_written = tensor.name in written_tensors(workload)
+        if not readers or (len(readers) < 2 and not is_written):
+            continue
+        loads_often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) != set(each.dims)]
+        if tensor.name not in accesses or len(loads_often) > 1:
+            return None
+        passes = len(readers) + tensor.temporary if is_written else len(readers) - 1
+        total += passes * tensor.bits * elements_of(accesses[tensor.name], extents)
+    return total

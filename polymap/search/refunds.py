@@ -217,29 +217,6 @@ def _filled_once(search: Search, objective: Objective, bits: int) -> Fraction:
     return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
 
 
-def most_refunded_bits(workload: Workload) -> int | None:
-    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone; None
-    where that is not known.
-
-    What one statement leaves for others never comes there, in the best case. What several read is loaded for one of
-    them: each of the others has an instance an element, so that alone it loads each once at most for less elsewhere.
-    """
-    if passed_tensors(workload) is None:
-        return None
-    extents, accesses, total = workload.extents(), simple_accesses(workload), 0
-    for tensor in workload.tensors:
-        readers = [each for each in workload.statements if _reads(each, tensor.name)]
-        is_written = tensor.name in written_tensors(workload)
-        if not readers or (len(readers) < 2 and not is_written):
-            continue
-        loads_often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) != set(each.dims)]
-        if tensor.name not in accesses or len(loads_often) > 1:
-            return None
-        passes = len(readers) + tensor.temporary if is_written else len(readers) - 1
-        total += passes * tensor.bits * elements_of(accesses[tensor.name], extents)
-    return total
-
-
 def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
     """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
     hold. apart: others have written parts of these before."""

@@ -17,10 +17,11 @@ from polymap.explore import provers, search
 from polymap.ir import Architecture, Branch, BudgetError, Compute, Mapping, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
 from polymap.search import driver
-from polymap.search.chains import Chains, Segment, begin_chains, slow_levels, tiles_tried
+from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
+from polymap.search.problem import parse_single
 from polymap.search.program_provers import begin_dividing_trees
 from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
@@ -100,6 +101,37 @@ def test_trees_that_took_too_long_to_count_are_counted_when_there_is_more_time(m
     found = again.below(work, tree)
     assert found is not None
     assert (found.value, asked_s) == (FLAT3_ATTENTION, [0.2, 2.0])
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp", "pareto:energy,latency"])
+@pytest.mark.parametrize("steps", [1, 20])
+def test_programs_end_with_their_steps(objective: str, steps: int) -> None:
+    arch = pm.load_arch("eyeriss_like")
+    found = search(pair(64, 64, 64), arch, objective, "divide", time_limit_s=600, work_limit=steps)
+    assert found.best is not None
+    assert found.work <= steps + 3  # a nest takes three, once it is begun
+
+
+def test_tensors_of_the_best_tree_change_their_level_where_that_saves_time() -> None:
+    """The accumulators of tpu_like have S and P; C, which is summed up in parts, goes by the buffer meanwhile."""
+    texts = (
+        "S[h,m,n] += Q[h,m,e] * K[h,n,e]",
+        "M[h,m] max= S[h,m,n]",
+        "P[h,m,n] = S[h,m,n] - M[h,m]",
+        "C[h,m,e] += P[h,m,n] * V[h,n,e]",
+    )
+    work = pm.program(texts, h=2, m=512, n=512, e=64, temporary=["S", "M", "P"], bits=8)
+    options = Options("edp", "divide", time_limit_s=20, clock=process_time)
+    asked, known = read_question(work, pm.load_arch("tpu_like"), options, provers)
+    nodes = (Temporal("h", 1), Storage("ACC", ("S", "M", "P", "C")))
+    fused = FusedTrees(asked, work, parse_single("energy", asked.arch), divides=True)
+    part = fused.below(work, nodes)
+    assert part is not None
+    first = asked.with_tree(known, work, Mapping(part.nodes[0]))
+    last = relieved(asked, first, never)
+    held = {name: n.level for n in last.incumbents[0].mapping.nodes if isinstance(n, Storage) for name in n.tensors}
+    assert (held["S"], held["P"], held["C"]) == ("ACC", "ACC", "UB")
+    assert last.incumbents[0].cost.latency_cycles < first.incumbents[0].cost.latency_cycles
 
 
 def test_what_others_need_too_may_still_be_shared_inside_a_segment() -> None:
