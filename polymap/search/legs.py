@@ -17,6 +17,7 @@ from polymap.ir import (
     Affine,
     Architecture,
     Compute,
+    Mapping as LoopTree,
     MappingNode,
     MemoryLevel,
     Operator,
@@ -312,24 +313,42 @@ class Legs:
         compared = (objective, linear) if is_sum and linear is not None else (objective,)
         for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
-            found = (
-                None
-                if form is None
-                else self.answer(search, form, one, own_share, divides=leg.divides, goes_on=goes_on)
-            )
-            if form is None or found is None or found.best is None or found.cost is None:
+            if form is None:
+                continue
+            found = self.answer(search, form, one, own_share, divides=leg.divides, goes_on=goes_on)
+            if found is None or found.best is None or found.cost is None:
                 continue
             nest, arch, cost = form.relative.workload, form.relative.arch, found.cost
-            nodes = nodes_of_leg(search, leg, form.own_nodes(found.best))
-            values = tuple(_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in compared)
-            if nodes is not None and (best is None or values < best[0]):
-                best = values, nodes
+            is_fast = one.goal is Goal.LATENCY and first.goal is Goal.ENERGY
+            fast = _spread_as(form, found.best) if is_fast else None  # as many siblings, with the least energy
+            other = None if fast is None else self.answer(search, fast, first, own_share, divides=leg.divides)
+            for each in (found, other):
+                if each is None or each.best is None or each.cost is None:
+                    continue
+                nodes = nodes_of_leg(search, leg, form.own_nodes(each.best))
+                values = tuple(
+                    _times(form.times, goal) * objective_values(nest, arch, goal, each.cost)[0] for goal in compared
+                )
+                if nodes is not None and (best is None or values < best[0]):
+                    best = values, nodes
             is_first = one == first and one != objective
             whole = nest_of_leg(workload, leg) or nest  # form.times as many instances
             reached = (_times(form.times, each) * objective_values(nest, arch, each, cost)[0] for each in others)
             if is_first and all(map(eq, reached, (floor_of(whole, arch, each) for each in others))):
                 break
         return None if best is None else best[1]
+
+
+def _spread_as(form: Form, mapping: LoopTree) -> Form:
+    """Return a form whose dims are spread over as many siblings of each fan-out as in a mapping of it."""
+    left, factors = dict(form.relative.workload.extents()), Counter[tuple[str, str]]()
+    for node in mapping.nodes:
+        if isinstance(node, Temporal | Spatial):
+            many, left[node.dim] = -(-left[node.dim] // node.tile), node.tile
+            if isinstance(node, Spatial):
+                factors[node.fanout, node.dim] = many * (factors[node.fanout, node.dim] or 1)
+    rules = (Factor(fanout, dim, many, many) for (fanout, dim), many in sorted(factors.items()))
+    return replace(form, relative=replace(form.relative, rules=(*form.relative.rules, *rules)))
 
 
 def _times(times: int, objective: Objective) -> int:
