@@ -168,8 +168,8 @@ def provers_of_programs() -> Table:
         TUNING,
         Kind,
         Line,
-        begin_chains,
         begin_dividing_trees,
+        begin_first_chains,
         begin_large_products,
         begin_near_relatives,
         begin_nest_after_nest,
@@ -177,8 +177,10 @@ def provers_of_programs() -> Table:
         begin_without_steps,
         bound_by_cases,
         bound_by_refunds,
+        bound_times,
         climb_timed_nests,
         further,
+        go_on_with_chains,
         of_rest,
         prove_chains,
         sample_programs,
@@ -196,7 +198,10 @@ def provers_of_programs() -> Table:
         Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
         Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
-        Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
+        Line(begin_first_chains, Kind.PROGRAM),  # neighbouring nests that share loops
+        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.times_share)),  # where levels work side by side
+        Line(go_on_with_chains, Kind.PROGRAM),  # where several objectives lead to them
+        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, near a better tree
         Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
         Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say

@@ -5,7 +5,7 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.search.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-    from polymap.search.chains import begin_chains as begin_chains
+    from polymap.search.chains import begin_first_chains as begin_first_chains, go_on_with_chains as go_on_with_chains
     from polymap.search.documents import (
         cost_document as cost_document,
         evaluation_document as evaluation_document,
@@ -47,6 +47,8 @@ with lazy(__name__):
     from polymap.search.program_provers import (
         begin_dividing_trees as begin_dividing_trees,
         begin_near_relatives as begin_near_relatives,
+        bound_times as bound_times,
+        most_refunded_bits as most_refunded_bits,
         sample_programs as sample_programs,
     )
     from polymap.search.provers import (
@@ -78,7 +80,6 @@ with lazy(__name__):
     from polymap.search.refunds import (
         bound_by_cases as bound_by_cases,
         bound_by_refunds as bound_by_refunds,
-        most_refunded_bits as most_refunded_bits,
         prove_chains as prove_chains,
     )
     from polymap.search.result import (

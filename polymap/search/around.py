@@ -286,6 +286,19 @@ def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: 
                     yield (*above, inside)
 
 
+def with_one_level_changed(program: Workload, arch: Architecture, nodes: Nodes) -> Iterator[Nodes]:
+    """Yield the trees with one tensor above the branch in another level above all fan-outs, if there is room for it."""
+    *around, last = nodes
+    stores = [(at, node, name) for at, node in enumerate(around) if isinstance(node, Storage) for name in node.tensors]
+    for at, node, name in stores:
+        for level in (arch.levels[number].name for number in levels_above_fanouts(arch, program, (name,))):
+            moved = (*node.of(lambda each, name=name: each != name), Storage(level, (name,)))
+            above = (*around[:at], *moved, *around[at + 1 :])
+            is_new = level != node.level and isinstance(last, Branch) and is_in_order(arch, above)
+            if is_new and Surroundings.of(program, arch, above) is not None:
+                yield (*above, last)
+
+
 def is_in_order(arch: Architecture, nodes: Nodes, above: Nodes = ()) -> bool:
     """Return whether each tensor's nodes follow the order of levels on every way, and loops over fan-outs above a level
     stand above its nodes."""

@@ -98,17 +98,34 @@ class State:
         return tuple(found)
 
 
-def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose the trees of the segments that cost least together."""
+    return go_on_with_chains(search, begin_first_chains(search, evidence, stop), stop)
+
+
+def begin_first_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose those that cost least by the first of the objectives by which trees are looked for."""
+    return _by_goals(search, evidence, _tree_objectives(search)[:1])
+
+
+def go_on_with_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose those that cost least by the others."""
+    return _by_goals(search, evidence, _tree_objectives(search)[1:])
+
+
+def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...]) -> Evidence:
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
-    if len(statements) < 2 or not are_nests or evidence.is_met:
+    if len(statements) < 2 or not are_nests or evidence.is_met or not goals:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
     if takes_long_to_climb(search):
-        share = TUNING.chains_share_of_long if is_long(search.workload) else TUNING.chains_share_of_large
-    end = spent + share * max(0.0, 1 - spent)
-    goals, binding = _tree_objectives(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
+        is_timed = any(each.goal.powers is not None and each.goal.powers.cycles for each in search.objective.singles)
+        share = TUNING.chains_share_of_timed if is_timed else TUNING.chains_share_of_large
+        share = TUNING.chains_share_of_long if is_long(search.workload) else share
+    every = _tree_objectives(search)
+    share = share / len(every) if goals == every[:1] else share
+    end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
     groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
@@ -121,6 +138,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
             for each in group
         ]
         evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
+        evidence = relieved(search, evidence, search.limits.until(end))
     return evidence
 
 
@@ -173,6 +191,23 @@ def _in_faster_legs(
         near = parse_single(_sum_near(powers, search.arch, evidence, ()), search.arch)
         fused = FusedTrees(search, workload, near, divides=search.divides)
         yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
+
+
+def relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
+    """Propose trees near the best one while they are better: levels work side by side, and what one is relieved of
+    another one may take. Legs are those that are best for energy and what the level moves that binds the best one; the
+    time of the others counts little."""
+    powers, before = search.objective.goal.powers, ()
+    while powers is not None and powers.cycles and evidence.incumbents != before and not (is_over() or evidence.is_met):
+        before, best = evidence.incumbents, evidence.incumbents[0]
+        near = parse_single(
+            _sum_near(powers, search.arch, evidence, (best.cost.bottleneck,), Fraction(1, 8)), search.arch
+        )
+        fused = FusedTrees(search, best.workload, near, divides=search.divides)
+        for nodes in fused.nearby(best.workload, best.mapping.nodes):
+            tree = None if is_over() else fused.with_best_legs(best.workload, (), nodes)
+            evidence = evidence if tree is None else search.with_tree(evidence, best.workload, Mapping(tree))
+    return evidence
 
 
 def _waits(least: Fraction | None, form: Form) -> float:
@@ -279,10 +314,13 @@ def _tree_objectives(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
-def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str]) -> str:
+def _sum_near(
+    powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str], own: Fraction = Fraction(1, 2)
+) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
     of the time that each segment takes alone, and the levels that bind trees found so far (of a product: the best
-    tree): segments that take more of one than of others do not hide behind each other."""
+    tree): segments that take more of one than of others do not hide behind each other. own: of what a cycle is
+    worth, for the time that each takes alone."""
     if not evidence.incumbents:
         return "energy" if powers.energy else "latency"
     cost = evidence.incumbents[0].cost
@@ -290,8 +328,8 @@ def _sum_near(powers: Powers, arch: Architecture, evidence: Evidence, binding: C
     weight = powers.cycles * (per_cycle if energy else Fraction(1 << 20))  # so that no weight is rounded much
     charged = {cost.bottleneck} if energy else binding  # a product has a further factor to fall by
     widths = {each.name: width for each in arch.levels if each.name in charged and (width := width_of(arch, each))}
-    terms = {"energy": energy, "latency": weight / 2 if widths else weight}
-    terms |= {f"traffic:{name}": weight / width / 2 / len(widths) for name, width in widths.items()}
+    terms = {"energy": energy, "latency": weight * own if widths else weight}
+    terms |= {f"traffic:{name}": weight / width * (1 - own) / len(widths) for name, width in widths.items()}
     rounded = {name: max(each.limit_denominator(1000), Fraction(1, 1000)) for name, each in terms.items() if each}
     return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 

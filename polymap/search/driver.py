@@ -216,16 +216,21 @@ class Search:
         *,
         is_first: bool = False,
     ) -> Cost | None:
-        """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
-        rules, or that takes longer to say than a share of what is left of the limit, and what is left of least_s, or
-        all of that (is_first)."""
-        arch, left = self.arch.naming_only(workload.tensors), self.limits.left_s()
+        """Return what a tree of a program costs; None where it is not legal, does not meet the rules, or that takes
+        longer to say than a share of what is left of the limit, and what is left of least_s, or all of that
+        (is_first)."""
+        left = self.limits.left_s()
         least_s = least_s if is_first else max(TUNING.least_evaluation_s, min(least_s, left))
-        try:
-            with ending_within(max(1, left) if self.limits.is_of_wall_time else None):
-                cost = evaluate_in_cpu_time(workload, arch, mapping, max(least_s, share * left))
-        except BudgetError:
-            return None
+        with suppress(BudgetError):
+            return self.legal_cost_within(workload, mapping, max(least_s, share * left))
+        return None
+
+    def legal_cost_within(self, workload: Workload, mapping: Mapping, seconds: float) -> Cost | None:
+        """Return what a tree of a program, or of a part of it, costs; None where it is not legal, or does not meet the
+        rules. Raises BudgetError where that takes longer to say than so many seconds of CPU time."""
+        arch, left = self.arch.naming_only(workload.tensors), self.limits.left_s()
+        with ending_within(max(1, left) if self.limits.is_of_wall_time else None):
+            cost = evaluate_in_cpu_time(workload, arch, mapping, seconds)
         return cost if cost.legal and self.meets(mapping, cost, workload) else None
 
     def with_tree(self, evidence: Evidence, workload: Workload, mapping: Mapping) -> Evidence:

@@ -232,12 +232,17 @@ def with_time_priced(
         nodes, total = list(arch.nodes), Fraction(0)
         for at, level in enumerate(nodes):
             if isinstance(level, MemoryLevel) and level.name in names:
-                apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
-                width = level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart)
-                width = width * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+                width = bits_per_cycle(arch, level)
                 per_bit = (price / len(names) / width).limit_denominator(1000)
                 more = per_bit * level.word_bits
                 nodes[at] = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
                 total += per_bit * width
         if total:
             yield replace(arch, nodes=tuple(nodes)), total
+
+
+def bits_per_cycle(arch: Architecture, level: MemoryLevel) -> Fraction:
+    """Return the bits that all instances of a level read and write in a cycle at most."""
+    apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+    width = Fraction(level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart))
+    return width * prod(fanout.size for fanout in arch.fanouts_above(level.name))

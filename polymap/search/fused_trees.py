@@ -13,6 +13,7 @@ from math import prod
 from polymap.ir import (
     Access,
     Branch,
+    BudgetError,
     Compute,
     Mapping,
     Spatial,
@@ -31,6 +32,7 @@ from polymap.search.around import (
     loops_above,
     read_off,
     runs_over_fanouts,
+    with_one_level_changed,
     with_one_more,
     without_nodes,
 )
@@ -91,9 +93,9 @@ class Interface:
         )
 
 
-class TreeCounts(dict[tuple[tuple[str, ...], Nodes], Part | None]):
+class TreeCounts(dict[tuple[tuple[str, ...], Nodes], Part | float | None]):
     """The trees of some statements of a program that were counted, by one objective: a search that goes on meets them
-    again. None: not legal, or that takes too long to say."""
+    again. None: not legal. A number: so many seconds of CPU time do not suffice to say."""
 
 
 class FusedTrees:
@@ -185,6 +187,21 @@ class FusedTrees:
             tiles = reversed(divisors(program.extents()[name])[:-1])
             ways += [(*above, Temporal(name, tile), kept) for tile in tiles]
         return next((way for way in ways if Surroundings.of(program, self._search.arch, way) is not None), None)
+
+    def nearby(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
+        """Yield the trees with one tensor above the branch in another level, then those with another tile of one loop
+        there, and smaller ones of the innermost loop where that leaves no room."""
+        yield from with_one_level_changed(program, self._search.arch, nodes)
+        (*above, last), interface, extents = nodes, Interface.of(program), program.extents()
+        loops = [(at, node) for at, node in enumerate(above) if isinstance(node, Temporal)]
+        alone = [each for each in loops if sum(node.dim == each[1].dim for _, node in loops) == 1]
+        may_change = isinstance(last, Branch) and bool(above) and isinstance(above[-1], Storage)
+        for at, node in alone if may_change else ():
+            for tile in (each for each in divisors(extents[node.dim]) if each != node.tile):
+                other = (Temporal(node.dim, tile),) if tile < extents[node.dim] else ()
+                with_room = interface and self._with_room(program, interface, (*above[:at], *other, *above[at + 1 :]))
+                if with_room:
+                    yield (*with_room, last)
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
@@ -469,15 +486,22 @@ class FusedTrees:
         return len(self._workload.statements) >= TUNING.most_in_a_segment
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
-        """Return a tree with what it costs; None where it is not legal, or that takes too long to say."""
-        key = tuple(each.name for each in program.statements), nodes
-        if key not in self._known:
-            self._known[key] = self._counted_now(program, nodes)
-        return self._known[key]
+        """Return a tree with what it costs; None where it is not legal, or there is no time to say."""
+        key, limits = (tuple(each.name for each in program.statements), nodes), self._search.limits
+        seconds = max(TUNING.least_evaluation_s, TUNING.count_share * limits.left_s())
+        found = self._known.get(key, 0.0)
+        if isinstance(found, float) and found < seconds and not limits():
+            try:
+                found = self._counted_within(program, nodes, seconds)
+            except BudgetError:
+                found = 0.0 if limits() else seconds  # the end of the limit says nothing
+            self._known[key] = found
+        return found if isinstance(found, Part) else None
 
-    def _counted_now(self, program: Workload, nodes: Nodes) -> Part | None:
+    def _counted_within(self, program: Workload, nodes: Nodes, seconds: float) -> Part | None:
+        """Return a tree with what it costs; None where it is not legal. Raises BudgetError where that takes longer."""
         self._search.limits.work.add()
-        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share, TUNING.least_evaluation_s)
+        cost = self._search.legal_cost_within(program, Mapping(nodes), seconds)
         if cost is None:
             return None
         value = objective_values(program, self._search.arch, self.objective, cost)[0]

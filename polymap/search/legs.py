@@ -18,6 +18,7 @@ from polymap.ir import (
     Affine,
     Architecture,
     Compute,
+    Mapping as LoopTree,
     MappingNode,
     MemoryLevel,
     Operator,
@@ -293,7 +294,7 @@ class Legs:
         if key in self._freed:
             return self._freed[key]
         problem = analyse(relative.workload, relative.arch, relative.rules)
-        if problem.reason is not None:
+        if problem.reason is not None or search.limits():
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
         times = lcm(*(many for _, _, many in parts))
@@ -333,21 +334,26 @@ class Legs:
         is_timed = any(each.goal is Goal.LATENCY for each in parts)
         for one, own_share in _asked_in_turn(search, objective, parts, linear, share):
             form = form_of_leg(search, workload, leg, one)
-            found = (
-                None
-                if form is None
-                else self.answer(search, form, one, own_share, divides=leg.divides, goes_on=goes_on)
-            )
-            if form is None or found is None or found.best is None or found.cost is None:
+            if form is None:
                 continue
-            own, beside = form.own_nodes(found.best), 1
-            if is_timed:
-                given = {(name, search.arch.levels[level].name) for name, level in leg.given}
-                own, beside = form.own_nodes_side_by_side(found.best, search.arch, leg.fixed, given)
-            nodes = nodes_of_leg(search, leg, own)
-            values = tuple(_of_all_runs(form, each, found.cost, beside) for each in compared)
-            if nodes is not None and (best is None or values < best[0]):
-                best = values, nodes
+            found = self.answer(search, form, one, own_share, divides=leg.divides, goes_on=goes_on)
+            if found is None or found.best is None or found.cost is None:
+                continue
+            is_fast = one.goal is Goal.LATENCY and first.goal is Goal.ENERGY
+            fast = _spread_as(form, found.best) if is_fast else None  # as many siblings, with the least energy
+            other = None if fast is None else self.answer(search, fast, first, own_share, divides=leg.divides)
+            given = {(name, search.arch.levels[level].name) for name, level in leg.given}
+            beside = 1
+            for each in (other, found):
+                if each is None or each.best is None or each.cost is None:
+                    continue
+                own = form.own_nodes(each.best)
+                if is_timed:
+                    own, beside = form.own_nodes_side_by_side(each.best, search.arch, leg.fixed, given)
+                nodes = nodes_of_leg(search, leg, own)
+                values = tuple(_of_all_runs(form, goal, each.cost, beside) for goal in compared)
+                if nodes is not None and (best is None or values < best[0]):
+                    best = values, nodes
             is_first = one == first and one != objective
             whole = nest_of_leg(workload, leg) or form.relative.workload  # form.times as many instances
             reached = (_of_all_runs(form, each, found.cost, beside) for each in others)
@@ -364,6 +370,18 @@ def _of_all_runs(form: Form, objective: Objective, cost: Cost, beside: int) -> F
     value = objective_values(form.relative.workload, arch, objective, cost)[0]
     saved = beside if cost.bottleneck == arch.compute.name else 1  # transfers take as long
     return value * Fraction(form.times ** (powers.energy + powers.cycles), saved**powers.cycles)
+
+
+def _spread_as(form: Form, mapping: LoopTree) -> Form:
+    """Return a form whose dims are spread over as many siblings of each fan-out as in a mapping of it."""
+    left, factors = dict(form.relative.workload.extents()), Counter[tuple[str, str]]()
+    for node in mapping.nodes:
+        if isinstance(node, Temporal | Spatial):
+            many, left[node.dim] = -(-left[node.dim] // node.tile), node.tile
+            if isinstance(node, Spatial):
+                factors[node.fanout, node.dim] = many * (factors[node.fanout, node.dim] or 1)
+    rules = (Factor(fanout, dim, many, many) for (fanout, dim), many in sorted(factors.items()))
+    return replace(form, relative=replace(form.relative, rules=(*form.relative.rules, *rules)))
 
 
 def _parts_of(objective: Objective) -> tuple[Objective, ...]:

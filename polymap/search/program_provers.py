@@ -3,24 +3,29 @@ one tensor through several accesses, samples and local search."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil, prod
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping, Workload
+from polymap.ir import Mapping, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
 from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
-from polymap.search.legs import takes_long_to_climb
+from polymap.search.forms import bits_per_cycle, with_time_priced
+from polymap.search.legs import dividing_legs, elements_of, simple_accesses, slow_levels, takes_long_to_climb
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
-from polymap.search.problem import analyse, floor_of
+from polymap.search.problem import Powers, analyse, floor_of, least_steps, parse_single
 from polymap.search.program_search import DrawnMappings, sample_mappings
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.relatives import Starts, go_on_with_boxes, starts_of_relatives
+from polymap.search.refunds import Cases, Refunds, Stay, passed_tensors
+from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 
 def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -75,6 +80,109 @@ def _cut_to_size(
         if each not in known and {dim.name for dim in each.workload.dims} == set(own.extents()):
             evidence = search.with_tree(evidence, own, cut_to(each.mapping, own.extents()))
     return evidence
+
+
+def bound_times(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floors of latency, and of its products with energy, by where tensors stand, unless a tree costs no
+    more."""
+    passed = passed_tensors(search.workload)
+    if passed is None or search.rules or evidence.is_met:
+        return evidence
+    for place, objective in enumerate(search.objective.singles):
+        powers = objective.goal.powers
+        if powers is not None and powers.cycles and (not powers.energy or is_plain_energy(search.arch)):
+            known = min(evidence.incumbents, key=lambda each: each.values[place], default=None)
+            best = None if known is None else known.values[place]
+            evidence = evidence.with_floor(place, _Times.of(search, powers, known, stop).least(passed, best))
+    return evidence
+
+
+Choices = dict[str, Sequence[Stay]]  # by the tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """What trees of a program cost at least by where tensors stand first: a product of powers of energy and latency.
+
+    By the refund bound (refunds.py) all statements together cost so much energy at least; move so many bits in a level,
+    which takes no longer than the run; or cost so much where these bits cost more, in a cycle no more than a price.
+    Stays that are best for one of these sums are bad for another. So each is asked of cases, in which few are left.
+    cases: of the program. cycles: of every tree. sums: each with its kind: "energy", where the product has it; bits
+    "moved" in a level, and how many it moves in a cycle at most; energy with these bits "priced", and the price of a
+    cycle.
+    """
+
+    powers: Powers
+    cases: Cases
+    cycles: Fraction
+    sums: list[tuple[Refunds, str, Fraction]]
+
+    @staticmethod
+    def of(search: Search, powers: Powers, known: Incumbent | None, stop: Stop) -> _Times:
+        """Return what is known of a program. known: a tree, whose slow levels' transfers are priced."""
+        arch, extents = search.arch, search.workload.extents()
+        boxes = [(each, {name: extents[name] for name in each.dims}) for each in search.workload.statements]
+        steps = sum(least_steps(box, arch, divides=dividing_legs(search, each)) or 0 for each, box in boxes)
+        cycles, energy = (floor_of(search.workload, arch, parse_single("latency", arch)), parse_single("energy", arch))
+        cases, sums = Cases.of(search, energy), list[tuple[Refunds, str, Fraction]]()
+        sums += [(Refunds(cases, stop), "energy", Fraction(0))] if powers.energy else []
+        for level in (each for each in arch.levels if each.has_bandwidth):
+            moved = Cases.of(search, parse_single(f"traffic:{level.name}", arch))
+            sums.append((Refunds(moved, stop), "moved", bits_per_cycle(arch, level)))
+        trees = [known] if known is not None and powers.energy else []
+        for tree, name in ((tree, name) for tree in trees for name in slow_levels(arch, trees)):
+            worth = powers.price(tree.cost.energy_pj_exact, tree.cost.latency_cycles)
+            for other, price in with_time_priced(arch, (name,), (worth / 2, worth)):
+                one = replace(search, asked=replace(search.asked, arch=other, objective=energy))
+                sums.append((Refunds(Cases.of(one, energy), stop), "priced", price))
+        return _Times(powers, cases, max(cycles, Fraction(-(-steps // arch.compute.per_cycle))), sums)
+
+    def least(self, passed: tuple[Tensor, ...], best: Fraction | None) -> Fraction:
+        """Return what no tree costs less than: the least of the cases. The least one is split, by the stays of its
+        largest tensor that has several, until it costs no less than the best tree, or nothing is left to split."""
+        size = {each.name: each.bits * prod(each.shape) for each in passed}
+        parts: list[Choices] = [{each.name: self.cases.widest(each) for each in passed}]
+        cases, least = list[tuple[Fraction, Choices]](), self.powers.product(Fraction(0), self.cycles)
+        with suppress(OutOfTime):
+            while parts:
+                found = [(self._at_least(each, best), each) for each in parts]
+                cases += [(max(least, value), each) for value, each in found if value is not None]
+                case = min(cases, key=lambda each: each[0], default=None)
+                if case is None:
+                    break
+                cases.remove(case)
+                least, choices = case
+                several = [name for name, stays in choices.items() if len(stays) > 1]
+                name = max(several, key=size.__getitem__, default="")
+                is_open = name and (best is None or least < best)
+                parts = [{**choices, name: [stay]} for stay in self._stays(choices[name], name)] if is_open else []
+        return least
+
+    def _stays(self, stays: Sequence[Stay], name: str) -> Iterator[Stay]:
+        """Yield the stays of a tensor; those in which all get it there apart from others."""
+        many = sum(bool(accesses_of(each, name)) for each in self.cases.search.workload.statements)
+        is_told = any(stay.also_outside for stay in stays)
+        for stay in stays:
+            yield replace(stay, inside=bool(stay.level) and not stay.also_outside)
+            if stay.level and many > 2 and not is_told:
+                yield replace(stay, also_outside=True)
+
+    def _at_least(self, choices: Choices, best: Fraction | None) -> Fraction | None:
+        """Return what trees with such stays cost at least, as far as it is less than a tree that is known; None where
+        there are none."""
+        energy, cycles, sums = Fraction(0), self.cycles, list[tuple[Fraction, Fraction]]()
+        for refunds, kind, rate in self.sums:
+            while (found := refunds.least(choices)) is not None and refunds.know(found[1]):
+                pass
+            if found is None:
+                return None
+            energy = found[0] if kind == "energy" else energy
+            cycles = max(cycles, Fraction(ceil(found[0] / rate))) if kind == "moved" else cycles
+            sums += [(rate, found[0])] if kind == "priced" else []
+            value = self.powers.least_product(energy, cycles, sums)
+            if best is not None and value >= best:
+                return value
+        return self.powers.least_product(energy, cycles, sums)
 
 
 def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -159,3 +267,27 @@ def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int
     space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
     evidence = replace(evidence.with_incumbents((found,)), space=space)
     return replace(evidence, left=()) if is_proven else evidence
+
+
+def most_refunded_bits(workload: Workload) -> int | None:
+    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone; None
+    where that is not known.
+
+    What one statement leaves for others never comes there, in the best case. What several read is loaded for one of
+    them: each of the others has an instance an element, so that alone it loads each once at most for less elsewhere.
+    """
+    if passed_tensors(workload) is None:
+        return None
+    extents, accesses, total = workload.extents(), simple_accesses(workload), 0
+    for tensor in workload.tensors:
+        users = [each for each in workload.statements if accesses_of(each, tensor.name)]
+        readers = [each for each in users if each.target.tensor != tensor.name]
+        is_written = tensor.name in written_tensors(workload)
+        if not readers or (len(readers) < 2 and not is_written):
+            continue
+        loads_often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) != set(each.dims)]
+        if tensor.name not in accesses or len(loads_often) > 1:
+            return None
+        passes = len(readers) + tensor.temporary if is_written else len(readers) - 1
+        total += passes * tensor.bits * elements_of(accesses[tensor.name], extents)
+    return total

@@ -92,14 +92,16 @@ class Stay:
 
     level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
     left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
-    said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. wider:
-    the stay of which this is a part.
+    said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. inside:
+    whether it is known that none does: then it stands there first on the ways of all. wider: the stay of which this is
+    a part.
     """
 
     level: int
     spans: tuple[tuple[str, int, int], ...] = ()
     held: tuple[tuple[str, bool], ...] = ()
     also_outside: bool = False
+    inside: bool = False
     wider: Stay | None = field(default=None, compare=False, repr=False)
 
 
@@ -208,10 +210,10 @@ def _adds_up(search: Search, objective: Objective) -> bool:
     return objective.goal is Goal.TRAFFIC or (objective.goal is Goal.ENERGY and is_plain_energy(search.arch))
 
 
-def _levels_of(search: Search, tensor: str) -> list[int]:
-    """Return the levels that may hold a tensor."""
-    own = search.workload.tensor(tensor)
-    return [number for number, level in enumerate(search.arch.levels) if not number or level.may_hold(own)]
+def _levels_of(search: Search, tensor: str, least: int) -> list[int]:
+    """Return the levels that may hold a tensor, from one inwards."""
+    own, levels = search.workload.tensor(tensor), [*enumerate(search.arch.levels)][least:]
+    return [number for number, level in levels if not number or level.may_hold(own)]
 
 
 def _filled_once(search: Search, objective: Objective, bits: int) -> Fraction:
@@ -219,29 +221,6 @@ def _filled_once(search: Search, objective: Objective, bits: int) -> Fraction:
     if objective.goal is Goal.ENERGY:
         return filled_once(search.arch, bits)
     return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
-
-
-def most_refunded_bits(workload: Workload) -> int | None:
-    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone; None
-    where that is not known.
-
-    What one statement leaves for others never comes there, in the best case. What several read is loaded for one of
-    them: each of the others has an instance an element, so that alone it loads each once at most for less elsewhere.
-    """
-    if passed_tensors(workload) is None:
-        return None
-    extents, accesses, total = workload.extents(), simple_accesses(workload), 0
-    for tensor in workload.tensors:
-        readers = [each for each in workload.statements if _reads(each, tensor.name)]
-        is_written = tensor.name in written_tensors(workload)
-        if not readers or (len(readers) < 2 and not is_written):
-            continue
-        loads_often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) != set(each.dims)]
-        if tensor.name not in accesses or len(loads_often) > 1:
-            return None
-        passes = len(readers) + tensor.temporary if is_written else len(readers) - 1
-        total += passes * tensor.bits * elements_of(accesses[tensor.name], extents)
-    return total
 
 
 def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
@@ -395,7 +374,7 @@ class Refunds:
         for statement in self.cases.search.workload.statements:
             if names is not None and statement.name not in names:
                 continue
-            own = [name for name in choices if statement.name in users[name]]
+            own = [name for name, stays in choices.items() if self._hears(statement, name, stays[0], len(stays))]
             found: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {}
             for known, (total, chosen) in totals.items():
                 given = dict(known)
@@ -411,11 +390,16 @@ class Refunds:
             totals = found
         return min(totals.values(), key=lambda each: each[0], default=None)
 
+    def _hears(self, statement: Statement, tensor: str, stay: Stay, of: int = 1) -> bool:
+        """Return whether a tensor's stay, one of so many, matters to what a statement costs."""
+        is_one = of == 1 and stay.inside and bool(accesses_of(statement, tensor))
+        return is_one or statement.name in self.cases.charged_users(tensor)
+
     def know(self, chosen: Stays) -> bool:
         """Work out what statements cost with these stays; return whether something was not known before."""
         before = len(self.known)
         for statement in self.cases.search.workload.statements:
-            own = {name: stay for name, stay in chosen.items() if statement.name in self.cases.charged_users(name)}
+            own = {name: stay for name, stay in chosen.items() if self._hears(statement, name, stay)}
             self._before_refund(statement.name, own)
         return len(self.known) > before
 
@@ -424,7 +408,7 @@ class Refunds:
         known = self._known(statement, where)
         search, once = self.cases.search, self.cases.once[statement]
         refund = _filled_once(search, self.cases.objective, sum(search.workload.tensor(name).bits for name in once))
-        for name, stay in ((name, stay) for name, stay in where.items() if stay.level):
+        for name, stay in ((name, stay) for name, stay in where.items() if stay.level and name not in once):
             asked = statement, name, stay
             if asked not in self._refunds:
                 self._refunds[asked] = self.cases.refund(*asked)
@@ -583,6 +567,9 @@ class Cases:
         search, own = self.search, self.search.workload.statement(statement)
         is_part = any(stay.wider is not None for stay in where.values())
         share = TUNING.case_share if is_part else TUNING.refunded_leg_share
+        shared = self.once[statement]
+        least_level = {name: stay.level for name, stay in where.items() if name in shared}
+        where = {name: stay for name, stay in where.items() if name not in shared}
         first = tuple((name, stay.level) for name, stay in where.items())
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
         held = self._held(own, where)
@@ -591,7 +578,7 @@ class Cases:
             if not level.has_room_for(sum(bits for (at, _), bits in held.items() if at == number)):
                 return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
-        divides, shared = self.of_chains or dividing_legs(search, own), self.once[statement]
+        divides = self.of_chains or dividing_legs(search, own)
         parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
         parts = tuple((name, level, len(self.in_parts[name])) for name, level in parts if name not in shared)
         leg = replace(leg, taken=taken, once=shared, parts=parts, divides=divides)
@@ -600,7 +587,7 @@ class Cases:
             return least
         leg = replace(leg, once=())
         costs = list[Fraction | None]()
-        for places in product(*(_levels_of(search, name) for name in shared)):
+        for places in product(*(_levels_of(search, name, least_level.get(name, 0)) for name in shared)):
             costs.append(self._with_shared(statement, leg, dict(zip(shared, places, strict=True)), share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off

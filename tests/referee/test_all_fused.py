@@ -17,7 +17,7 @@ import polymap as pm
 from polymap.explore import explore, provers
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
-from polymap.search import forms, legs, refunds
+from polymap.search import forms, legs, program_provers, refunds
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from tests.referee.all_fused import Program, Tree, Walk, least_price, least_words, places_of, trees
@@ -176,6 +176,39 @@ def test_a_price_of_which_half_is_charged_is_seen(monkeypatch: pytest.MonkeyPatc
         refunds, "with_time_priced", lambda *asked: ((arch, price / 2) for arch, price in halved(*asked))
     )
     assert floor_of_product(program, 16, 4, 4, "edp")[1] > least_product(program, 16, 4, 4, 1)
+
+
+def floor_by_stays(program: Program, room: int, lanes: int, speed: int, objective: str) -> Fraction:
+    """Return what no tree costs less than by where tensors stand, transfers of the buffer for nothing."""
+    asked, known = read_question(
+        *question(program, room, lanes, speed), Options(objective, "divide", clock=process_time), provers
+    )
+    known = known.with_incumbents(asked.written())
+    return program_provers.bound_times(asked, known, never).floors[0]
+
+
+@pytest.mark.parametrize("seed", few(range(400), 8))
+def test_no_tree_takes_less_time_where_tensors_stand(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (refunds, program_provers):
+        monkeypatch.setattr(module, "dividing_legs", lambda *_: True)
+    rng, (program, room) = random.Random(f"stays {seed}"), drawn(seed, 12)
+    lanes, speed, power = rng.choice((1, 2, 3, 4)), rng.choice((4, 8, 24)), rng.choice((0, 1, 2))
+    points = question(program, room)[0].instances_of_boxes()
+
+    def price(steps: int, words: int) -> int:
+        cycles = max(steps, -(-8 * words // speed))
+        return (5 * words + points) * cycles**power if power else cycles
+
+    floor = floor_by_stays(program, room, lanes, speed, ("latency", "edp", "ed2p")[power])
+    assert floor <= least_price(program, room, lanes, price)
+
+
+def test_a_level_that_is_said_to_be_slower_than_it_is_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, width = Program(CHAINS[1], (("m", 2), ("n", 2), ("k", 2)), "T"), forms.bits_per_cycle
+    least = least_price(program, 16, 4, lambda steps, words: max(steps, -(-8 * words // 4)))
+    assert floor_by_stays(program, 16, 4, 4, "latency") == least
+    monkeypatch.setattr(program_provers, "bits_per_cycle", lambda *asked: width(*asked) / 2)
+    assert floor_by_stays(program, 16, 4, 4, "latency") > least
 
 
 def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> float:

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from polymap.ir import Architecture
 from polymap.poly import count_type
-from polymap.search.problem.lattice import IntArray
+from polymap.search.problem.lattice import IntArray, divisors
 from polymap.search.problem.problem import TUNING
 from polymap.search.problem.rules import Factor, Rules
 
 Range = tuple[int, int]
 
 
-def least_steps(box: Mapping[str, int], arch: Architecture, rules: Rules = ()) -> int | None:
-    """Return the fewest steps of a box of these extents; None: the rules about factors are infeasible."""
+def least_steps(box: Mapping[str, int], arch: Architecture, rules: Rules = (), *, divides: bool = False) -> int | None:
+    """Return the fewest steps of a box of these extents; None: the rules about factors are infeasible. divides: over
+    tiles that divide, for which each factor, and those of a dim together, divide its extent."""
     bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, Factor)}
     ranges: list[tuple[Range, ...]] = []
     for dim in box:
@@ -36,7 +37,9 @@ def least_steps(box: Mapping[str, int], arch: Architecture, rules: Rules = ()) -
             most = fanout.size if rule is None or rule.most is None else rule.most
             own.append((1 if rule is None else rule.least, most if fanout.may_spread(dim) else 1))
         ranges.append(tuple(own))
-    return _fewest_steps(tuple(box.values()), tuple(fanout.size for fanout in arch.fanouts), tuple(ranges))
+    return _fewest_steps(
+        tuple(box.values()), tuple(fanout.size for fanout in arch.fanouts), tuple(ranges), divides=divides
+    )
 
 
 def quotients(size: int) -> list[int]:
@@ -51,7 +54,7 @@ def quotients(size: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _fewest_steps(
-    extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...]
+    extents: tuple[int, ...], sizes: tuple[int, ...], ranges: tuple[tuple[Range, ...], ...], *, divides: bool
 ) -> int | None:
     """Return the fewest steps, by dynamic programming over the dims: its states are what is left of each fan-out."""
     if prod(map(isqrt, sizes)) > TUNING.most_sharings:  # a number n has at least isqrt(n) quotients
@@ -63,7 +66,7 @@ def _fewest_steps(
     steps: IntArray = np.ones(len(left), dtype=count_type(prod(extents) + 1))
     met: NDArray[np.bool_] = np.ones(len(left), dtype=np.bool_)
     for extent, own in zip(extents, ranges, strict=True):
-        siblings, fits = _siblings(left, own)
+        siblings, fits = _siblings(left, own, np.array(divisors(extent) if divides else (), np.int64))
         fits &= met[:, None]
         each = np.where(fits, steps[:, None] * -(-extent // siblings.astype(steps.dtype)), prod(extents) + 1)
         met = np.any(fits, axis=0)
@@ -71,13 +74,21 @@ def _fewest_steps(
     return int(steps[met].min()) if met.any() else None
 
 
-def _siblings(left: IntArray, ranges: tuple[Range, ...]) -> tuple[IntArray, NDArray[np.bool_]]:
+def _siblings(left: IntArray, ranges: tuple[Range, ...], among: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
     """Return over how many siblings a dim is spread at most from one state to another [before, after], 1 where that
-    cannot be, and where it can be."""
+    cannot be, and where it can be. among: numbers of siblings, on a fan-out and on all of them (none: any)."""
     found: IntArray = np.ones((len(left), len(left)), dtype=np.int64)
     fits: NDArray[np.bool_] = np.ones(found.shape, dtype=np.bool_)
     for own, (low, top) in zip(left.T, ranges, strict=True):
-        factor = np.minimum(own[:, None] // own[None, :], top)
+        factor = _largest(among, np.minimum(own[:, None] // own[None, :], top))
         fits &= factor >= low
         found = found * np.maximum(factor, 1)
-    return found, fits
+    return _largest(among, found), fits
+
+
+def _largest(among: IntArray, most: IntArray) -> IntArray:
+    """Return the largest of some numbers that are no more than others, 0 where there is none; of no numbers these."""
+    if not len(among):
+        return most
+    at = np.searchsorted(among, most, side="right")
+    return np.where(at > 0, among[np.maximum(at, 1) - 1], 0)

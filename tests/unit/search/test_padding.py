@@ -120,7 +120,7 @@ def test_a_tree_of_a_longer_program_cut_to_size_is_legal_and_costs_no_more(seed:
 
 
 def test_programs_with_large_primes_cost_no_more_than_rounded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    for other in ("begin_nest_after_nest", "begin_chains", "sample_programs"):
+    for other in ("begin_nest_after_nest", "begin_first_chains", "go_on_with_chains", "sample_programs"):
         monkeypatch.setattr(polymap.search, other, lambda _search, evidence, _stop: evidence)
     text = ["T[m,k] += A[m,j] * B[j,k]", "C[m,n] += T[m,k] * D[k,n]"]
     sizes = {"m": 509, "k": 1021, "j": 61, "n": 67}

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from time import process_time
 
 import pytest
 
 import polymap as pm
+from polymap.costmodel import Cost
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Branch, Compute, Mapping, Spatial, Storage, Temporal, Workload
+from polymap.ir import Architecture, Branch, BudgetError, Compute, Mapping, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
-from polymap.search.chains import Chains, Segment, begin_chains, slow_levels, tiles_tried
+from polymap.search import driver
+from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
+from polymap.search.problem import parse_single
 from polymap.search.program_provers import begin_dividing_trees
 from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
@@ -73,6 +77,61 @@ def test_nests_of_huge_prime_extents_are_joined(m: int, n: int, k: int, p: int) 
 def test_attention_through_a_small_buffer_reads_keys_and_values_once_per_block_of_queries() -> None:
     asked, known = read_question(pair(512, 512, 64), buffer(4_129), Options("traffic:DRAM", "divide"), provers)
     assert begin_chains(asked, known, never).incumbents[0].values == (8 * 1_114_112,)
+
+
+def test_trees_that_took_too_long_to_count_are_counted_when_there_is_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, arch = pair(512, 512, 64), pm.load_arch("flat3")
+    tree = (Storage("GLB", ("A", "E")), Temporal("n", 128), Storage("GLB", ("T",)))
+    asked_s = list[float]()
+
+    def within(workload: Workload, arch: Architecture, mapping: Mapping, seconds: float) -> Cost:
+        asked_s.append(seconds)
+        if seconds < 1:
+            raise BudgetError([])
+        return pm.evaluate(workload, arch, mapping)
+
+    monkeypatch.setattr(driver, "evaluate_in_cpu_time", within)
+    options = Options("energy", "divide", time_limit_s=10, clock=lambda: 0.0)
+    asked, _ = read_question(work, arch, options, provers)
+    counted = FusedTrees(asked, work, asked.objective, divides=True)
+    assert counted.below(work, tree) is counted.below(work, tree) is None
+    assert len(asked_s) == 1
+    longer = replace(asked, limits=asked.limits.renewed(100, None, None))
+    again = FusedTrees(longer, work, asked.objective, divides=True)
+    found = again.below(work, tree)
+    assert found is not None
+    assert (found.value, asked_s) == (FLAT3_ATTENTION, [0.2, 2.0])
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp", "pareto:energy,latency"])
+@pytest.mark.parametrize("steps", [1, 20])
+def test_programs_end_with_their_steps(objective: str, steps: int) -> None:
+    arch = pm.load_arch("eyeriss_like")
+    found = search(pair(64, 64, 64), arch, objective, "divide", time_limit_s=600, work_limit=steps)
+    assert found.best is not None
+    assert found.work <= steps + 3  # a nest takes three, once it is begun
+
+
+def test_tensors_of_the_best_tree_change_their_level_where_that_saves_time() -> None:
+    """The accumulators of tpu_like have S and P; C, which is summed up in parts, goes by the buffer meanwhile."""
+    texts = (
+        "S[h,m,n] += Q[h,m,e] * K[h,n,e]",
+        "M[h,m] max= S[h,m,n]",
+        "P[h,m,n] = S[h,m,n] - M[h,m]",
+        "C[h,m,e] += P[h,m,n] * V[h,n,e]",
+    )
+    work = pm.program(texts, h=2, m=512, n=512, e=64, temporary=["S", "M", "P"], bits=8)
+    options = Options("edp", "divide", time_limit_s=20, clock=process_time)
+    asked, known = read_question(work, pm.load_arch("tpu_like"), options, provers)
+    nodes = (Temporal("h", 1), Storage("ACC", ("S", "M", "P", "C")))
+    fused = FusedTrees(asked, work, parse_single("energy", asked.arch), divides=True)
+    part = fused.below(work, nodes)
+    assert part is not None
+    first = asked.with_tree(known, work, Mapping(part.nodes[0]))
+    last = relieved(asked, first, never)
+    held = {name: n.level for n in last.incumbents[0].mapping.nodes if isinstance(n, Storage) for name in n.tensors}
+    assert (held["S"], held["P"], held["C"]) == ("ACC", "ACC", "UB")
+    assert last.incumbents[0].cost.latency_cycles < first.incumbents[0].cost.latency_cycles
 
 
 def test_what_others_need_too_may_still_be_shared_inside_a_segment() -> None:

@@ -104,6 +104,21 @@ def test_what_two_nests_pass_on_takes_room_beside_these_alone() -> None:
     assert (outside["T"], outside["U"]) == (0, 0)
 
 
+def test_a_nest_costs_little_on_as_many_siblings_as_the_fastest_one_takes() -> None:
+    work = pm.program(["U[m,f] += X[m,d] * W[d,f]", "G[m,f] = max(U[m,f], 0)"], m=512, d=768, f=3072, bits=8)
+    options = Options("edp", "divide", time_limit_s=30, clock=time.process_time)
+    asked, _ = read_question(work, pm.load_arch("eyeriss_like"), options, provers)
+    leg = Leg.of(work.statements[0], work.extents())
+    nodes, nest = legs_of(asked).nodes(asked, work, leg, asked.objective, 0.1), nest_of_leg(work, leg)
+    assert nodes is not None
+    assert nest is not None
+    cost = pm.evaluate(nest, "eyeriss_like", Mapping(nodes))
+    alone = legs_of(asked).nodes(asked, work, leg, parse_single("energy", asked.arch), 0.1)
+    assert alone is not None
+    assert cost.latency_cycles == 512 * 768 * 3072 // 144  # 12 and 12 of 12 and 14 siblings
+    assert cost.energy_pj <= 1.2 * pm.evaluate(nest, "eyeriss_like", Mapping(alone)).energy_pj
+
+
 def test_of_nests_that_are_as_fast_the_one_that_transfers_least_is_taken() -> None:
     # of a block: compute takes 8,388,608 cycles, and the accumulators need not
     texts = ["G[m,f] = U[m,f] * 2", "Y[m,d] += G[m,f] * W[f,d]"]
