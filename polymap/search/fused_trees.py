@@ -30,6 +30,7 @@ from polymap.search.around import (
     Surroundings,
     levels_above_fanouts,
     loops_above,
+    loops_first,
     read_off,
     runs_over_fanouts,
     with_one_more,
@@ -243,6 +244,16 @@ class FusedTrees:
         """Return a tree with the best legs, None where one has no mapping, or the tree is not legal."""
         found = self.with_best_legs(program, (), nodes)
         return None if found is None else self._counted(program, found)
+
+    def below_common_heads(self, program: Workload, children: Sequence[Nodes], is_over: Stop) -> Part | None:
+        """Return parts below the spatial loops with which all of them begin, what several of them load above the branch
+        where that pays; None where there are none, or the tree is not legal."""
+        apart = [loops_first(child, self._search.arch) for child in children]
+        heads = [list(takewhile(lambda node: isinstance(node, Spatial), child)) for child in apart]
+        common = tuple(each[0] for each in takewhile(lambda each: len({*each}) == 1, zip(*heads, strict=False)))
+        legs = tuple(child[len(common) :] for child in apart)
+        part = self._counted(program, (*common, Branch(legs))) if common else None
+        return None if part is None else self.with_more_held(program, part, is_over)
 
     def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
         """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what
