@@ -117,15 +117,22 @@ def test_no_tree_in_lines_is_below_their_floor(seed: int) -> None:
     compare_lines(seed)
 
 
-def test_a_mistake_in_the_floor_of_lines_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All instances are charged for once more, not those that are made ahead alone."""
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("in ahead)", "in lined.statements)"),  # all instances once more
+        ("bits_not_read(search.workload, inside)", "bits_not_read(search.workload, inside) * 2"),
+    ],
+)
+def test_a_mistake_in_the_floor_of_lines_is_caught(right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = inspect.getsource(refunds.floor_of_lines)
-    assert source.count("in ahead)") == 1
+    assert source.count(right) == 1
     mutant = dict(vars(refunds))
-    exec(f"from __future__ import annotations\n{source.replace('in ahead)', 'in lined.statements)')}", mutant)
+    exec(f"from __future__ import annotations\n{source.replace(right, wrong)}", mutant)
     monkeypatch.setattr(refunds, "floor_of_lines", mutant["floor_of_lines"])
     with pytest.raises(AssertionError):
-        compare_lines(1)
+        for seed in (1, MISTAKEN):
+            compare_lines(seed)
 
 
 def leg(rng: random.Random, statement: Statement, extents: dict[str, int], arch: Architecture, held: str) -> Nodes:
