@@ -104,10 +104,11 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     if len(statements) < 2 or not are_nests or evidence.is_met:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
-    share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
+    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
+    if takes_long_to_climb(search):
+        share = TUNING.chains_share_of_large if groups == (groups[0][:1],) else TUNING.chains_share_of_forms
     end = spent + share * max(0.0, 1 - spent)
     goals, binding = _tree_objectives(search), set(slow_levels(search.arch, evidence.incumbents[:1]))
-    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
             break

@@ -176,7 +176,7 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     if leg.free or leg.spans or leg.parts:
         least = legs_of(search).with_shared_loads(search, form, objective, share, leg)
         return None if least is None else form.times * least
-    found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
+    found = legs_of(search).answer(search, form, objective, share, divides=leg.divides, goes_on=True)
     least = at_least(form.relative, found, objective)
     return None if least is None else form.times * least
 
