@@ -321,8 +321,10 @@ class Chains:
         is_long = len(statements) > TUNING.most_in_a_segment  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * is_long
         self._with_segments(last_share, is_long=is_long)
-        joined = self._joined if is_long else self._below_common_heads
-        self._together = joined(self._found, limits.until(end_share))
+        if is_long:
+            self._together = self._joined(self._found, limits.until(end_share))
+        else:
+            self._together = self._below_common_heads(self._found, limits)  # a few trees, after what is cut
         return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | self._together))))
 
     def least_value(self) -> Fraction | None:
