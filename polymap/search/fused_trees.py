@@ -219,7 +219,7 @@ class FusedTrees:
             if best is part:
                 break
             part = best
-        again = None if part is first or is_over() else self._with_best_legs(program, part.nodes[0])
+        again = None if part is first or is_over() else self.part_with_best_legs(program, part.nodes[0])
         return _cheapest_part([part, again])
 
     def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
@@ -236,11 +236,11 @@ class FusedTrees:
                 if is_over() or (name, level) in there or Surroundings.of(program, arch, nodes) is not None:
                     continue
                 with_room = self._with_room(program, interface, nodes)
-                found = None if with_room is None else self._with_best_legs(program, (*with_room, last))
+                found = None if with_room is None else self.part_with_best_legs(program, (*with_room, last))
                 best = _cheapest_part([best, found])
         return best
 
-    def _with_best_legs(self, program: Workload, nodes: Nodes) -> Part | None:
+    def part_with_best_legs(self, program: Workload, nodes: Nodes) -> Part | None:
         """Return a tree with the best legs, None where one has no mapping, or the tree is not legal."""
         found = self.with_best_legs(program, (), nodes)
         return None if found is None else self._counted(program, found)

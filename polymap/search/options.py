@@ -158,7 +158,7 @@ class Tuning:
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed."""
     chains_share_of_forms: float = 0.75
-    """The same of programs of several forms: the bounds of what each alone costs at least go on after it (not swept)."""
+    """The same of programs of several forms: what statements alone cost at least is bounded further (not swept)."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
     slice_steps: int = 100

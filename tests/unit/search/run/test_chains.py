@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from time import process_time
 
@@ -12,7 +13,7 @@ import polymap as pm
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Branch, Compute, Mapping, Spatial, Storage, Temporal, Workload
+from polymap.ir import Architecture, Branch, Compute, Mapping, Spatial, Storage, Temporal, Workload, part_of
 from polymap.resources import never
 from polymap.search.chains import Chains, Segment, begin_chains, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
@@ -478,6 +479,41 @@ def test_smaller_tiles_make_room_for_one_more_tensor() -> None:
     assert made.value <= 191_361_152 < part.value
     cost = pm.evaluate(work, machine, Mapping(made.nodes[0]))
     assert (cost.legal, cost.energy_pj_exact) == (True, made.value)
+
+
+def test_lines_make_room_for_what_slides_and_share_weights_with_the_rows_before_them() -> None:
+    """Beside 6 + 2 rows of G there is no room for the rows of I that 6 rows of T need, beside 3 + 2 there is. What
+    makes the first rows runs over the same siblings, so that W comes once."""
+    texts = [
+        "T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]",
+        "G[k,y,x] = max(T[k,y,x], 0)",
+        "O[z,v,w] += G[k,v+a,w+b] * V[z,k,a,b]",
+    ]
+    sizes = {"k": 16, "c": 16, "z": 16, "y": 20, "x": 20, "v": 18, "w": 18} | dict.fromkeys("rsab", 3)
+    lined = in_lines(pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8), "v")
+    assert lined is not None
+    machine = pm.load_arch("simba_like")
+    nodes = (replace(n, capacity_bits=8 * 4200) if n.name == "GLB" else n for n in machine.nodes)
+    machine = replace(machine, nodes=tuple(nodes))
+    asked, _ = read_question(lined, machine, Options("energy", "divide", clock=process_time), provers)
+    trees = FusedTrees(asked, lined, asked.objective, divides=True)
+    before, inside = (part_of(lined, lined.statements[each]) for each in (slice(2), slice(2, 5)))
+    legs = {each.name: (*(Temporal(name, 1) for name in each.dims), Compute(each.name)) for each in lined.statements}
+    spread, two = Spatial("k", 1, "PE"), (Storage("ABUF", ("T",)), Branch((legs["S0"], legs["S1"])))
+    above = (spread, Storage("WBUF", ("V", "W")), Temporal("v", 6), Storage("GLB", ("G",)))
+    loop = trees.part_with_best_legs(inside, (*above, Branch((two, legs["S2"]))))
+    first = trees.below(before, (Storage("GLB", ("I",)), spread, Storage("ABUF", ("T_first",))))
+    assert loop is not None
+    assert first is not None
+    made = trees.with_room_made(inside, loop, never)
+    assert made.value < loop.value
+    assert ("I", 8 * 22 * 22 * 16 - 8 * 2 * 22 * 16, 0) in made.passes  # all but two rows, each once
+    whole = trees.below_common_heads(lined, [first.nodes[0], made.nodes[0]], never)
+    assert whole is not None
+    assert whole.value < first.value + made.value
+    assert ("W", 8 * 16 * 16 * 9, 0) in whole.passes
+    cost = pm.evaluate(lined, machine, Mapping(whole.nodes[0]))
+    assert (cost.legal, cost.energy_pj_exact) == (True, whole.value)
 
 
 def test_sums_near_a_tree_charge_the_levels_that_bind_it_or_nearly() -> None:
