@@ -124,6 +124,7 @@ def test_no_tree_in_lines_is_below_their_floor(seed: int) -> None:
         (refunds.floor_of_lines, "in ahead)", "in lined.statements)"),  # all instances once more
         (legs.bits_not_read, "many - elements_of(left, part.extents())", "many"),  # also what is read inside
     ],
+    ids=["instances", "reads"],
 )
 def test_a_mistake_in_the_floor_of_lines_is_caught(
     function: Callable[..., object], right: str, wrong: str, monkeypatch: pytest.MonkeyPatch

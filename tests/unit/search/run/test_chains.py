@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
 
+import numpy as np
 import pytest
 
 import polymap as pm
@@ -15,9 +17,11 @@ from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
 from polymap.ir import Architecture, Branch, Compute, Mapping, Spatial, Storage, Temporal, Workload, part_of
 from polymap.resources import never
+from polymap.search.around import without_nodes
 from polymap.search.chains import Chains, Segment, begin_chains, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
+from polymap.search.legs import Nodes
 from polymap.search.options import Options
 from polymap.search.program_provers import begin_dividing_trees
 from polymap.search.programs import in_lines, in_tiles
@@ -365,6 +369,35 @@ def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> N
     run = pm.run_c(best.workload, buffer(words), best.mapping)
     assert run.matches_reference
     assert run.counts_match
+
+
+def test_lines_are_counted_in_tables_of_tiles_and_run_natively() -> None:
+    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
+    sizes = {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3}
+    best = begun(pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8), buffer(130), "energy").incumbents[0]
+    names = [each.name for each in best.workload.statements]
+    assert names == ["S0_first", "S1_first", "S0", "S1", "S2"]
+    tiles = [node.tile for node in loops_of(best.mapping.nodes)]
+    table = pm.evaluate_many(best.workload, buffer(130), best.mapping, [tiles])
+    assert table.energy_pj[0] == best.values[0]
+    types = dict.fromkeys("IWV", "int8") | dict.fromkeys("TGO", "int32")
+    lined = in_lines(pm.program(texts, sizes=sizes, temporary=["T", "G"], types=types), "v")
+    assert lined is not None
+    loops = Mapping(without_nodes(best.mapping.nodes, [each.name for each in lined.tensors]))
+    draw = np.random.default_rng(0).integers
+    i, w, v = (draw(-3, 4, shape, np.int8) for shape in ((4, 36), (4, 4, 3), (4, 4, 3)))
+    rows = np.maximum(sum(w[:, :, r].astype(int) @ i[:, r : r + 34] for r in range(3)), 0)
+    wanted = sum(v[:, :, a].astype(int) @ rows[:, a : a + 32] for a in range(3))
+    run = pm.compile(lined, pm.load_arch("host_cpu"), mapping=loops)
+    assert np.array_equal(np.asarray(run(i, w, v)), wanted)
+
+
+def loops_of(nodes: Nodes) -> Iterator[Temporal | Spatial]:
+    for node in nodes:
+        if isinstance(node, Branch):
+            yield from (loop for child in node.children for loop in loops_of(child))
+        elif isinstance(node, Temporal | Spatial):
+            yield node
 
 
 WINDOWS = {
