@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import permutations, product
+from itertools import permutations, product, takewhile
 
 from polymap.ir import (
     Architecture,
@@ -121,6 +121,17 @@ def lengths_per_instance(extents: dict[str, int], spread: Iterable[tuple[str, st
 def loops_above(leg: Nodes, level: str, tensors: tuple[str, ...]) -> set[str]:
     """Return the dims of the loops above the nodes of some tensors in a level."""
     return {_dim(node) for node in leg[: _place(leg, level, tensors)]}
+
+
+def loops_first(nodes: Nodes, arch: Architecture) -> Nodes:
+    """Return nodes with the spatial loops at first before the nodes of levels above fan-outs: tiles there are those of
+    all siblings."""
+
+    def is_first(node: MappingNode) -> bool:
+        return isinstance(node, Spatial) or (isinstance(node, Storage) and not arch.fanouts_above(node.level))
+
+    head = [*takewhile(is_first, nodes)]
+    return (*sorted(head, key=lambda node: isinstance(node, Storage)), *nodes[len(head) :])
 
 
 def read_off(leg: Nodes, program: Workload, level: str, kept: tuple[str, ...], shared: tuple[str, ...]) -> Nodes:

@@ -119,14 +119,15 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
     if len(statements) < 2 or not are_nests or evidence.is_met or not goals:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
+    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     if takes_long_to_climb(search):
         is_timed = any(each.goal.powers is not None and each.goal.powers.cycles for each in search.objective.singles)
-        share = TUNING.chains_share_of_timed if is_timed else TUNING.chains_share_of_large
+        share = TUNING.chains_share_of_large if groups == (groups[0][:1],) else TUNING.chains_share_of_forms
+        share = min(share, TUNING.chains_share_of_timed if is_timed else share)
         share = TUNING.chains_share_of_long if is_long(search.workload) else share
     every = _tree_objectives(search)
     share = share / len(every) if goals == every[:1] else share
     end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
-    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:
             break
@@ -342,6 +343,7 @@ class Chains:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
         self._found: dict[Ends, Part] = {}  # the best that is known of segments
+        self._together: dict[Ends, Part] = {}  # and of neighbouring ones below common loops
         self._open: dict[Ends, Fraction] | None = None  # what others cost at least, and those that their time ended
         self.is_cut = False  # whether the share of the limit ended what was looked at last
 
@@ -358,13 +360,16 @@ class Chains:
             self._found[at, at + 1] = alone
         long = is_long(self._workload)  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * long
-        self._with_segments(last_share)
-        joined = self._joined(self._found, limits.until(end_share)) if long else {}
-        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | joined))))
+        self._with_segments(last_share, is_long=long)
+        if long:
+            self._together = self._joined(self._found, limits.until(end_share))
+        else:
+            self._together = self._below_common_heads(self._found, limits)  # a few trees, after what is cut
+        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | self._together))))
 
     def least_value(self) -> Fraction | None:
         """Return what the segments that are known cost together at least; None where some statement has none."""
-        values = {ends: part.value for ends, part in self._found.items()}
+        values = {ends: part.value for ends, part in (self._found | self._together).items()}
         many = len(self._workload.statements)
         return sum((values[ends] for ends in _least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
 
@@ -447,6 +452,18 @@ class Chains:
                 part = self._trees.with_branches_inside(program, part, is_over) if way is alone else part
                 least = parts[ends].value if ends in parts else costs[run]
                 found |= {ends: part} if part.value < least else {}
+        return found
+
+    def _below_common_heads(self, parts: dict[Ends, Part], is_over: Stop) -> dict[Ends, Part]:
+        """Return the whole program, if its segments begin with the same spatial loops: below these once, so that what
+        several of them read may stand there for all."""
+        found = dict[Ends, Part]()
+        for way in self._ways(parts):
+            if len(way) > 1 and not is_over():
+                nodes = [parts[ends].nodes[0] for ends in way]
+                part = self._trees.below_common_heads(self._workload, nodes, is_over)
+                ends = way[0][0], way[-1][1]
+                found |= {} if part is None or (ends in found and found[ends].value <= part.value) else {ends: part}
         return found
 
     def _at_least(self, ends: Ends) -> Fraction:

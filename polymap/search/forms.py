@@ -16,6 +16,7 @@ from math import gcd, prod
 
 from polymap.ir import (
     Access,
+    Affine,
     Architecture,
     Compute,
     Dim,
@@ -28,7 +29,9 @@ from polymap.ir import (
     Tensor,
     Workload,
     accesses_of,
+    bounds,
     dim,
+    substituted,
 )
 from polymap.search.problem import AtLeast, Factor, Goal, Held, Objective, Rule, Rules, Span
 from polymap.search.relatives import Relative, is_plain_energy
@@ -117,9 +120,10 @@ def form_of(
     accesses, extents = (statement.target, *statement.reads), nest.extents()
     is_alike = all(len(set(accesses_of(statement, each.name))) == 1 for each in nest.tensors)
     names_some = arch != arch.naming_only(()) or any(fanout.dims is not None for fanout in arch.fanouts)
-    if not is_alike or names_some or not all(each.is_plain for each in accesses):
+    if not is_alike or names_some or not all(index.is_linear for each in accesses for index in each.index):
         return own_form(relative)
-    plain = is_plain_energy(arch) and not arch.is_timed_by_step
+    is_plain = all(each.is_plain for each in accesses)
+    plain = is_plain and is_plain_energy(arch) and not arch.is_timed_by_step
     groups = dict[tuple[tuple[bool, ...], str], list[tuple[str, int]]]()
     which = {name: tuple(name in access.dims for access in accesses) for name in extents}
     order = (
@@ -166,11 +170,17 @@ def _rename_nest(nest: Workload, dims: dict[str, Extents], tensors: dict[str, st
     extents = {name: prod(extent for _, extent in own) for name, own in dims.items()}
 
     def access(old: Access) -> Access:
-        return Access(names[old.tensor], tuple(dim(name) for name, own in dims.items() if own[0][0] in old.dims))
+        if old.is_plain:
+            return Access(names[old.tensor], tuple(dim(name) for name, own in dims.items() if own[0][0] in old.dims))
+        values = {name: Affine() for name in old.dims} | {own[0][0]: dim(name) for name, own in dims.items()}
+        forms = (substituted(form - form.constant, values) for form in old.index)
+        return Access(names[old.tensor], tuple(forms))
 
     def tensor(old: Tensor) -> Tensor:
-        own = next(each for each in (target, *reads) if each.tensor == names[old.name]).dims
-        return replace(old, name=names[old.name], shape=tuple(extents[name] for name in own), origin=(0,) * len(own))
+        own = next(each for each in (target, *reads) if each.tensor == names[old.name])
+        ends = [bounds(form, extents) for form in own.index]
+        shape, origin = tuple(high - low + 1 for low, high in ends), tuple(low for low, _ in ends)
+        return replace(old, name=names[old.name], shape=shape, origin=origin)
 
     target, reads = access(statement.target), tuple(access(each) for each in statement.reads)
     alone = replace(statement, name="S", dims=tuple(dims), target=target, reads=reads, counters=())

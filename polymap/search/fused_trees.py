@@ -30,6 +30,7 @@ from polymap.search.around import (
     Surroundings,
     levels_above_fanouts,
     loops_above,
+    loops_first,
     read_off,
     runs_over_fanouts,
     with_one_level_changed,
@@ -235,7 +236,7 @@ class FusedTrees:
             if best is part:
                 break
             part = best
-        again = None if part is first or is_over() else self.below(program, part.nodes[0][:-1])
+        again = None if part is first or is_over() else self.part_with_best_legs(program, part.nodes[0])
         return _cheapest_part([part, again])
 
     def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
@@ -252,9 +253,24 @@ class FusedTrees:
                 if is_over() or (name, level) in there or Surroundings.of(program, arch, nodes) is not None:
                     continue
                 with_room = self._with_room(program, interface, nodes)
-                found = None if with_room is None else self.below(program, with_room)
+                found = None if with_room is None else self.part_with_best_legs(program, (*with_room, last))
                 best = _cheapest_part([best, found])
         return best
+
+    def part_with_best_legs(self, program: Workload, nodes: Nodes) -> Part | None:
+        """Return a tree with the best legs, None where one has no mapping, or the tree is not legal."""
+        found = self.with_best_legs(program, (), nodes)
+        return None if found is None else self._counted(program, found)
+
+    def below_common_heads(self, program: Workload, children: Sequence[Nodes], is_over: Stop) -> Part | None:
+        """Return parts below the spatial loops with which all of them begin, what several of them load above the branch
+        where that pays; None where there are none, or the tree is not legal."""
+        apart = [loops_first(child, self._search.arch) for child in children]
+        heads = [list(takewhile(lambda node: isinstance(node, Spatial), child)) for child in apart]
+        common = tuple(each[0] for each in takewhile(lambda each: len({*each}) == 1, zip(*heads, strict=False)))
+        legs = tuple(child[len(common) :] for child in apart)
+        part = self._counted(program, (*common, Branch(legs))) if common else None
+        return None if part is None else self.with_more_held(program, part, is_over)
 
     def joined(self, program: Workload, children: Sequence[Nodes], apart: Fraction, is_over: Stop) -> Part | None:
         """Return the best of the trees in which neighbouring parts stand below a loop that all statements share, what

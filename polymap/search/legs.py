@@ -32,6 +32,7 @@ from polymap.ir import (
     is_box,
     nest_of,
     sets_each_once,
+    written_tensors,
 )
 from polymap.search.dividing import Count, Outcome, best_product_tiles, solve
 from polymap.search.driver import Engines, Search
@@ -191,7 +192,7 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     if leg.free or leg.spans or leg.parts:
         least = legs_of(search).with_shared_loads(search, form, objective, share, leg)
         return None if least is None else form.times * least
-    found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
+    found = legs_of(search).answer(search, form, objective, share, divides=leg.divides, goes_on=True)
     least = at_least(form.relative, found, objective)
     return None if least is None else form.times * least
 
@@ -514,6 +515,21 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     gaps."""
     forms = ((each, each - each.constant if each.constant else each) for each in access.index)
     return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
+
+
+def bits_not_read(program: Workload, part: Workload) -> int:
+    """Return the bits of what one statement of a program reads, and none writes, that it does not read in a part of the
+    program, at least."""
+    total = 0
+    for tensor in part.tensors:
+        every = [
+            [access for one in own.statements for access in accesses_of(one, tensor.name)] for own in (program, part)
+        ]
+        if all(len(each) == 1 and each[0].is_box for each in every) and tensor.name not in written_tensors(program):
+            (whole,), (left,) = every
+            many = prod((form - form.constant).reach(program.extents()) for form in whole.index)
+            total += tensor.bits * max(0, many - elements_of(left, part.extents()))
+    return total
 
 
 def passes_through_windows(program: Workload, tensors: Collection[str] | None = None) -> bool:

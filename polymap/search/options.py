@@ -160,9 +160,11 @@ class Tuning:
     chains_share_of_long: float = 0.6
     """for those of more nests than a segment has: energy of a block of GPT-3 rises by its cases for 25 CPU s,"""
     chains_share_of_timed: float = 0.75
-    """and where time is asked for, which bounds by where tensors stand take longer for,"""
+    """where time is asked for, which bounds by where tensors stand take longer for,"""
+    chains_share_of_forms: float = 0.75
+    """and for programs of several forms: what statements alone cost at least is bounded further (not swept)."""
     times_share: float = 0.4
-    """and of what is left then, for these (not swept)."""
+    """Of what is left behind the first chains, for bounds of time (not swept)."""
     slice_s: float = 1.0
     """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
     slice_steps: int = 100

@@ -60,6 +60,7 @@ from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
     Leg,
+    bits_not_read,
     dividing_legs,
     elements_of,
     in_lines_of,
@@ -71,15 +72,7 @@ from polymap.search.legs import (
     takes_long_to_climb,
 )
 from polymap.search.options import TUNING
-from polymap.search.problem import (
-    Goal,
-    Objective,
-    Powers,
-    Span,
-    divisors,
-    floor_of,
-    parse_single,
-)
+from polymap.search.problem import Goal, Objective, Powers, Span, divisors, floor_of, parse_single
 from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
 from polymap.search.relatives import filled_once, is_plain_energy
 
@@ -192,15 +185,20 @@ def _least_cost(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fr
 
 def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: Stop, splits: int) -> Fraction | None:
     """Return what no tree of a program in lines costs less than: the statements inside its loop as a program of their
-    own, which finds the rows made before it, and the instances of those that make these."""
+    own, which finds the rows made before it; the instances of those that make these; and one pass of what these alone
+    read, which comes in for none of those inside."""
     names = [each.name for each in search.workload.statements]
-    inside = tuple(each for each in lined.statements if each.name in names)
+    statements = tuple(each for each in lined.statements if each.name in names)
+    tensors = tuple(each for each in lined.tensors if any(accesses_of(one, each.name) for one in statements))
+    inside = replace(lined, statements=statements, tensors=tensors)
     ahead = [each for each in lined.statements if each.name not in names]
-    tensors = tuple(each for each in lined.tensors if any(accesses_of(one, each.name) for one in inside))
-    own = replace(search, asked=replace(search.asked, workload=replace(lined, statements=inside, tensors=tensors)))
-    passed = passed_tensors(own.workload, apart=True)
-    least = None if passed is None else _least_cost(Refunds(Cases.of(own, objective), stop), passed, splits)
-    if least is None or objective.goal is not Goal.ENERGY:
+    own = replace(search, asked=replace(search.asked, workload=inside))
+    passed, cases = passed_tensors(inside, apart=True), Cases.of(own, objective)
+    least = None if passed is None else _least_cost(Refunds(cases, stop), passed, splits)
+    if least is None:
+        return None
+    least += move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0)
+    if objective.goal is not Goal.ENERGY:
         return least
     extents = lined.extents()
     return least + search.arch.compute.pj * sum(prod(extents[name] for name in each.dims) for each in ahead)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
@@ -117,13 +118,22 @@ def test_no_tree_in_lines_is_below_their_floor(seed: int) -> None:
     compare_lines(seed)
 
 
-def test_a_mistake_in_the_floor_of_lines_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All instances are charged for once more, not those that are made ahead alone."""
-    source = inspect.getsource(refunds.floor_of_lines)
-    assert source.count("in ahead)") == 1
-    mutant = dict(vars(refunds))
-    exec(f"from __future__ import annotations\n{source.replace('in ahead)', 'in lined.statements)')}", mutant)
-    monkeypatch.setattr(refunds, "floor_of_lines", mutant["floor_of_lines"])
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (refunds.floor_of_lines, "in ahead)", "in lined.statements)"),  # all instances once more
+        (legs.bits_not_read, "many - elements_of(left, part.extents())", "many"),  # also what is read inside
+    ],
+    ids=["instances", "reads"],
+)
+def test_a_mistake_in_the_floor_of_lines_is_caught(
+    function: Callable[..., object], right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, name = inspect.getsource(function), function.__name__
+    assert source.count(right) == 1
+    mutant = dict(vars(inspect.getmodule(function)))
+    exec(f"from __future__ import annotations\n{source.replace(right, wrong)}", mutant)
+    monkeypatch.setattr(refunds, name, mutant[name])
     with pytest.raises(AssertionError):
         compare_lines(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polymap as pm
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search.around import HeldTile, Surroundings, is_in_order, read_off, with_one_more
+from polymap.search.around import HeldTile, Surroundings, is_in_order, loops_first, read_off, with_one_more
 from polymap.search.fused_trees import Interface
 from tests.unit.search.run.test_nest_after_nest import buffer
 
@@ -54,6 +54,12 @@ def test_what_leaves_nothing_to_legs_is_refused() -> None:
     assert [each.elements for each in within.held] == [4]  # what the first one reads holds what the second one does
     beside = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = T[p] * A[p+9]"], p=6, r=3)
     assert Surroundings.of(beside, ARCH, (Storage("GLB", ("A",)),)) is None
+
+
+def test_spatial_loops_stand_before_nodes_above_all_fan_outs() -> None:
+    outer, inner, loop = Storage("GLB", ("A",)), Storage("WBUF", ("B",)), Spatial("m", 4, "PE")
+    rest = (Spatial("n", 8, "VK"), Temporal("k", 1), Compute("S0"))
+    assert loops_first((outer, loop, inner, *rest), ARCH) == (loop, outer, inner, *rest)
 
 
 def test_loops_that_all_share_are_read_off_one_statement() -> None:

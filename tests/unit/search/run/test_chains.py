@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
 
+import numpy as np
 import pytest
 
 import polymap as pm
@@ -14,12 +16,25 @@ from polymap.costmodel import Cost
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Branch, BudgetError, Compute, Mapping, Spatial, Storage, Temporal, Workload
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    Compute,
+    Mapping,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    part_of,
+)
 from polymap.resources import never
 from polymap.search import driver
+from polymap.search.around import without_nodes
 from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
+from polymap.search.legs import Nodes
 from polymap.search.options import Options
 from polymap.search.problem import parse_single
 from polymap.search.program_provers import begin_dividing_trees
@@ -425,6 +440,35 @@ def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> N
     assert run.counts_match
 
 
+def test_lines_are_counted_in_tables_of_tiles_and_run_natively() -> None:
+    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
+    sizes = {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3}
+    best = begun(pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8), buffer(130), "energy").incumbents[0]
+    names = [each.name for each in best.workload.statements]
+    assert names == ["S0_first", "S1_first", "S0", "S1", "S2"]
+    tiles = [node.tile for node in loops_of(best.mapping.nodes)]
+    table = pm.evaluate_many(best.workload, buffer(130), best.mapping, [tiles])
+    assert table.energy_pj[0] == best.values[0]
+    types = dict.fromkeys("IWV", "int8") | dict.fromkeys("TGO", "int32")
+    lined = in_lines(pm.program(texts, sizes=sizes, temporary=["T", "G"], types=types), "v")
+    assert lined is not None
+    loops = Mapping(without_nodes(best.mapping.nodes, [each.name for each in lined.tensors]))
+    draw = np.random.default_rng(0).integers
+    i, w, v = (draw(-3, 4, shape, np.int8) for shape in ((4, 36), (4, 4, 3), (4, 4, 3)))
+    rows = np.maximum(sum(w[:, :, r].astype(int) @ i[:, r : r + 34] for r in range(3)), 0)
+    wanted = sum(v[:, :, a].astype(int) @ rows[:, a : a + 32] for a in range(3))
+    run = pm.compile(lined, pm.load_arch("host_cpu"), mapping=loops)
+    assert np.array_equal(np.asarray(run(i, w, v)), wanted)
+
+
+def loops_of(nodes: Nodes) -> Iterator[Temporal | Spatial]:
+    for node in nodes:
+        if isinstance(node, Branch):
+            yield from (loop for child in node.children for loop in loops_of(child))
+        elif isinstance(node, Temporal | Spatial):
+            yield node
+
+
 WINDOWS = {
     "stem": (["T[k,y] += I[c,2*y+r] * W[k,c,r]", "O[k,v] max= T[k,2*v+a]"], {"k": 2, "c": 2, "r": 7, "y": 9}, 3),
     "separable": (["T[c,v] += I[c,2*v+r] * W[c,r]", "O[k,v] += T[c,v] * V[k,c]"], {"c": 2, "k": 4, "r": 3}, 0),
@@ -537,6 +581,41 @@ def test_smaller_tiles_make_room_for_one_more_tensor() -> None:
     assert made.value <= 191_361_152 < part.value
     cost = pm.evaluate(work, machine, Mapping(made.nodes[0]))
     assert (cost.legal, cost.energy_pj_exact) == (True, made.value)
+
+
+def test_lines_make_room_for_what_slides_and_share_weights_with_the_rows_before_them() -> None:
+    """Beside 6 + 2 rows of G there is no room for the rows of I that 6 rows of T need, beside 3 + 2 there is. What
+    makes the first rows runs over the same siblings, so that W comes once."""
+    texts = [
+        "T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]",
+        "G[k,y,x] = max(T[k,y,x], 0)",
+        "O[z,v,w] += G[k,v+a,w+b] * V[z,k,a,b]",
+    ]
+    sizes = {"k": 16, "c": 16, "z": 16, "y": 20, "x": 20, "v": 18, "w": 18} | dict.fromkeys("rsab", 3)
+    lined = in_lines(pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8), "v")
+    assert lined is not None
+    machine = pm.load_arch("simba_like")
+    nodes = (replace(n, capacity_bits=8 * 4200) if n.name == "GLB" else n for n in machine.nodes)
+    machine = replace(machine, nodes=tuple(nodes))
+    asked, _ = read_question(lined, machine, Options("energy", "divide", clock=process_time), provers)
+    trees = FusedTrees(asked, lined, asked.objective, divides=True)
+    before, inside = (part_of(lined, lined.statements[each]) for each in (slice(2), slice(2, 5)))
+    legs = {each.name: (*(Temporal(name, 1) for name in each.dims), Compute(each.name)) for each in lined.statements}
+    spread, two = Spatial("k", 1, "PE"), (Storage("ABUF", ("T",)), Branch((legs["S0"], legs["S1"])))
+    above = (spread, Storage("WBUF", ("V", "W")), Temporal("v", 6), Storage("GLB", ("G",)))
+    loop = trees.part_with_best_legs(inside, (*above, Branch((two, legs["S2"]))))
+    first = trees.below(before, (Storage("GLB", ("I",)), spread, Storage("ABUF", ("T_first",))))
+    assert loop is not None
+    assert first is not None
+    made = trees.with_room_made(inside, loop, never)
+    assert made.value < loop.value
+    assert ("I", 8 * 22 * 22 * 16 - 8 * 2 * 22 * 16, 0) in made.passes  # all but two rows, each once
+    whole = trees.below_common_heads(lined, [first.nodes[0], made.nodes[0]], never)
+    assert whole is not None
+    assert whole.value < first.value + made.value
+    assert ("W", 8 * 16 * 16 * 9, 0) in whole.passes
+    cost = pm.evaluate(lined, machine, Mapping(whole.nodes[0]))
+    assert (cost.legal, cost.energy_pj_exact) == (True, whole.value)
 
 
 def test_sums_near_a_tree_charge_the_levels_that_bind_it_or_nearly() -> None:

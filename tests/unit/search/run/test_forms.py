@@ -37,6 +37,8 @@ TEXTS = (
     "Z[h,m,e] += C[h,m,e] * L[h,m]",
     "Y[n,m] += A[k,m] * B[n,k]",
     "T[a,b,c] += U[a,b,c]",
+    "Y[k,m] += A[d,2*m+e] * W[d,k,e]",
+    "Y[m,k] += A[m+e+1,d] * W[k,d,e]",
 )
 
 
