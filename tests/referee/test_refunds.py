@@ -216,8 +216,8 @@ def test_no_random_tree_moves_less_than_a_buffer_curve_says(seed: int) -> None:
 MISTAKES = {
     "nothing is refunded": ("max(Fraction(0), known - refund)", "known"),
     "the inner level is not refunded": (
-        "self._cost(source, bits, 0) + self._cost(drain, 0, bits)",
-        "self._cost(0, bits * (source == 0), bits * (drain == 0))",
+        "self.cost(source, bits, 0) + self.cost(drain, 0, bits)",
+        "self.cost(0, bits * (source == 0), bits * (drain == 0))",
     ),
     "a writer is not refunded": ("(writes and (stay.also_outside or not workload.tensor(tensor).temporary))", "writes"),
     "what several read is charged to each": (
