@@ -360,7 +360,7 @@ class Chains:
             self._found[at, at + 1] = alone
         long = is_long(self._workload)  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * long
-        self._with_segments(last_share, is_long=long)
+        self._with_segments(last_share)
         if long:
             self._together = self._joined(self._found, limits.until(end_share))
         else:
