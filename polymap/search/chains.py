@@ -22,18 +22,15 @@ from polymap.ir import (
     Architecture,
     Branch,
     Mapping,
-    MappingNode,
     MemoryLevel,
     Statement,
-    Storage,
-    Temporal,
     Tensor,
     Workload,
     is_box,
     part_of,
 )
 from polymap.resources import Limits, Stop
-from polymap.search.around import levels_above_fanouts
+from polymap.search.around import State, levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part
@@ -56,46 +53,6 @@ from polymap.search.programs import in_lines, in_tiles, made_again, with_loops_j
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Loops around a segment, and what stands in a level around some of them.
-
-    loops: (dim, tile), outermost first. kept: what passes between the statements, below all loops. held: (tensor,
-    number of loops above its node). backed: (tensor, level) whole in a level further out, as it passes often. bits:
-    that the level holds. read, written: bits at the outermost level, if every leg moves each tensor once: no tree of
-    the state moves fewer. again: (level, bits read, bits written) there.
-    """
-
-    loops: tuple[tuple[str, int], ...]
-    level: int
-    kept: tuple[str, ...]
-    held: tuple[tuple[str, int], ...]
-    bits: int
-    read: int
-    written: int
-    backed: tuple[tuple[str, int], ...] = ()
-    again: tuple[tuple[int, int, int], ...] = ()
-
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """What states have in common that differ in their tiles."""
-        return tuple(dim for dim, _ in self.loops), self.level, self.held, self.backed
-
-    def nodes(self, arch: Architecture) -> Nodes:
-        """Return what stands above the legs."""
-        found: list[MappingNode] = [
-            Storage(arch.levels[number].name, tuple(name for name, level in self.backed if level == number))
-            for number in sorted({level for _, level in self.backed})
-        ]
-        level = arch.levels[self.level].name
-        for number in range(len(self.loops) + 1):
-            here = tuple(name for name, place in self.held if place == number)
-            here += self.kept if number == len(self.loops) else ()
-            found += [Storage(level, here)] if here else []
-            found += [Temporal(*self.loops[number])] if number < len(self.loops) else []
-        return tuple(found)
 
 
 def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
