@@ -170,10 +170,9 @@ def compare(
     if missing:
         take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
         values = objective_values(workload, arch, goal, best[OPTIMUM][1])
-    members: list[Member] = []
-    for name in names:
-        lower = bound if name in (OPTIMUM, DATAFLOWS[-1]) else floor
-        members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven | empty))
+    lower = dict.fromkeys(names, floor) | {OPTIMUM: bound, DATAFLOWS[-1]: bound}
+    asked, proven = (workload, arch, goal), proven | empty
+    members = [_member(*asked, name, best.get(name), lower[name], is_proven=name in proven) for name in names]
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     options = {"families": names, "time_limit_s": time_limit_s, "seed": seed}
     return Comparison(workload, arch, objective, tuple(members), *first, options)

@@ -254,9 +254,8 @@ def explore_network(
     fuse: also ask neighbours as one program, in which what one computes for the next may stay on chip (here, each in a
     time limit of its own; not for capacities, which do not add up). Layers apart count where they cost no more.
     store: a file that keeps every layer's answer when it is known, as that of a sweep; asked again, what it knows is
-    not searched (programs of fused neighbours are).
-    Raises OptionError for an objective that is not one number, WorkloadError for a network without layers, OutputError
-    for a store that cannot be written.
+    not searched (programs of fused neighbours are). Raises OptionError for an objective that is not one number,
+    WorkloadError for a network without layers, OutputError for a store that cannot be written.
     """
     net, arch = network_of(net), arch_of(arch)
     goal: Objective = all_read(
