@@ -110,58 +110,98 @@ def search(
 
 def provers() -> Table:
     """Return which provers are asked, in order until one closes the evidence; without a share for all of the limit."""
-    import polymap.search as by
-    from polymap.search import TUNING, Kind, Line, first, further, of_rest
+    from polymap.search import (
+        TUNING,
+        Kind,
+        Line,
+        begin_as_written,
+        begin_padded_nests,
+        begin_rounded_nests,
+        bound_products,
+        bound_structures,
+        bound_windows,
+        climb_near_mappings,
+        enumerate_few_trees,
+        first,
+        further,
+        of_rest,
+        refine_structures,
+        refuse_clashing_words,
+        refute_rules,
+        search_dividing_tiles,
+        search_front,
+        search_order,
+        try_what_rules_limit,
+    )
 
-    sizes, searched = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT, Kind.ANY_SIZE | Kind.PART
-    one_value, refined = searched | Kind.RELATED, searched | Kind.RELATED | Kind.LARGE
-    asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | Kind.RELATED | sizes
+    asked, searched, refined = Kind.NESTS | Kind.PROGRAM, Kind.ANY_SIZE | Kind.PART, Kind.ONE_VALUE | Kind.LARGE
     return (
-        Line(by.refuse_clashing_words, asked),  # refutes what the words of the requirements exclude
-        Line(by.refute_rules, asked, rules=True),  # and rules that no mapping meets, whatever its tiles
-        Line(by.enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
-        Line(by.bound_structures, sizes | refined, first(TUNING.first_structures_share)),  # of all mappings
+        Line(refuse_clashing_words, asked),  # refutes what the words of the requirements exclude
+        Line(refute_rules, asked, rules=True),  # and rules that no mapping meets, whatever its tiles
+        Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
+        Line(bound_structures, Kind.SIZES | refined, first(TUNING.first_structures_share)),  # of all mappings
         *provers_of_programs(),
-        Line(by.search_dividing_tiles, asked & ~Kind.PROGRAM),  # branch and bound, with a certificate
-        Line(by.begin_rounded_nests, one_value, rules=False),  # few tiles divide an extent with a large prime factor
-        Line(by.enumerate_few_trees, sizes),  # all trees of a small space
-        Line(by.search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
-        Line(by.search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
-        Line(by.try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
-        Line(by.climb_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
-        Line(by.refine_structures, refined, further(TUNING.structures_share_under_rules), rules=True),  # one by one
-        Line(by.climb_near_mappings, one_value, rules=True),
-        Line(by.begin_padded_nests, one_value, rules=False),  # to multiples of what these bounds spread
-        Line(by.bound_windows, refined, of_rest(TUNING.products_share), rules=False),  # on one buffer: cells of tiles
-        Line(by.refine_structures, refined, further(TUNING.structures_share), rules=False),
-        Line(by.bound_products, refined, of_rest(TUNING.products_share), rules=False),  # geometric programs
-        Line(by.search_dividing_tiles, Kind.ANY_SIZE, of_rest(TUNING.dividing_again_share), rules=False),  # again
-        Line(by.refine_structures, refined, rules=False),
-        Line(by.begin_as_written, one_value, rules=False, without_mapping=True),
+        Line(search_dividing_tiles, Kind.NESTS),  # branch and bound, with a certificate
+        Line(begin_rounded_nests, Kind.ONE_VALUE, rules=False),  # few tiles divide an extent with a large prime factor
+        Line(enumerate_few_trees, Kind.SIZES),  # all trees of a small space
+        Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
+        Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
+        Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
+        Line(climb_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
+        Line(refine_structures, refined, further(TUNING.structures_share_under_rules), rules=True),  # one by one
+        Line(climb_near_mappings, Kind.ONE_VALUE, rules=True),
+        Line(begin_padded_nests, Kind.ONE_VALUE, rules=False),  # to multiples of what these bounds spread
+        Line(bound_windows, refined, of_rest(TUNING.products_share), rules=False),  # on one buffer: cells of tiles
+        Line(refine_structures, refined, further(TUNING.structures_share), rules=False),
+        Line(bound_products, refined, of_rest(TUNING.products_share), rules=False),  # geometric programs
+        Line(search_dividing_tiles, Kind.ANY_SIZE, of_rest(TUNING.dividing_again_share), rules=False),  # again
+        Line(refine_structures, refined, rules=False),
+        Line(begin_as_written, Kind.ONE_VALUE, rules=False, without_mapping=True),
     )
 
 
 def provers_of_programs() -> Table:
     """Return which provers are asked of what is no nest of one accumulation with an access per tensor."""
-    import polymap.search as by
-    from polymap.search import TUNING, Kind, Line, further, of_rest
+    from polymap.search import (
+        TUNING,
+        Kind,
+        Line,
+        begin_dividing_trees,
+        begin_first_chains,
+        begin_large_products,
+        begin_near_relatives,
+        begin_nest_after_nest,
+        begin_timed_nests,
+        begin_without_steps,
+        bound_by_cases,
+        bound_by_refunds,
+        bound_times,
+        climb_timed_nests,
+        further,
+        go_on_with_chains,
+        of_rest,
+        prove_chains,
+        sample_programs,
+        search_parts_by_tree,
+        walk_timed_trees,
+    )
 
     return (
-        Line(by.begin_without_steps, Kind.IN_STEPS),  # a bound, and something to begin with
-        Line(by.walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
-        Line(by.begin_timed_nests, Kind.PROGRAM),  # of a large one: something to begin with
-        Line(by.search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
-        Line(by.begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
-        Line(by.begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
-        Line(by.begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
-        Line(by.begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
-        Line(by.bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # nests alone, less what stays on chip
-        Line(by.begin_first_chains, Kind.PROGRAM),  # neighbouring nests that share loops
-        Line(by.bound_times, Kind.PROGRAM, of_rest(TUNING.times_share)),  # where levels work side by side
-        Line(by.go_on_with_chains, Kind.PROGRAM),  # where several objectives lead to them
-        Line(by.bound_times, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, near a better tree
-        Line(by.bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
-        Line(by.prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
-        Line(by.climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
-        Line(by.sample_programs, Kind.PROGRAM),  # else the best of samples
+        Line(begin_without_steps, Kind.IN_STEPS),  # a bound, and something to begin with
+        Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
+        Line(begin_timed_nests, Kind.PROGRAM),  # of a large one: something to begin with
+        Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
+        Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
+        Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
+        Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
+        Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
+        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # nests alone, less what stays on chip
+        Line(begin_first_chains, Kind.PROGRAM),  # neighbouring nests that share loops
+        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.times_share)),  # where levels work side by side
+        Line(go_on_with_chains, Kind.PROGRAM),  # where several objectives lead to them
+        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, near a better tree
+        Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
+        Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
+        Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
+        Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

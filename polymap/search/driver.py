@@ -64,6 +64,9 @@ class Kind(Flag):
     RELATED = auto()  # one value of another question, for what it says of the one asked
     IN_STEPS = auto()  # several statements on a machine whose single steps take cycles
     LARGE = auto()  # one value of a program that is a nest, but for which tables are too large: beside PROGRAM
+    SIZES = ANY_SIZE | ORDER | FRONT
+    ONE_VALUE = ANY_SIZE | PART | RELATED
+    NESTS = DIVIDING | DIVIDING_ORDER | DIVIDING_FRONT | RELATED | SIZES  # whose dividing tiles are searched
 
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
