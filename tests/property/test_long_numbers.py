@@ -6,6 +6,7 @@ The machine of the first tests once made searches claim optima: costs x 10^6 pas
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -14,7 +15,7 @@ import polymap as pm
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.poly import exact
-from polymap.search import dividing
+from polymap.search import dividing, provers
 from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
@@ -117,6 +118,27 @@ def test_a_walked_space_is_answered_whatever_the_energies() -> None:
         found = pm.explore(_WALKED, _walked_machine(Fraction(10**digits)))
         assert found.status == "OPTIMAL"
         assert found.value == pytest.approx(float(Fraction(11404, 7) * 10**digits), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        pytest.param("O[p] += I[p+r] * W[r]", {"p": 4, "r": 2}, id="window"),
+        pytest.param("C[m,n] += A[m,k] * B[k,n]", {"m": 2, "n": 2, "k": 2}, id="product"),
+    ],
+)
+def test_energies_four_hundred_digits_apart_are_answered(
+    text: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Costs in units of the least energy are beyond floats; each of four outputs is written at DRAM once."""
+    levels = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": 1e-300, "write_pj": 1e100},
+        {"level": "BUF", "capacity_bits": 40, "word_bits": 8, "read_pj": 1e-300, "write_pj": 3},
+    ]
+    arch = pm.io.arch_from_document({"name": "far", "nodes": [*levels, {"compute": "MAC", "pj": 0}]})
+    monkeypatch.setattr(provers, "TUNING", replace(provers.TUNING, few_trees=0))
+    found = pm.explore(pm.einsum(text, bits=8, sizes=sizes), arch, work_limit=60)
+    assert (found.status, found.value) == ("OPTIMAL", 4e100)
 
 
 def test_each_arithmetic_gives_the_same_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,8 +110,9 @@ def is_product(problem: Problem, measure: Measure) -> bool:
 
 
 def _lost(problem: Problem, component: Component) -> float:
-    """Return what floats lose of a component's cost at most; far below 2^62, sums modulo 2^64 tell the rest."""
-    return TUNING.lost * most_costed(problem.workload, problem.arch, component)
+    """Return what floats lose of a component's cost at most, no more than 2^158 (costs may exceed floats); far below
+    2^62, sums modulo 2^64 tell the rest."""
+    return TUNING.lost * min(most_costed(problem.workload, problem.arch, component), 1 << 200)
 
 
 def kept_as(problem: Problem, measure: Measure) -> np.dtype[Any]:

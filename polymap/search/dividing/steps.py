@@ -211,7 +211,7 @@ def _solve_at(tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None
         return None
     search = StructureSearch(tables, FREE, incumbent, most)
     multipliers = FREE if stop_point is None else stop_point.multipliers
-    goes_on = stop_point is not None and bool(stop_point.way)
+    goes_on = stop_point is not None and (bool(stop_point.way) or stop_point.start > 0)  # from a state in this order
     if not goes_on:
         multipliers, refuted = _first_multipliers(search, bounds)
         if refuted:

@@ -14,6 +14,7 @@ from polymap.search.problem import IndexGroup, Measure, Problem, node_weights, z
 from polymap.search.single_level.tuning import TUNING
 
 MOST_BITS = 1 << 53  # of all tensors: sizes and room are integers that float64 holds
+MOST_COST = 1 << 1000  # of a mapping: float64 holds sums and multiples of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ def priced_question(problem: Problem, measure: Measure) -> tuple[Question, int] 
         if weight < 0 or bypass + start < 0 or (weight and weight * one.elements <= saved):
             return None
     found = Question(question.extents, tuple(operands))
-    return (found, measure.fixed_energy) if _cancelled(found) <= TUNING.most_cancelled else None
+    is_exact_enough = _cancelled(found) <= TUNING.most_cancelled and found.most_bits < MOST_COST
+    return (found, measure.fixed_energy) if is_exact_enough else None
 
 
 def read_question(problem: Problem) -> Question | None:
