@@ -170,9 +170,11 @@ class _Times:
 
     def _at_least(self, choices: Choices, best: Fraction | None) -> Fraction | None:
         """Return what trees with such stays cost at least, as far as it is less than a tree that is known; None where
-        there are none."""
+        there are none. Raises OutOfTime."""
         energy, cycles, sums = Fraction(0), self.cycles, list[tuple[Fraction, Fraction]]()
         for refunds, kind, rate in self.sums:
+            if refunds.stop():
+                raise OutOfTime
             while (found := refunds.least(choices)) is not None and refunds.know(found[1]):
                 pass
             if found is None:
