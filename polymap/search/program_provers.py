@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import ceil, prod
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Mapping, Tensor, Workload, accesses_of, is_box, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
@@ -121,7 +121,8 @@ class _Times:
     def of(search: Search, powers: Powers, known: Incumbent | None, stop: Stop) -> _Times:
         """Return what is known of a program. known: a tree, whose slow levels' transfers are priced."""
         arch, extents = search.arch, search.workload.extents()
-        boxes = [(each, {name: extents[name] for name in each.dims}) for each in search.workload.statements]
+        nests = [each for each in search.workload.statements if is_box(each)]
+        boxes = [(each, {name: extents[name] for name in each.dims}) for each in nests]
         steps = sum(least_steps(box, arch, divides=dividing_legs(search, each)) or 0 for each, box in boxes)
         cycles, energy = (floor_of(search.workload, arch, parse_single("latency", arch)), parse_single("energy", arch))
         cases, sums = Cases.of(search, energy), list[tuple[Refunds, str, Fraction]]()
@@ -169,9 +170,11 @@ class _Times:
 
     def _at_least(self, choices: Choices, best: Fraction | None) -> Fraction | None:
         """Return what trees with such stays cost at least, as far as it is less than a tree that is known; None where
-        there are none."""
+        there are none. Raises OutOfTime."""
         energy, cycles, sums = Fraction(0), self.cycles, list[tuple[Fraction, Fraction]]()
         for refunds, kind, rate in self.sums:
+            if refunds.stop():
+                raise OutOfTime
             while (found := refunds.least(choices)) is not None and refunds.know(found[1]):
                 pass
             if found is None:

@@ -203,6 +203,24 @@ def test_no_tree_takes_less_time_where_tensors_stand(seed: int, monkeypatch: pyt
     assert floor <= least_price(program, room, lanes, price)
 
 
+def test_half_of_a_box_takes_no_more_steps_than_it_has_instances() -> None:
+    halves = ("T[i][j] = A[i][j] * 2;", "E[i][j] = T[i][j] * B[i][j];")
+    loops = (f"for (int i = 0; i < 8; i++) for (int j = 0; j <= i; j++) {text}" for text in halves)
+    text = f"void f(float T[8][8], float A[8][8], float B[8][8], float E[8][8]) {{ {' '.join(loops)} }}"
+    arch = question(Program(CHAINS[1], (("m", 2), ("n", 2), ("k", 2)), "T"), 64, speed=10**6)[1]
+    asked, known = read_question(pm.from_c(text), arch, Options("latency", "divide", clock=process_time), provers)
+    assert program_provers.bound_times(asked, known, never).floors[0] <= 2 * 36
+
+
+def test_cases_of_which_all_is_known_end_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, asks = Program(CHAINS[3], (("m", 2), ("n", 2)), "SMP"), count()
+    asked, known = read_question(*question(program, 16, speed=8), Options("latency", clock=process_time), provers)
+    monkeypatch.setattr(refunds.Refunds, "least", lambda *_: (Fraction(0), {}))
+    monkeypatch.setattr(refunds.Refunds, "know", lambda *_: False)
+    program_provers.bound_times(asked, known, lambda: next(asks) >= 3)
+    assert next(asks) == 4, "the stop is asked for each case, and no more once it is over"
+
+
 def test_a_level_that_is_said_to_be_slower_than_it_is_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     program, width = Program(CHAINS[1], (("m", 2), ("n", 2), ("k", 2)), "T"), forms.bits_per_cycle
     least = least_price(program, 16, 4, lambda steps, words: max(steps, -(-8 * words // 4)))
