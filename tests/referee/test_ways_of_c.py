@@ -42,7 +42,7 @@ BODIES = {
     "declared": ("", f"int k = 0; {EACH} {{ int v = a[k++], w = a[k++]; l[i] = v - 2 * w; }}"),
     "chain": ("", f"int k = N; {EACH} l[i] = a[--k] = i;"),
     "branches": ("", f"int k = 0; {EACH} {{ if (i % 3 == 0) a[k++] = c[i]; else a[k++] -= 2; }}"),
-    "clamped": ("static inline int clamp(int v) { return v < 0 ? 0 : v > 25 ? 25 : v; }",
+    "clamped": ("int static inline clamp(int v) { return v < 0 ? 0 : v > 25 ? 25 : v; }",
                 EACH + " c[i] = clamp(a[i] * 200 - 30) + clamp(clamp(i)\n + a[i]);"),
     "helpers": ("static double half(float v) { return v * 5e-1; } static double two(int v) { return half(v) + (int)v; }",
                 EACH + " y[i] = two(a[i]) - half(two(a[i]\n));"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import product
 
@@ -106,7 +107,10 @@ def kernel_text(kernel: Kernel) -> Text:
     body += _tail_steps(kernel)
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
     head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
-    return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
+    lines = lines_of(tuple(body), 1)
+    used = set(re.findall(r"\w+", "\n".join(lines)))
+    idle = [f"    (void){each};" for each in arguments(plan) if each not in used]  # of a tile on padding alone
+    return Text("\n".join(["", head, "{", *idle, *lines, "}"]))
 
 
 def _tail_steps(kernel: Kernel) -> Block:

@@ -358,8 +358,7 @@ def _text_of_order(
     with _isl_budget("the loops of an order"):
         block = _loops(tiled, all_times, node, names, conflicts, wanted)
         written = _text(region, times, block, names, place, program, name, tests)
-    header = "#include <stdlib.h>\n" if region.arrays and not _FEATURES.search(place.before) else ""
-    return replace(written, text=header + helpers + written.text)
+    return replace(written, text=helpers + written.text)
 
 
 def _isl_budget(what: str) -> AbstractContextManager[None]:
@@ -524,11 +523,11 @@ def _text(
     mostly = [*tests, *least]
     tests = [*_tests(region, program, names), *([f"{names.likely}({' && '.join(mostly)})"] if mostly else [])]
     lines = [f"{pad}{each};" for each in (*region.variables, *arrays)] + lines_of(block, 1)
-    lines += [f"{pad}free({memory[0]});"] if memory else []
+    lines += [f"{pad}__builtin_free({memory[0]});"] if memory else []
     if region.result is not None:
         lines.append(f"{pad}return {expression(c_expression(region.result))};")
     if memory:
-        enough = [f"{names.likely}({memory[0]} != NULL)"]
+        enough = [f"{names.likely}({memory[0]} != 0)"]
         lines = [f"{pad}void *{memory[0]} = {memory[1]};", *_guard_block(lines, enough, place)]
     code = "\n".join((*lines, *tests))
     macros = [(key, text) for key, text in names.definitions() if re.search(rf"\b{key}\b", code)]
@@ -545,21 +544,23 @@ def _text(
     return WrittenText(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
-_FEATURES = re.compile(r"^\s*#\s*define\s+_[A-Z]", re.MULTILINE)  # they decide what headers declare
-_STDLIB = re.compile(r"^\s*#\s*include\s*<stdlib\.h>", re.MULTILINE)
+_OWN_MEMORY = re.compile(r"\b(malloc|free)\s*\([^;{}]*\)\s*\{")
 
 
 def _memory_of(region: Region, place: RegionText) -> tuple[tuple[str, ...], list[str], list[str]]:
     """Return the name of the memory of arrays over loops and what allocates it, the declarations of the arrays, and the
-    conditions on their sizes; all empty where there are no arrays."""
+    conditions on their sizes; all empty where there are no arrays.
+
+    No header is included: the file may use names that it declares.
+    """
     if not region.arrays:
         return (), [], []
-    if _FEATURES.search(place.before) and not _STDLIB.search(place.before):
-        what = "arrays over loops need <stdlib.h>, and macros of the file decide what headers declare"
-        raise ScheduleError(Mistake("PM281", what, "Include <stdlib.h> behind them."))
+    if own := _OWN_MEMORY.search(place.before + place.after):
+        what = f"arrays over loops need {own[1]} of the library, and the file has its own"
+        raise ScheduleError(Mistake("PM281", what, "Name it otherwise."))
     block = f"{_free_prefix(place.words)}_block"
     arrays = sorted(region.arrays, key=lambda each: -bits_of(each.kind))
-    counts = [" * ".join(f"(size_t)({one})" for one in each.extents) for each in arrays]
+    counts = [" * ".join(f"({one})" for one in each.extents) for each in arrays]
     sizes = [f"sizeof({SPELLING[each.kind]}) * {count}" for each, count in zip(arrays, counts, strict=True)]
     least = dict.fromkeys((one for each in arrays for one in each.extents if not one.isdigit()), 1)
     rows = [each.extents[0] for each in arrays if len(each.extents) == 1 and each.extents[0] in least]
@@ -573,7 +574,7 @@ def _memory_of(region: Region, place: RegionText) -> tuple[tuple[str, ...], list
         made.append(f"{target} = ({kind}){start}")
         start = f"({each.name} + ({each.extents[0]}))"
     tests = [f"{one if one.isidentifier() else f'({one})'} >= {number}" for one, number in least.items()]
-    return (block, f"malloc({' + '.join(sizes)})"), made, tests
+    return (block, f"__builtin_malloc({' + '.join(sizes)})"), made, tests
 
 
 def _conditional(lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool) -> tuple[str, list[str]]:

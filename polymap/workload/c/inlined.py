@@ -18,7 +18,7 @@ from itertools import pairwise
 from polymap.workload.c.words import is_word, tokens_of
 from polymap.workload.tuning import TUNING
 
-_HEAD = re.compile(r"(?:static\s+|inline\s+|__inline\s+)*([\w\s]+?)\s+(\w+)\s*\(([^()]*)\)\s*\{([^{}]*)\}\s*")
+_HEAD = re.compile(r"([\w\s]+?)\s+(\w+)\s*\(([^()]*)\)\s*\{([^{}]*)\}\s*")
 _VALUE = re.compile(r"\s*return\b([^;]*);\s*")
 _CAST = re.compile(
     r"\(\s*(?:(?:unsigned|signed|char|short|int|long|float|double|size_t|u?int(?:8|16|32|64)_t)\b\s*)+\)"
@@ -29,6 +29,7 @@ _KEYWORDS = frozenset((
     *("return", "for", "while", "do", "switch", "if", "else", "goto", "break", "continue"),
     *("int", "long", "float", "double", "char", "short"),
 ))  # fmt: skip
+_NO_TYPES = frozenset(("static", "inline", "__inline", "const"))
 _NO_CASTS = frozenset(("extern", "register", "volatile", "struct", "union", "enum"))  # at the head of a function
 _PLAIN = re.compile(r"(?!\*)(?:(?![+*/%-] ?\*)[\w +*/%.-])+")  # no array's element, no pointer's target
 _STEP = r"(\+\+|--)"
@@ -63,10 +64,11 @@ def _helper_of(text: str) -> tuple[str, Helper] | None:
     if match is None:
         return None
     kind, name, listed, body = match.groups()
+    kind = " ".join(each for each in kind.split() if each not in _NO_TYPES)
     value = _VALUE.fullmatch(body)
-    if (value is None) != (kind == "void") or not _NO_CASTS.isdisjoint(kind.split()):
+    if not kind or (value is None) != (kind == "void") or not _NO_CASTS.isdisjoint(kind.split()):
         return None
-    body, kind = (body, "") if value is None else (value[1], kind.replace("const ", ""))
+    body, kind = (body, "") if value is None else (value[1], kind)
     parameters: list[tuple[str, str, str]] = []
     for each in listed.split(","):
         array, scalar = _ARRAY.fullmatch(each), _SCALAR.fullmatch(each)

@@ -36,6 +36,7 @@ SIGNS = """void s(int n, const unsigned long A[n][n], const signed char x[n], si
 SHORTS = {"A": "bfloat16", "B": "bfloat16", "C": "float32"}
 KINDS = (
     "layer",
+    "padding",
     "bytes",
     "words",
     "product",
@@ -56,6 +57,9 @@ def _function(kind: str) -> tuple[pm.CompiledFunction, int]:
     match kind:
         case "layer":
             work = pm.conv2d(K=24, C=40, H=9, W=9, R=3, S=3, padding=1, stride=2, bits=32)
+            options |= {"layout": "NCHW"}
+        case "padding":  # more than filters are wide: register tiles without products
+            work = pm.conv2d(K=3, C=3, H=8, W=1, R=3, S=1, stride=2, padding=3, bits=64)
             options |= {"layout": "NCHW"}
         case "bytes":
             work = pm.conv2d(K=32, C=16, H=7, W=7, R=3, S=3, padding=1, types=BYTES)
