@@ -80,6 +80,67 @@ def same_counts(seed: int, count: int, tiles: str, draw: Draw = random_problem) 
     return uncounted
 
 
+def _with_an_accident(rng: random.Random, problem: Problem, mapping: Mapping) -> Mapping:
+    """Return a tree of which one node stands elsewhere, is gone, doubled or another one."""
+    nodes = list(mapping.nodes)
+    loops = [at for at, node in enumerate(nodes) if isinstance(node, Spatial)]
+    at, node = rng.choice([*enumerate(nodes), *((at, nodes[at]) for at in loops)])
+    kind = rng.choice(("moved", "moved", "gone", "doubled", "other"))
+    if kind in ("moved", "gone"):
+        nodes.pop(at)
+    if kind in ("moved", "doubled"):
+        nodes.insert(rng.randrange(at, len(nodes)) if at < len(nodes) else at, node)
+    elif kind == "other" and isinstance(node, Storage):
+        nodes[at] = rng.choice(
+            (
+                replace(node, level=rng.choice(problem.arch.levels).name),
+                replace(node, tensors=(*node.tensors[1:], rng.choice(problem.workload.tensors).name)),
+            )
+        )
+    elif kind == "other" and isinstance(node, Temporal | Spatial):
+        nodes[at] = replace(node, tile=max(1, node.tile + rng.choice((-1, 1, 2))))
+    return Mapping(tuple(nodes))
+
+
+def _is_idle(problem: Problem, mapping: Mapping) -> bool:
+    """Return whether a loop has one trip: the checker passes it over, wherever it stands."""
+    left = problem.workload.extents()
+    for node in mapping.nodes:
+        if isinstance(node, Temporal | Spatial):
+            if node.tile >= left[node.dim]:
+                return True
+            left[node.dim] = node.tile
+    return False
+
+
+def accidents_are_told(seed: int, count: int) -> tuple[int, int]:
+    """Return how many trees with an accident the checker takes and refuses: it takes none that is not legal, and what
+    it takes costs what the cost model says."""
+    rng, taken, refused = random.Random(f"accidents {seed}"), 0, 0
+    while taken + refused < count:
+        problem = random_problem(rng, tiles="any")
+        checked, goal = checked_of(problem, "energy"), parse_single("energy", problem.arch)
+        for _ in range(8):
+            mapping = sample_mapping(problem.workload, problem.arch, "any", rng)
+            mapping = _with_an_accident(rng, problem, mapping)
+            if _is_idle(problem, mapping):
+                continue
+            try:
+                true = evaluate(problem.workload, problem.arch, mapping)
+                known = objective_value(problem.workload, problem.arch, goal, true) if true.legal else None
+            except PolymapError:
+                known = None
+            value, reason = None, ""
+            try:
+                value = Fraction(cost(checked, _nodes(mapping)), checked.scale)
+            except Refused as refusal:
+                reason = str(refusal)
+            if value != known and "counted" not in reason:
+                pytest.fail(f"{problem}\n{mapping}\n{value} {reason}, and the cost model says {known}")
+            taken, refused = taken + (value is not None), refused + (value is None)
+    return taken, refused
+
+
 def bounds_hold(seed: int, count: int, draw: Draw = random_problem) -> None:
     """Bounds rise with the places they look at, none is above a mapping's cost, and the search below finds it. (The
     bound of every tensor alone counts windows of any tiles: it may be above the joint one of dividing tiles.)"""
@@ -379,6 +440,12 @@ def test_the_checker_counts_what_the_cost_model_counts(tiles: str) -> None:
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_checker_counts_what_the_cost_model_counts_in_many_cases(seed: int, tiles: str) -> None:
     same_counts(seed, 600, tiles)
+
+
+@pytest.mark.parametrize("seed", few(range(20), 1))
+def test_the_checker_takes_no_tree_with_an_accident_that_the_cost_model_does_not(seed: int) -> None:
+    taken, refused = accidents_are_told(seed, 120)
+    assert min(taken, refused) > 10
 
 
 def test_the_checker_counts_trees_of_layers() -> None:

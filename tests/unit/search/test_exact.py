@@ -77,4 +77,5 @@ def test_factors_multiply_to_the_number_and_are_prime() -> None:
     assert [n for n in range(2, 5000) if is_prime(n)] == small
     # Strong pseudoprimes to base 2, Carmichael numbers, and primes beyond 64 bits.
     assert not any(is_prime(n) for n in (2047, 3215031751, 561, 3825123056546413051, 10**30 + 1))
+    assert is_prime(1287836182261 * 2575672364521) is None, "a strong pseudoprime to all bases"
     assert all(is_prime(n) for n in (2**61 - 1, 10**30 + 57, 2**127 - 1))

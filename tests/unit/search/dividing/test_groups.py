@@ -126,6 +126,18 @@ def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
     assert all(bound is None or (whole is not None and whole <= bound) for bound in bounds)
 
 
+@pytest.mark.parametrize("seed", few(sorted(range(60), key=lambda seed: seed not in (12, 13, 17, 28)), 4))
+def test_what_instances_read_and_write_costs_the_least_of_the_members(seed: int) -> None:
+    """In every group: few have members that reach them in several ways, the first of which is not the cheapest."""
+    problem, _, structures = one = asked(seed)
+    for group in sorted({group for group in groups_of(problem, structures) if len(group) > 1}):
+        together, each = tables_of(one, group), [tables_of(one, (number,)) for number in group]
+        for tensor, table in enumerate(together.tensors):
+            for state in (state for state, may_end in enumerate(table.graph.final) if may_end):
+                ends = [own.tensors[tensor].end(state) for own in each]
+                assert table.end(state) == tuple(map(min, zip(*ends, strict=True)))
+
+
 def weights_that_no_other_covers_are_left(seed: int) -> None:
     rng = random.Random(f"weights {seed}")
     for _ in range(50):
