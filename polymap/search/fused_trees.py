@@ -42,6 +42,7 @@ from polymap.search.legs import (
     Leg,
     Nodes,
     as_written,
+    elements_touched,
     is_long,
     legs_of,
     move_cost,
@@ -526,7 +527,8 @@ class FusedTrees:
         bits = {name: each.bits for name, each in tensors.items()}
         passes = tuple((row.tensor, row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows)
         outside = self.outside(sum(read for _, read, _ in passes), sum(written for _, _, written in passes))
-        again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
+        touched = {name: elements_touched(program, each) for name, each in tensors.items()}
+        again = frozenset(row.tensor for row in rows if row.reads + row.writes > touched[row.tensor])
         return Part(value, (nodes,), outside, again, passes)
 
     def on_chip(self, program: Workload, part: Part) -> Fraction:

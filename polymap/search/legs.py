@@ -26,6 +26,7 @@ from polymap.ir import (
     Statement,
     Storage,
     Temporal,
+    Tensor,
     Workload,
     accesses_of,
     bounds,
@@ -265,7 +266,7 @@ class Legs:
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
     ) -> SearchResult | None:
-        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it.
+        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it (Limits.part).
         goes_on: whether what a limit ends is kept, and goes on from there."""
         key = objective.text, form.relative, divides
         is_over = search.limits() and share <= 1
@@ -515,6 +516,13 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     gaps."""
     forms = ((each, each - each.constant if each.constant else each) for each in access.index)
     return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
+
+
+def elements_touched(program: Workload, tensor: Tensor) -> int:
+    """Return how many elements of a tensor a program touches, at least by one access: a part of another one may touch
+    less than all."""
+    every = (access for one in program.statements for access in accesses_of(one, tensor.name))
+    return min(prod(tensor.shape), max((elements_of(each, program.extents()) for each in every), default=0))
 
 
 def bits_not_read(program: Workload, part: Workload) -> int:
