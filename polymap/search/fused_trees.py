@@ -121,11 +121,9 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best: Part | None = None
-        for part in takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over)):
-            found = None if part is None else self.with_more_held(program, part, is_over)
-            best = found if best is None or (found is not None and found.value < best.value) else best
-        return best
+        trees = takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over))
+        found = (self.with_more_held(program, part, is_over) for part in trees if part is not None)
+        return min(found, key=lambda part: part.value, default=None)
 
     def _read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Iterator[Part | None]:
         """Yield the trees that stand around what one statement alone would do, those likely to have room first."""
