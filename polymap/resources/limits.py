@@ -87,11 +87,11 @@ class Limits:
         return Limits(self._clock, time_limit_s, self.memory.with_limit(memory_limit_mb), work_limit)
 
     def part(self, share: float) -> Limits:
-        """Return limits for a part of the search, from now on: a share of the time that is left, or of the steps where
-        these are limited. Its steps are its own."""
-        left, steps = max(1e-6, self.time_limit_s - self.seconds()), self.work.left
+        """Return limits for a part of the search, from now on: a share of the time that is left (above 1: so many more
+        seconds, whatever is left), or of the steps where these are limited. Its steps are its own."""
+        left, steps = max(1e-6, self.left_s()), self.work.left
         if steps is None:
-            return Limits(self._clock, share * left, self.memory)
+            return Limits(self._clock, share * left if share <= 1 else share - 1, self.memory)
         return Limits(self._clock, left, self.memory, max(1, int(share * steps)))
 
     def seconds(self) -> float:

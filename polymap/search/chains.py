@@ -260,11 +260,12 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
 
 def _tree_objectives(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
-    sum, of a product after energy alone, and again for what that finds; else energy and latency."""
+    sum, of a product after energy alone, of latency before it, and again for what that finds; else energy and
+    latency."""
     found = list[str | Powers]()
     for each in search.objective.singles:
         if each.goal is Goal.LATENCY:
-            found += (each.text, *(Powers(0, 1),) * 2)
+            found += (each.text, *(Powers(0, 1),) * 2, "energy")
         elif each.goal in _ADDITIVE or (each.parts and all(part.goal in _ADDITIVE for _, part in each.parts)):
             found.append(each.text)
         else:

@@ -42,6 +42,7 @@ from polymap.search.legs import (
     Leg,
     Nodes,
     as_written,
+    elements_touched,
     is_long,
     legs_of,
     move_cost,
@@ -120,11 +121,9 @@ class FusedTrees:
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
-        best: Part | None = None
-        for part in takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over)):
-            found = None if part is None else self.with_more_held(program, part, is_over)
-            best = found if best is None or (found is not None and found.value < best.value) else best
-        return best
+        trees = takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over))
+        found = (self.with_more_held(program, part, is_over) for part in trees if part is not None)
+        return min(found, key=lambda part: part.value, default=None)
 
     def _read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Iterator[Part | None]:
         """Yield the trees that stand around what one statement alone would do, those likely to have room first."""
@@ -526,7 +525,8 @@ class FusedTrees:
         bits = {name: each.bits for name, each in tensors.items()}
         passes = tuple((row.tensor, row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows)
         outside = self.outside(sum(read for _, read, _ in passes), sum(written for _, _, written in passes))
-        again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
+        touched = {name: elements_touched(program, each) for name, each in tensors.items()}
+        again = frozenset(row.tensor for row in rows if row.reads + row.writes > touched[row.tensor])
         return Part(value, (nodes,), outside, again, passes)
 
     def on_chip(self, program: Workload, part: Part) -> Fraction:

@@ -26,6 +26,7 @@ from polymap.ir import (
     Statement,
     Storage,
     Temporal,
+    Tensor,
     Workload,
     accesses_of,
     bounds,
@@ -206,12 +207,16 @@ def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
     return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
 
 
+def adds_up(search: Search, objective: Objective) -> bool:
+    """Return whether what a program costs is a sum over what its statements move, so many times each."""
+    return objective.goal is Goal.TRAFFIC or (objective.goal is Goal.ENERGY and is_plain_energy(search.arch))
+
+
 def in_lines_of(search: Search) -> Workload | None:
     """Return the program in lines, trees of which are looked for, too: where sums of energy or traffic are asked for.
     What bounds the steps of a statement bounds not those of its parts."""
-    workload, objective = search.workload, search.objective
-    is_sum = (objective.goal is Goal.ENERGY and is_plain_energy(search.arch)) or objective.goal is Goal.TRAFFIC
-    if workload.original is not None or search.rules or not is_sum:
+    workload = search.workload
+    if workload.original is not None or search.rules or not adds_up(search, search.objective):
         return None
     end = workload.statements[-1].target
     lines = (in_lines(workload, name) for name in end.dims if name in end.dims_alone)
@@ -265,8 +270,8 @@ class Legs:
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
     ) -> SearchResult | None:
-        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it.
-        goes_on: whether what a limit ends is kept, and goes on from there."""
+        """Return what the search of nests answers. share: of what is left of the limit; above 1 it goes past it
+        (Limits.part). goes_on: whether what a limit ends is kept, and goes on from there."""
         key = objective.text, form.relative, divides
         is_over = search.limits() and share <= 1
         if (key in self._known and not (key in self._left and goes_on)) or is_over:
@@ -515,6 +520,13 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     gaps."""
     forms = ((each, each - each.constant if each.constant else each) for each in access.index)
     return prod(form.reach(extents) or prod(extents[name] for name in each.dims) for each, form in forms)
+
+
+def elements_touched(program: Workload, tensor: Tensor) -> int:
+    """Return how many elements of a tensor a program touches, at least by one access: a part of another one may touch
+    less than all."""
+    every = (access for one in program.statements for access in accesses_of(one, tensor.name))
+    return min(prod(tensor.shape), max((elements_of(each, program.extents()) for each in every), default=0))
 
 
 def bits_not_read(program: Workload, part: Workload) -> int:

@@ -100,8 +100,9 @@ def _mapped_alone(search: Search, nests: tuple[Nest, ...], objective: Objective)
         is_again = len(mapped) == len(nests)
         if is_again and (limits.work.limit is not None or limits.seconds() >= end_s):
             break
-        own_s = max(0 if is_again else TUNING.nest_s, (end_s - limits.seconds()) / left)
-        share = own_s / max(1e-6, limits.left_s()) if limits.work.limit is None else nests_share / len(nests)
+        own_s, left_s = max(0 if is_again else TUNING.nest_s, (end_s - limits.seconds()) / left), limits.left_s()
+        share = own_s / left_s if own_s <= left_s else 1 + own_s  # past the limit
+        share = share if limits.work.limit is None else nests_share / len(nests)
         leg = replace(Leg.of(nests[at].statement, extents), divides=search.divides)
         found = legs.nodes(search, search.workload, leg, objective, share, goes_on=True)
         mapped[at] = found or as_written(nests[at].statement)

@@ -60,6 +60,7 @@ from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
     Leg,
+    adds_up,
     bits_not_read,
     dividing_legs,
     elements_of,
@@ -74,7 +75,7 @@ from polymap.search.legs import (
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, Span, divisors, floor_of, parse_single
 from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
-from polymap.search.relatives import filled_once, is_plain_energy
+from polymap.search.relatives import filled_once
 
 CHAINS = "chains"  # the space that answers name
 
@@ -137,7 +138,7 @@ def _floor(
     search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop, splits: int
 ) -> Fraction | None:
     """Return what no tree costs less than by an objective, None where nothing is known."""
-    if not _adds_up(search, objective):
+    if not adds_up(search, objective):
         return None
     refunds = Refunds(Cases.of(search, objective), stop)
     search.engines.keep(refunds, objective.text)
@@ -202,10 +203,6 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
         return least
     extents = lined.extents()
     return least + search.arch.compute.pj * sum(prod(extents[name] for name in each.dims) for each in ahead)
-
-
-def _adds_up(search: Search, objective: Objective) -> bool:
-    return objective.goal is Goal.TRAFFIC or (objective.goal is Goal.ENERGY and is_plain_energy(search.arch))
 
 
 def _levels_of(search: Search, tensor: str, least: int) -> list[int]:
@@ -446,7 +443,7 @@ def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     passed = passed_tensors(search.workload)
     if passed is None or search.rules or not (search.divides and evidence.incumbents):
         return evidence
-    if not _adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
+    if not adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
         return evidence
     best = evidence.incumbents[0]
     if best.values == evidence.floors:

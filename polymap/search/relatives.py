@@ -360,9 +360,8 @@ def answer_of(
     search: Search, relative: Relative, objective: Objective, share: float, *, divides: bool | None = None
 ) -> SearchResult | None:
     """Return the answer to the same question about a related nest; None where the lattice search does not cover it.
-    share: of what is left of the limit; above 1 it goes past it. divides: whether over dividing tiles alone (None: as
-    it is asked)."""
-    if search.limits() and share <= 1:
+    share: of what is left of the limit. divides: whether over dividing tiles alone (None: as it is asked)."""
+    if search.limits():
         return None
     asked = asked_of(search, relative, objective, divides=divides)
     return None if asked is None else search.ask(*asked, share)[0]

@@ -583,6 +583,19 @@ def test_smaller_tiles_make_room_for_one_more_tensor() -> None:
     assert (cost.legal, cost.energy_pj_exact) == (True, made.value)
 
 
+def test_what_a_part_reads_of_a_tensor_moves_again_where_all_of_it_would_not() -> None:
+    """For each k the 10 elements of I that windows of T read come in, but for two of them; F reads all 20."""
+    texts = ["T[k,y] += I[y+r] * W[k,r]", "E[k,y] = max(T[k,y], 0)", "F[z] = max(I[z], 0)"]
+    work = pm.program(texts, k=2, y=8, r=3, z=20, temporary=["T"], bits=8)
+    asked, _ = read_question(work, buffer(64), Options("energy", "divide", clock=process_time), provers)
+    trees = FusedTrees(asked, work, asked.objective, divides=True)
+    nodes = (Temporal("k", 1), Temporal("y", 4), Storage("GLB", ("T", "I")))
+    part = trees.below(part_of(work, work.statements[:2]), nodes)
+    assert part is not None
+    assert ("I", 8 * 18, 0) in part.passes
+    assert "I" in part.moved_again
+
+
 def test_lines_make_room_for_what_slides_and_share_weights_with_the_rows_before_them() -> None:
     """Beside 6 + 2 rows of G there is no room for the rows of I that 6 rows of T need, beside 3 + 2 there is. What
     makes the first rows runs over the same siblings, so that W comes once."""

@@ -17,6 +17,7 @@ from polymap.resources import never
 from polymap.search import nest_after_nest
 from polymap.search.around import Surroundings
 from polymap.search.chains import begin_chains
+from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
@@ -245,6 +246,22 @@ def test_no_limit_is_so_short_that_nests_alone_are_better(
         found = search(work, arch, objective, "divide", time_limit_s=limit_s, clock=time.process_time)
         assert found.value is not None
         assert found.value <= most
+
+
+def test_nests_have_their_seconds_where_the_limit_ends_before_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, now, asked_s = pm.program(CHAINS[0], m=8, n=8, k=8, p=8, temporary=["T"]), [0.0], list[float]()
+    options = Options("energy", "divide", time_limit_s=0.001, clock=lambda: now[0])
+    asked, known = read_question(work, pm.load_arch("flat3"), options, provers)
+
+    def ask(self: Search, _asked: object, _kind: object, share: float, *_: object) -> None:
+        now[0] = 0.000_999  # as to say what is asked takes time, too
+        asked_s.append(self.limits.part(share).time_limit_s)
+        raise InterruptedError
+
+    monkeypatch.setattr(Search, "ask", ask)
+    with pytest.raises(InterruptedError):
+        begin_nest_after_nest(asked, known, never)
+    assert asked_s[0] == pytest.approx(0.15)
 
 
 def test_many_runs_of_a_row_take_many_times_the_energy_and_the_time() -> None:
