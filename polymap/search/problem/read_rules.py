@@ -163,8 +163,9 @@ class _Reader:
         chains = [(f"order[{n}]", one) for n, one in enumerate(lists)] if nested else [("order", lists)]
         found: list[Rule] = []
         for where, chain in chains:
+            noted = len(self.mistakes)
             dims = self._dims(chain, where)
-            if len(dims) == 1:
+            if len(dims) == 1 and len(self.mistakes) == noted:
                 self.mistakes.append(Mistake("PM541", f"constraints: {where} has one dim", "Two or more are ordered."))
             found += [Outside(outer, inner) for n, outer in enumerate(dims) for inner in dims[n + 1 :]]
         return found

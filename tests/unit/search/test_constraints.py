@@ -77,6 +77,9 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(OptionError) as caught:
         explore(GEMM, FLAT, constraints={"order": ["q", "m", "n"], "min_utilization": -1, "fanouts": 3})
     assert len(caught.value.mistakes) == 3
+    with pytest.raises(OptionError) as caught:
+        explore(GEMM, FLAT, constraints={"order": ["m", "q"]})
+    assert len(caught.value.mistakes) == 1
 
 
 def test_orders_dims_and_tensors_are_where_they_were_asked_for() -> None:
