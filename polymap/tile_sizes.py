@@ -20,7 +20,6 @@ from polymap.search.problem import (
     is_confirmed,
     measure_of,
     objective_values,
-    parse_objective,
 )
 
 
@@ -50,8 +49,7 @@ def choose_tiles(
     (several statements, ...), and a limit that is no positive number.
     """
     workload, arch = question_of(workload, arch)
-    Options(objective=objective, tiles="divide", time_limit_s=time_limit_s).check()
-    goal = parse_objective(objective, arch)
+    goal, _ = Options(objective=objective, tiles="divide", time_limit_s=time_limit_s).read(workload, arch)
     problem = analyse(workload, arch)
     refused = problem.reason or ("an order or a front has no one value" if _is_joined(goal.goal) else None)
     refused = refused or beyond_sums(arch, (), goal) or None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from polymap.importers.calls import Call, NotMapped, Operand, Shape, Why
+from polymap.importers.calls import Call, NotMapped, Operand, Shape, Why, broadcast
 from polymap.importers.contractions import is_permutation
 from polymap.importers.onnx_foreign import (
     FOREIGN_CALLS,
@@ -214,6 +214,9 @@ class NodeCall:
             (*shape[:-2], shape[-1], shape[-2]) if turned else shape
             for shape, turned in zip(shapes, turns, strict=True)
         ]
+        if all(shapes) and shapes[0][-1] != shapes[1][-2:][0]:  # onnx infers no shape of such a product
+            raise NotMapped("the shapes of the operands do not fit together")
+        broadcast([shape[:-2] for shape in shapes])
         return self._made("product", operands, shapes, self.output.known_shape())
 
     def _elementwise(self) -> Call:
@@ -326,6 +329,10 @@ class NodeCall:
         equation = self.given.get("equation", b"").decode("ascii", "replace")
         if len(self.present) == 1 and is_permutation(equation):
             return None
+        terms = equation.replace(" ", "").partition("->")[0].replace("...", ".").split(",")
+        pairs = [(term, len(each.known_shape())) for term, each in zip(terms, self.present, strict=False)]
+        if len({rank - len(term) for term, rank in pairs if "." in term}) > 1:  # onnx infers no shape of such a result
+            raise NotMapped("its ellipses stand for unlike numbers of axes, which ONNX rules out")
         return self._of("contraction", self.present, equation=equation)
 
     def _resized(self, data: Value) -> Call:

@@ -252,11 +252,14 @@ def _looked_for(
         result = search(workload, arch, objective, "divide", **options)
         if result.best is not None and result.cost is not None:
             offer(result.best, result.cost)
-    for mapping in _drawn(workload, arch, objective, seed):
+    for mapping in (drawn := _drawn(workload, arch, objective, seed)):
         offer(mapping, evaluate(workload, arch, mapping))
-    while len(found) < len(names) and time.monotonic() < end:
+    known = set[Mapping]()
+    while len(found) < len(names) and time.monotonic() < end and not known.issuperset(drawn):
+        known.update(drawn)
         seed += 1
-        for mapping in takewhile(lambda _: time.monotonic() < end, _drawn(workload, arch, objective, seed)):
+        drawn = [each for each in _drawn(workload, arch, objective, seed) if each not in known]
+        for mapping in takewhile(lambda _: time.monotonic() < end, drawn):
             offer(mapping, evaluate(workload, arch, mapping))
     for name in list(found):
         for _ in takewhile(lambda _: time.monotonic() < end, range(TUNING.steps)):
@@ -269,14 +272,14 @@ def _looked_for(
 
 
 def _drawn(workload: Workload, arch: Architecture, objective: str, seed: int) -> list[Mapping]:
-    """Return the best mappings of a sample (a small one where steps take cycles, which are counted mapping by mapping);
-    none where none is drawn, which only leaves families to the searches."""
+    """Return the best mappings of a sample (a small one where steps take cycles, which are counted mapping by mapping),
+    each once; none where none is drawn, which only leaves families to the searches."""
     drawn = TUNING.named if arch.is_timed_by_step else TUNING.drawn
     try:
         sample = sample_mappings(workload, arch, drawn, seed, within_capacity=True)
     except BudgetError:
         return []
-    return [sample[number] for number in best_first(sample, objective)[: TUNING.named]]
+    return list(dict.fromkeys(sample[number] for number in best_first(sample, objective)))[: TUNING.named]
 
 
 def best_first(sample: Sample, objective: str) -> list[int]:

@@ -17,7 +17,6 @@ from polymap.formatting import plural
 from polymap.inputs import (
     answers_in_words,
     as_integer,
-    expected_kind,
     expected_method,
     is_list,
     mapping_from_document,
@@ -264,7 +263,7 @@ def explore_network(
         lambda: expected_method(executor, "submit", "the executor"),
         lambda: expected_method(on_layer, "__call__", "on_layer"),
     )[0]
-    check_additive(goal, asked=expected_kind(fuse, bool, "fuse"))
+    check_additive(goal, asked=fuse)
     _check_layers(net)
     if net.lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)

@@ -22,6 +22,7 @@ from polymap.inputs import (
     shown,
 )
 from polymap.ir import (
+    ArchError,
     Architecture,
     Brief,
     Mapping,
@@ -41,6 +42,7 @@ from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search import Options, plain_numbers, weakest
+from polymap.search.problem import parse_single
 
 Read = TypeVar("Read")
 
@@ -159,8 +161,9 @@ def sweep(
     """
     objectives = (objective,) if isinstance(objective, str) else tuple(objective)
     expected_method(executor, "submit", "the executor")
-    _, asked, labelled = all_read(
+    _, _, asked, labelled = all_read(
         Options("energy", tiles, time_limit_s=time_limit_s, seed=seed).check,
+        partial(_check_objectives, objectives, machines),
         lambda: _asked(workloads),
         lambda: _told_apart(_machines(machines)),
     )
@@ -209,6 +212,18 @@ def sweep_of_document(
         raise OptionError(told)
     workloads, machines = cast("list[Any]", workloads), cast("Table[str, Any]", machines)
     return sweep(workloads, machines, **options, store=store, executor=executor, on_progress=on_progress)
+
+
+def _check_objectives(objectives: Sequence[str], machines: object) -> None:
+    """Raise every mistake in the objectives that the first machine that can be read shows; all machines are asked when
+    all are read."""
+    for each in (machines.get("base"),) if is_table(machines) else machines if is_list(machines) else ():
+        try:
+            arch = arch_of(each)
+        except PolymapError:
+            continue
+        all_read(*(partial(parse_single, objective, arch) for objective in objectives))
+        return
 
 
 def _asked(workloads: object) -> list[Workload | Network]:
@@ -299,9 +314,19 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
     document = arch_to_document(
         _told_in("machines.base", arch_from_document, base) if is_table(base) else arch_of(base)
     )
-    _check_grid(grid, _nodes(document))
+    _check_grid(grid, document)
     fields: dict[str, Sequence[object]] = {name: tuple(values) for name, values in grid.items() if is_list(values)}
-    return [_changed(document, dict(zip(fields, values, strict=True))) for values in combinations(*fields.values())]
+    made: list[tuple[object, Architecture]] = []
+    told: dict[tuple[str, str], Mistake] = {}  # with the first values that show each
+    for values in combinations(*fields.values()):
+        try:
+            made.append(_changed(document, dict(zip(fields, values, strict=True))))
+        except PolymapError as error:
+            for each in error.mistakes:
+                told.setdefault((each.code, each.what.partition(" (in the grid")[0]), each)
+    if told:
+        raise ArchError(told.values())
+    return made
 
 
 def _nodes(document: Table[str, Any]) -> list[str]:
@@ -309,19 +334,31 @@ def _nodes(document: Table[str, Any]) -> list[str]:
     return [str(node.get("level") or node.get("fanout") or node.get("compute")) for node in document["nodes"]]
 
 
-def _check_grid(grid: Table[Any, object], nodes: list[str]) -> None:
+def _check_grid(grid: Table[Any, object], document: Table[str, Any]) -> None:
     """Raise every mistake in the names of a grid's fields, and in whether they have values."""
     told: list[Mistake] = []
+    nodes = _nodes(document)
     for name, values in grid.items():
         node, _, key = str(name).partition(".")
         if node not in nodes or not key:
             hint = did_you_mean(node, nodes) if key else f"Expected NODE.FIELD; nodes: {', '.join(nodes)}."
             told.append(Mistake("PM565", f"the grid names {shown(name)}", hint))
+        elif is_list(values) and values:
+            told += _unknown_field(document, name, values[0])
         if not is_list(values) or not values:
             what = f"the grid has no list of values for {shown(name)}"
             told.append(Mistake("PM565", what, "Expected at least one."))
     if told:
         raise OptionError(told)
+
+
+def _unknown_field(document: Table[str, Any], name: str, value: object) -> list[Mistake]:
+    """Return that a grid's field is none of its node's; other mistakes may be none beside the other fields' values."""
+    try:
+        _changed(document, {name: value})
+    except PolymapError as error:
+        return [each for each in error.mistakes if each.code == "PM110"]
+    return []
 
 
 def _told_apart(machines: list[tuple[object, Architecture]]) -> list[tuple[object, Architecture]]:

@@ -80,7 +80,7 @@ def check_certifiable(workload: Workload, arch: Architecture, objective: str, ru
 def asked_head(workload: Workload, arch: Architecture, objective: str, constraints: object) -> dict[str, object]:
     """Return what the head of a certificate of this question says, by its words; raises OptionError as
     check_certifiable does, and for mistakes in the constraints."""
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    rules = rules_from_document(constraints, workload, arch)
     check_certifiable(workload, arch, objective, rules)
     return _head(workload, arch, objective, rules)
 

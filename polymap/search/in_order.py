@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_integer
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, all_read
 from polymap.resources import Limits, Memory
 from polymap.search.answer import Question, check_answer
 from polymap.search.dividing import solve
@@ -31,12 +32,18 @@ def asked_in_order(
     workload: Workload, arch: Architecture, objective: str, limit: int, time_limit_s: float, constraints: object
 ) -> Question:
     """Return the question for the `limit` best mappings; raises OptionError for mistakes in it."""
-    Options(tiles="divide", time_limit_s=time_limit_s).check()
+    _, _, goal, rules = all_read(
+        Options(tiles="divide", time_limit_s=time_limit_s).check,
+        partial(_check_limit, limit),
+        partial(parse_single, objective, arch, ranked=True),
+        partial(rules_from_document, constraints, workload, arch),
+    )
+    return Question(workload, arch, goal, rules, "divide")
+
+
+def _check_limit(limit: object) -> None:
     if (as_integer(limit) or 0) < 1:
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
-    goal = parse_single(objective, arch, ranked=True)
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    return Question(workload, arch, goal, rules, "divide")
 
 
 def is_covered(asked: Question, problem: Problem | None = None) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from time import monotonic
 from typing import SupportsFloat
 
 from polymap.inputs import as_integer, shown
-from polymap.ir import Mapping, Mistake, OptionError
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, all_read
 from polymap.search.dividing import OpenStructures
+from polymap.search.problem import Objective, Rules, parse_objective, rules_from_document
 from polymap.search.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
@@ -53,6 +55,15 @@ class Options:
         """Return what a result tells of them."""
         limits = self.memory_limit_mb, self.work_limit
         return Settings(self.tiles, self.time_limit_s, self.workers, self.seed, self.constraints, *limits)
+
+    def read(self, workload: Workload, arch: Architecture) -> tuple[Objective, Rules]:
+        """Return the objective and the rules; raises OptionError with the mistakes of all options."""
+        _, goal, rules = all_read(
+            self.check,
+            partial(parse_objective, self.objective, arch),
+            partial(rules_from_document, self.constraints, workload, arch),
+        )
+        return goal, rules
 
     def check(self) -> None:
         """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""

@@ -44,7 +44,6 @@ from polymap.search.problem import (
     measure_under,
     parse_objective,
     rounded_up,
-    rules_from_document,
 )
 from polymap.search.program_search import program_order
 from polymap.search.refuted import is_refuted
@@ -63,14 +62,12 @@ def read_question(
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
     """
-    options.check()
-    goal = parse_objective(options.objective, arch)
+    goal, rules = options.read(workload, arch)
     if not arch.has_energies and any(_is_of_energy(one) for one in (goal, *(part for _, part in goal.parts))):
         warn(no_energies(arch), RuntimeWarning, stacklevel=4)
     reason = unsupported_in_steps(workload, arch) if arch.is_timed_by_step else ""
     if reason:
         raise OptionError(not_in_steps(workload, arch, reason))
-    rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
     for one in (goal, *(rule.objective for rule in rules if isinstance(rule, AtMost))):
         check_laid(workload, arch, one)
     processes = Processes(options.workers)

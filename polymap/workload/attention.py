@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from polymap.inputs import LIMITS, answers_in_words, as_integer, shown
 from polymap.ir import Apply, Expression, Mistake, Read, Role, Workload, WorkloadError, did_you_mean
-from polymap.workload.einsums import Extras, build, checked_label, listed_names, roles_of, widths_of
+from polymap.workload.einsums import (
+    Extras,
+    build,
+    checked_associative,
+    checked_label,
+    listed_names,
+    roles_of,
+    widths_of,
+)
 from polymap.workload.joining import join_nests, links_by_name
 
 _FORMS = ("passes", "blocks", "none")
@@ -177,15 +185,14 @@ def _as_asked(workload: Workload, extras: Extras) -> Workload:
         for name in dead
         if name not in written
     ]
-    if not isinstance(extras.associative, bool):
-        mistakes.append(Mistake("PM112", f"associative is {shown(extras.associative)}", "Expected true or false."))
+    associative = checked_associative(extras.associative, mistakes)
     if mistakes:
         raise WorkloadError(mistakes)
     tensors = tuple(
         replace(each, bits=widths[each.name][0], element_type=widths[each.name][1])
         for each in (replace(one, role=roles[one.name], temporary=one.name in dead) for one in workload.tensors)
     )
-    return replace(workload, tensors=tensors, associative=extras.associative is True)
+    return replace(workload, tensors=tensors, associative=associative)
 
 
 def _checked(given: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:

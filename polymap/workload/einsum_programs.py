@@ -50,6 +50,7 @@ from polymap.workload.c import (
 from polymap.workload.dependence_analysis import leaves_unwritten
 from polymap.workload.einsums import (
     Extras,
+    checked_associative,
     checked_extent,
     checked_label,
     listed_names,
@@ -132,6 +133,7 @@ def program(
     extras = Extras(bits, types, roles, initial, temporary, associative, checked_label(name, mistakes))
     starts, dead = (listed_names(field, some, names, mistakes) for field, some in _lists(extras))
     widths = widths_of(names, extras, mistakes)
+    checked_associative(associative, mistakes)
     if not types:
         _check_integers(read, complaints)
     _stop_if_wrong(mistakes)

@@ -113,13 +113,12 @@ def build(
     hulls = dict.fromkeys(names, ((), ())) if mistakes else hulls_of([(accesses, extents, constraints)], mistakes)
     tensors = _tensors(names, reading, hulls, extras, mistakes)
     label = checked_label(extras.name, mistakes)
-    if not isinstance(extras.associative, bool):
-        mistakes.append(Mistake("PM112", f"associative is {shown(extras.associative)}", "Expected true or false."))
+    associative = checked_associative(extras.associative, mistakes)
     if mistakes:
         raise WorkloadError(_first(mistakes))
     statement = _statement(reading, tuple(extents), constraints)
     dims = tuple(Dim(dim, extent) for dim, extent in extents.items())
-    return Workload(label or _default_name(statement), dims, tensors, (statement,), extras.associative is True)
+    return Workload(label or _default_name(statement), dims, tensors, (statement,), associative)
 
 
 def _statement(reading: Reading, dims: tuple[str, ...], constraints: tuple[Affine, ...]) -> Statement:
@@ -147,6 +146,13 @@ def checked_label(name: object, mistakes: list[Mistake]) -> str | None:
         return name
     mistakes.append(Mistake("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
     return None
+
+
+def checked_associative(value: object, mistakes: list[Mistake]) -> bool:
+    """Return whether accumulations may be reordered; notes what is neither true nor false."""
+    if not isinstance(value, bool):
+        mistakes.append(Mistake("PM112", f"associative is {shown(value)}", "Expected true or false."))
+    return value is True
 
 
 def merged_sizes(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, object]:

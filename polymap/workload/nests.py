@@ -12,6 +12,7 @@ from typing import Any
 from polymap.inputs import shown
 from polymap.ir import Mistake, OptionError, Workload, WorkloadError, did_you_mean
 from polymap.workload.c import Complaints, CStatement, Declare, Name, Program, checked_sizes, workload_of_program
+from polymap.workload.einsums import checked_associative
 from polymap.workload.element_types import types_by_name
 from polymap.workload.python_code import PythonCode, Use, names_in
 
@@ -70,6 +71,7 @@ def nest_of(
     line = function.lineno + first_line - 1
     parameters = [each.arg for each in function.args.args]
     _check_use(function, known, complaints, line)
+    checked_associative(associative, complaints.mistakes)
     local, ranks = _locals(body, {*parameters, *known}), _ranks(body)
     data = [each for each in (*parameters, *local) if each in ranks and each not in known]
     kinds = types_by_name(types, data, complaints.mistakes)

@@ -378,3 +378,21 @@ def test_an_input_that_is_one_integer_takes_its_value(tmp_path: Path, shape: tup
     assert (low.macs, [left.node for left in low.unmapped]) == (2 * 8 * 4, ["last"])
     with pytest.raises(pm.errors.InputError, match="there is no free dim 'x'"):
         pm.from_onnx(path, sizes={"x": 3})
+
+
+@pytest.mark.parametrize(
+    ("node", "given", "operands", "reason"),
+    [
+        ("Einsum", {"equation": "...ij,...jk->...ik"}, ((5, 4, 6), (6, 4)), "its ellipses stand for unlike numbers"),
+        ("Einsum", {"equation": "ij,jk->ik"}, ((4, 6), (5, 4)), "the shapes of the operands do not fit together"),
+        ("MatMul", {}, ((4, 6), (5, 4)), "the shapes of the operands do not fit together"),
+        ("MatMul", {}, ((2, 4, 6), (3, 6, 4)), "the shapes of the operands do not broadcast"),
+        ("Gemm", {"transB": 1}, ((4, 6), (6, 4)), "the shapes of the operands do not fit together"),
+    ],
+)
+def test_products_of_which_onnx_infers_no_shape_tell_why(
+    tmp_path: Path, node: str, given: dict, operands: tuple, reason: str
+) -> None:
+    nodes = [helper.make_node(node, ["a", "b"], ["y"], **given)]
+    path = saved(tmp_path, nodes, {name: (FLOAT, shape) for name, shape in zip("ab", operands, strict=True)}, {})
+    assert pm.from_onnx(path).unmapped[0].reason.startswith(reason)

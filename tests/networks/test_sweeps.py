@@ -114,6 +114,12 @@ def test_grids_and_stores_that_cannot_be_used_are_refused(tmp_path: Path) -> Non
     with pytest.raises(pm.errors.OptionError) as told:
         sweep_of_document({"workloads": [], "machines": [], "objectiv": "edp", "front_only": 1})
     assert len(told.value.mistakes) == 4
+    with pytest.raises(pm.errors.OptionError) as told:
+        pm.sweep(["fc"], {"base": "flat3", "grid": {"X.sise": [8], "C.size": [1]}}, ["enrgy", "traffic:C"])
+    assert [each.code for each in told.value.mistakes] == ["PM501", "PM502", "PM230", "PM110", "PM565"]
+    with pytest.raises(pm.errors.ArchError) as told:
+        pm.sweep(LAYERS, {"base": "flat3", "grid": {"X.size": [8, 0, -1], "Y.size": [4, 8]}})
+    assert ["Y.size = 4" in each.what for each in told.value.mistakes] == [True, True]
     with pytest.raises(pm.errors.OutputError, match="PM703"):
         pm.sweep(LAYERS, ["flat3"], store=tmp_path / "none" / "runs.sqlite")
     (tmp_path / "text").write_text("no database, but long enough to be read as one", encoding="utf-8")

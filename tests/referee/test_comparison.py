@@ -10,13 +10,16 @@ from polymap.costmodel.dataflows import dataflow as dataflow_of
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
 from polymap.inputs.presets import load_arch
+from polymap.ir import Workload
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping
+from polymap.mapping_space.samples import Sample, sample_mappings
 from polymap.networks.comparison import compare, dataflow, order
 from polymap.networks.exploration import explore_network
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem import Held, rules_from_document
+from polymap.workload.c import from_c
 from polymap.workload.einsum_programs import program
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
@@ -139,6 +142,19 @@ def test_all_mistakes_of_a_question_are_told_at_once() -> None:
     with pytest.raises(OptionError) as told:
         explore_network("resnet50", machine(64), "enrgy", time_limit_s=-1, seed=-1)
     assert [each.code for each in told.value.mistakes] == ["PM501", "PM504", "PM506"]
+
+
+def test_a_family_is_not_looked_for_any_more_when_samples_bring_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws: list[int] = []
+
+    def drawn(workload: Workload, arch: Architecture, n: int, seed: int, *, within_capacity: bool) -> Sample:
+        draws.append(seed)
+        assert len(draws) < 5
+        return sample_mappings(workload, arch, n // 20, seed, within_capacity=within_capacity)
+
+    monkeypatch.setattr("polymap.networks.comparison.sample_mappings", drawn)
+    found = compare(from_c("void f(int A[4]) { for (int i = 0; i < 4; i++) A[i] = 1; }"), machine(64), ["OS"])
+    assert (found["OS"].status, draws[0]) == ("TIMEOUT", 0)
 
 
 def test_dataflows_of_several_statements_are_refused_and_their_optimum_is_not() -> None:

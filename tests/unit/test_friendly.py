@@ -392,13 +392,30 @@ def test_wrong_calls_get_an_error_of_polymap(what: str) -> None:
         (lambda: API.compile(LAYER, time_limit_s="2"), r"PM120 time_limit_s is '2'\n +Expected a number"),
         (lambda: API.transform_c("int x;", parallel="no"), r"PM120 parallel is 'no'"),
         (lambda: API.transform_c("int x;", reorder_sums=0), r"PM120 reorder_sums is 0\n"),
-        (lambda: API.from_c("int x;", associative=None), r"PM120 associative is null\n"),
+        (lambda: API.from_c("int x;", associative=None), r"PM120 associative is null\n +Expected True or False\.$"),
         (lambda: API.study.capacity(LAYER, FLAT, "GLB", sizes=[8]), r"'sizes'\n +Did you mean 'sizes_bits'\?$"),
     ],
 )
 def test_arguments_that_are_unknown_or_missing_are_told(call: Callable[[], object], told: str) -> None:
     with pytest.raises(pm.errors.OptionError, match=told):
         call()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: API.program(["C[m] += A[m]"], m=3, associative="no"),
+        lambda: API.nest(N=4, associative="no")(_doubled),
+    ],
+)
+def test_associative_is_true_or_false(make: Callable[[], object]) -> None:
+    with pytest.raises(pm.errors.WorkloadError, match=r"PM112 associative is 'no'"):
+        make()
+
+
+def _doubled(A: Any, C: Any) -> None:
+    for i in range(N):  # type: ignore[name-defined]  # noqa: F821
+        C[i] = A[i] + A[i]
 
 
 def test_mistakes_inside_a_function_are_its_own() -> None:

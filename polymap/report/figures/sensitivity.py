@@ -24,7 +24,7 @@ def sensitivity_svg(answer: Sensitivity, *, width_px: int = chart.WIDTH_PX) -> s
     layout = chart.new_chart(title, told, width_px, left=220, right=24, high=(high,), key=200)
     frame = layout.frame
     x = frame.x_axis([min([*shares, -5.0]), max([*shares, 5.0])])
-    shapes = frame.columns(x, lambda tick: f"{tick:+g} %" if tick else "0")
+    shapes = frame.columns(x, lambda tick: f"{tick:+,g} %" if tick else "0")
     for row, price in enumerate(answer.prices):
         top = frame.top + 2 * _ROW * row
         for other, place, colour in ((price.lowered, 0.0, chart.BOUND), (price.raised, _ROW, chart.FOUND)):
@@ -70,7 +70,7 @@ def _bar(answer: Sensitivity, x: chart.Axis, top: float, other: OtherAmount, col
         return [svg.text(zero + 6, top + 17, other.lack, size=11, fill=colour)]
     share = _share(answer, other)
     end = x.place(share)
-    words = "no change" if abs(share) < 0.005 else f"{share:+.3g} %"
+    words = "no change" if abs(share) < 0.005 else f"{share:+{'.3g' if abs(share) < 999.5 else ',.0f'}} %"
     words += caveat(weakest((other.status, answer.status)))
     bar = svg.rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
     return [bar, svg.text(max(zero, end) + 6, top + 17, words, size=11, fill=svg.GREY)]

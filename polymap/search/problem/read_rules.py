@@ -37,7 +37,7 @@ DATAFLOWS = (*_STATIONARY, _ROWS)
 
 
 def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
-    """Return the rules of a table of constraints, in a fixed order.
+    """Return the rules of a table of constraints (None: without any), in a fixed order.
 
     order: dims outermost first, or several such lists; all loops over a dim are outside all loops over the next.
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
@@ -51,7 +51,9 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
     Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
     """
     mistakes: list[Mistake] = []
-    reader = _Reader(workload, arch, Fields.of(document, "constraints", mistakes, known=FIELDS), mistakes)
+    reader = _Reader(
+        workload, arch, Fields.of({} if document is None else document, "constraints", mistakes, known=FIELDS), mistakes
+    )
     rules = reader.rules()
     mistakes.extend(_contradictions(rules))
     if mistakes:
@@ -163,8 +165,9 @@ class _Reader:
         chains = [(f"order[{n}]", one) for n, one in enumerate(lists)] if nested else [("order", lists)]
         found: list[Rule] = []
         for where, chain in chains:
+            noted = len(self.mistakes)
             dims = self._dims(chain, where)
-            if len(dims) == 1:
+            if len(dims) == 1 and len(self.mistakes) == noted:
                 self.mistakes.append(Mistake("PM541", f"constraints: {where} has one dim", "Two or more are ordered."))
             found += [Outside(outer, inner) for n, outer in enumerate(dims) for inner in dims[n + 1 :]]
         return found

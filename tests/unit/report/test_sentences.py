@@ -263,3 +263,9 @@ def test_fusion_is_said_not_to_pay_only_where_the_bound_says_so() -> None:
     assert UNKNOWN in str(replace(even, bound=50.0))
     assert "cannot pay, proven" in str(replace(even, bound=100.0))
     assert "A fused tree costs" in str(replace(even, value=90.0))
+
+
+def test_large_changes_have_all_their_digits() -> None:
+    drawn = sensitivity_svg(_answer("OPTIMAL", _other(575, "OPTIMAL"), _other(54, "OPTIMAL")))
+    assert ">+11,400 %<" in drawn
+    assert ">+980 %<" in drawn

@@ -77,6 +77,15 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(OptionError) as caught:
         explore(GEMM, FLAT, constraints={"order": ["q", "m", "n"], "min_utilization": -1, "fanouts": 3})
     assert len(caught.value.mistakes) == 3
+    with pytest.raises(OptionError) as caught:
+        explore(GEMM, FLAT, "enrgy", tiles="some", constraints={"order": ["q", "m", "n"], "fanouts": 3})
+    assert [each.code for each in caught.value.mistakes] == ["PM503", "PM501", "PM542", "PM112"]
+    with pytest.raises(OptionError) as caught:
+        next(candidates(GEMM, FLAT, "enrgy", limit=0, constraints={"order": ["q", "m", "n"]}))
+    assert [each.code for each in caught.value.mistakes] == ["PM507", "PM501", "PM542"]
+    with pytest.raises(OptionError) as caught:
+        explore(GEMM, FLAT, constraints={"order": ["m", "q"]})
+    assert len(caught.value.mistakes) == 1
 
 
 def test_orders_dims_and_tensors_are_where_they_were_asked_for() -> None:
