@@ -18,10 +18,7 @@ from math import prod
 import numpy as np
 
 from polymap.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
-from polymap.search.dividing.bounds import (
-    FREE,
-    Multipliers,
-)
+from polymap.search.dividing.bounds import FREE, Multipliers
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.groups import (
