@@ -22,17 +22,7 @@ import numpy as np
 from polymap.costmodel.contiguous import Commands, Ints, distinct, least_commanded, unite_parts
 from polymap.costmodel.step_counts import commands_of
 from polymap.costmodel.tuning import TUNING
-from polymap.ir import (
-    Affine,
-    Architecture,
-    Grain,
-    MemoryLevel,
-    PlaceRule,
-    Tensor,
-    Workload,
-    accesses_of,
-    rule_of,
-)
+from polymap.ir import Affine, Architecture, Grain, MemoryLevel, PlaceRule, Tensor, Workload, accesses_of, rule_of
 from polymap.schedules import divisors_up_to
 
 

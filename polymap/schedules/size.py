@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 from polymap.formatting import exact
 from polymap.ir import Architecture, Dim, Fanout, Operator, Statement, Workload, accesses_of
+from polymap.resources import never
 from polymap.schedules.chains import TileRule
 from polymap.schedules.placement import Holding, Vector, free_holdings, groups_of, holdings_of, kinds_of
-from polymap.schedules.trees import CountedDim, Space, count_trees, never
+from polymap.schedules.trees import CountedDim, Space, count_trees
 
 __all__ = ["SpaceSize", "TileRule", "few_legal", "legal_count", "space_size", "syntactic_count"]
 

@@ -11,6 +11,7 @@ from math import comb, factorial, prod
 import numpy as np
 
 from polymap.poly import split
+from polymap.resources import never
 from polymap.schedules.chains import (
     Spread,
     Table,
@@ -79,11 +80,6 @@ class _Family:
     @property
     def most_blocks(self) -> int:
         return max(sum(vector) for vector in self.blocks)
-
-
-def never() -> bool:
-    """Wait for a count however long it takes."""
-    return False
 
 
 def count_trees(space: Space, stop: Callable[[], bool] = never) -> int | None:

@@ -17,18 +17,7 @@ from functools import partial
 from itertools import islice, permutations, product, takewhile
 from math import prod
 
-from polymap.ir import (
-    Access,
-    Architecture,
-    Branch,
-    Mapping,
-    MemoryLevel,
-    Statement,
-    Tensor,
-    Workload,
-    is_box,
-    part_of,
-)
+from polymap.ir import Access, Architecture, Branch, Mapping, MemoryLevel, Statement, Tensor, Workload, is_box, part_of
 from polymap.resources import Limits, Stop
 from polymap.search.around import State, levels_above_fanouts
 from polymap.search.driver import Search

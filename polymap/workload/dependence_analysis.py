@@ -1,4 +1,4 @@
-"""Dependences of a program: memory-based, and value-based flow on request.
+"""Memory-based dependences of a program.
 
 A dependence is a relation { source[x] -> sink[y] }: both access one element, at least one writes it, and the source
 runs first. Two accumulations with one operator have a dependence of kind REDUCTION only; they may be reordered if the
@@ -25,9 +25,7 @@ from polymap.poly import (
     coalesced,
     constants_of,
     differences,
-    ends_of,
     first_point,
-    flow_of_values,
     function,
     integer_set,
     same_value,
@@ -99,25 +97,6 @@ def dependence_relations(workload: Workload) -> tuple[tuple[Dependence, Map], ..
                         key = (first.statement.name, second.statement.name, kind, tensor.name)
                         pieces.setdefault(key, []).extend(ordered)
         return tuple(_described(workload, key, parts) for key, parts in pieces.items() if parts)
-
-
-def value_based_flow(workload: Workload) -> tuple[Dependence, ...]:
-    """Return the flow from instances that computed a value to those that read it: only the last write counts.
-
-    An accumulation reads the value that it accumulates onto. Exact, and much slower than `dependences`.
-    """
-    found: list[Dependence] = []
-    with budget(what="value-based flow analysis"):
-        times = [_time(workload, statement) for statement in workload.statements]
-        for tensor in workload.tensors:
-            events = _events(workload, tensor.name)
-            writes = [_access_map(workload, event) for event in events if event.writes]
-            reads = [_access_map(workload, event) for event in events if event.reads]
-            if writes and reads:
-                for relation in flow_of_values(reads, writes, times):
-                    key = (*ends_of(relation), Kind.FLOW, tensor.name)
-                    found.append(_described(workload, key, [relation])[0])
-    return tuple(found)
 
 
 def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, ...]] | None:
@@ -306,14 +285,6 @@ def _access_map(workload: Workload, event: _Event) -> Map:
     statement, access = event.statement, event.access
     elements = function(statement.name, statement.dims, access.index, access.tensor)
     return elements.intersect_domain(domain_of(workload, statement))
-
-
-def _time(workload: Workload, statement: Statement) -> Map:
-    """Return { instance -> place in time }: place before the first loop, first counter, and so on."""
-    deepest = max(len(each.dims) for each in workload.statements)
-    places = list(interleaved(statement))
-    places.extend([Affine()] * (2 * deepest + 1 - len(places)))
-    return function(statement.name, statement.dims, places).intersect_domain(domain_of(workload, statement))
 
 
 def interleaved(statement: Nested) -> Iterator[Affine]:

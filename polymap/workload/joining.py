@@ -7,18 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from polymap.ir import (
-    Access,
-    Dim,
-    Operator,
-    Statement,
-    Tensor,
-    Workload,
-    affine,
-    dim,
-    is_box,
-    with_indices,
-)
+from polymap.ir import Access, Dim, Operator, Statement, Tensor, Workload, affine, dim, is_box, with_indices
 
 
 class Link(NamedTuple):

@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from polymap.formatting import exact, size, table
-from polymap.ir import (
-    Affine,
-    Apply,
-    Convert,
-    Expression,
-    Index,
-    Number,
-    Read,
-    Statement,
-    Workload,
-    evaluated_reads,
-)
+from polymap.ir import Affine, Apply, Convert, Expression, Index, Number, Read, Statement, Workload, evaluated_reads
 from polymap.workload.notation import access_text
 
 _INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}

@@ -12,7 +12,7 @@ from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.ir.violation import InstancePoint
 from polymap.schedules.legality import dependence_violations, legal_orders
 from polymap.schedules.relation import original_schedule
-from polymap.workload.dependence_analysis import dependence_relations, dependences, value_based_flow
+from polymap.workload.dependence_analysis import dependence_relations, dependences
 from tests.nests import (
     at,
     broken_pairs,
@@ -22,6 +22,7 @@ from tests.nests import (
     statement,
     workload,
 )
+from tests.referee.value_flow import value_based_flow
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,8 @@ from polymap.schedules.fusions import forbidden_fusions
 from polymap.schedules.legality import schedule_violations
 from polymap.schedules.nests import nests
 from polymap.workload.c.reader import from_c
-from polymap.workload.dependence_analysis import domain_of, value_based_flow
+from polymap.workload.dependence_analysis import domain_of
+from tests.referee.value_flow import value_based_flow
 
 GEMM_RELU = """
 float A[128][8], B[8][32], C[128][32], D[128][32];

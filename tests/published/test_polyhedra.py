@@ -15,8 +15,9 @@ from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.quasi_affine import Affine, dim
 from polymap.schedules.legality import Parallel, parallel_loops, parallel_places, schedule_violations
 from polymap.workload.c.reader import from_c
-from polymap.workload.dependence_analysis import Kind, dependences, unset_read, value_based_flow
+from polymap.workload.dependence_analysis import Kind, dependences, unset_read
 from tests.c_to_c import Job, compiled, flags_of, parameters_of, run_jobs
+from tests.referee.value_flow import value_based_flow
 
 GEMVER = """
 float A[N][N], u1[N], v1[N], u2[N], v2[N], x[N], y[N];

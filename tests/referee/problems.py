@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise
+from math import prod
 from statistics import median
 
 from polymap.ir.loopnest import Workload
@@ -132,8 +133,9 @@ def _trees(workload: Workload, arch: Architecture, tiles: str, most: int) -> int
     words = list(islice(Words(nest, arch, tiles, arrangements.most_nodes), longest + 1))
     if len(words) > longest:
         return None
-    if any(arrangements.most_arrangements(len(word.items), word.units) > _MOST_PLACES for word in words):
-        return None
+    for length, units in {(len(word.items), word.units): None for word in words}:
+        if prod(len(arrangements.places(tensor, length, units)) for tensor in arrangements.tensors) > _MOST_PLACES:
+            return None
     trees = 0
     for word in words:
         trees += len(arrangements.with_nodes_in_gaps(len(word.items), word.units, word.gaps))

@@ -18,15 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_target, initial_of, moves_of_target
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
-from polymap.costmodel.closed_form.digits import (
-    Chain,
-    CountedSteps,
-    Part,
-    kept_indices,
-    places,
-    runs,
-    times_of,
-)
+from polymap.costmodel.closed_form.digits import Chain, CountedSteps, Part, kept_indices, places, runs, times_of
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter

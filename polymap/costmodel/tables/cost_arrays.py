@@ -17,15 +17,7 @@ from polymap.costmodel.tables.fused import batch_of_branches
 from polymap.costmodel.tables.loops import Booleans, loops_of_tree, with_tiles
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.inputs import answers_in_words
-from polymap.ir import (
-    Architecture,
-    Mapping,
-    MappingError,
-    Mistake,
-    OptionError,
-    Shown,
-    Workload,
-)
+from polymap.ir import Architecture, Mapping, MappingError, Mistake, OptionError, Shown, Workload
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]

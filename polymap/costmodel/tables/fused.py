@@ -43,17 +43,7 @@ from polymap.costmodel.tables.loops import (
 )
 from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.costmodel.tables.tuning import TUNING
-from polymap.ir import (
-    Architecture,
-    Branch,
-    Compute,
-    Mapping,
-    MappingNode,
-    Spatial,
-    Temporal,
-    Workload,
-    accesses_of,
-)
+from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Temporal, Workload, accesses_of
 
 NestKey = tuple[Workload, Mapping, tuple[int, ...]]
 

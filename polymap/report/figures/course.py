@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 from polymap.formatting import exact, percent, plural
 from polymap.inputs import expected_kind
-from polymap.ir import (
-    Mistake,
-    OptionError,
-    Shown,
-    show_as_picture,
-)
+from polymap.ir import Mistake, OptionError, Shown, show_as_picture
 from polymap.report.figures import chart, svg
 from polymap.search import SearchResult
 

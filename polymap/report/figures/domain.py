@@ -8,13 +8,7 @@ from math import hypot
 
 from polymap.formatting import listing, plural
 from polymap.inputs import as_integer, expected_list, expected_text, shown
-from polymap.ir import (
-    Mistake,
-    OptionError,
-    Shown,
-    Statement,
-    Workload,
-)
+from polymap.ir import Mistake, OptionError, Shown, Statement, Workload
 from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, cell_chart

@@ -8,15 +8,7 @@ from itertools import permutations
 
 from polymap.costmodel import evaluate
 from polymap.formatting import exact, plural
-from polymap.ir import (
-    Compute,
-    Mapping,
-    Mistake,
-    OptionError,
-    Shown,
-    Storage,
-    Temporal,
-)
+from polymap.ir import Compute, Mapping, Mistake, OptionError, Shown, Storage, Temporal
 from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, new_chart

@@ -7,10 +7,7 @@ from string import ascii_lowercase
 
 from polymap.formatting import listing, vectors
 from polymap.inputs import expected_kind
-from polymap.ir import (
-    Shown,
-    Workload,
-)
+from polymap.ir import Shown, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, new_chart
 from polymap.schedules import ScatteringMatrix, Schedule, scattering_matrices

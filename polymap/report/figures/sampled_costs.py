@@ -12,12 +12,7 @@ import numpy as np
 
 from polymap.formatting import energy, exact, percent, short
 from polymap.inputs import as_fraction, expected_kind, expected_list, shown
-from polymap.ir import (
-    Mapping,
-    Mistake,
-    OptionError,
-    Shown,
-)
+from polymap.ir import Mapping, Mistake, OptionError, Shown
 from polymap.mapping_space import Sample, neighbours, score_mappings
 from polymap.report import TUNING
 from polymap.report.figures import svg

@@ -35,13 +35,7 @@ from polymap.search.dividing.node_costs import (
     update_end,
     update_weight,
 )
-from polymap.search.dividing.window_paths import (
-    GroupCrossing,
-    WindowCounts,
-    WindowModel,
-    forget_merging,
-    window_counts,
-)
+from polymap.search.dividing.window_paths import GroupCrossing, WindowCounts, WindowModel, forget_merging, window_counts
 from polymap.search.problem import (
     Component,
     HolderEdge,

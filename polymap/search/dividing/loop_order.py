@@ -15,15 +15,7 @@ from itertools import pairwise, permutations, product
 from math import prod
 
 from polymap.ir import Mapping
-from polymap.search.dividing.chain import (
-    Block,
-    ChainNode,
-    PlacedGroups,
-    blocks_of,
-    is_mark,
-    tree_of,
-    trips_of,
-)
+from polymap.search.dividing.chain import Block, ChainNode, PlacedGroups, blocks_of, is_mark, tree_of, trips_of
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.dividing.node_costs import added_up, covers, covers_intrinsics, read_weights, spans_enough
 from polymap.search.dividing.tuning import TUNING

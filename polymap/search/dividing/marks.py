@@ -18,13 +18,7 @@ import numpy as np
 
 from polymap.poly import Kind, Numbers
 from polymap.resources import OutOfTime
-from polymap.search.dividing.bounds import (
-    Inside,
-    Multipliers,
-    State,
-    graph_of,
-    priced_final,
-)
+from polymap.search.dividing.bounds import Inside, Multipliers, State, graph_of, priced_final
 from polymap.search.dividing.cost_tables import LoadWeight, Tables, load_weights
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.dividing.window_paths import window_counts

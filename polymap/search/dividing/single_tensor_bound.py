@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from polymap.poly import Arithmetic, Kind
 from polymap.resources import SearchCaches
 from polymap.search.dividing.cost_tables import arithmetic_of
-from polymap.search.dividing.node_costs import (
-    SpatialFactors,
-    StructureFactors,
-    read_weights,
-    update_end,
-    update_weight,
-)
+from polymap.search.dividing.node_costs import SpatialFactors, StructureFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.window_paths import GroupCrossing, WindowCounts, forget_merging, window_counts
 from polymap.search.problem import (
     Component,

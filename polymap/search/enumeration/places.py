@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from math import prod
 from operator import ge
 
 import numpy as np
@@ -39,7 +38,6 @@ class Arrangements:
         self.groups = fanout_groups(arch)
         self._levels_of = {tensor.name: _levels_of(self.levels, tensor) for tensor in workload.tensors}
         self._place_choices: dict[tuple[tuple[int, ...], frozenset[int], tuple[int, ...], int], tuple[Place, ...]] = {}
-        self._most: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self._all: dict[tuple[int, tuple[tuple[int, int], ...]], Arrangement] = {}
         self._kept: dict[tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], Ints] = {}
 
@@ -55,13 +53,6 @@ class Arrangements:
             self._all[key] = self._list_arrangement(length, units)
         return self._all[key]
 
-    def most_arrangements(self, length: int, units: tuple[tuple[int, int], ...]) -> int:
-        """Return an upper bound on the number of arrangements, without listing them."""
-        key = (length, units)
-        if key not in self._most:
-            self._most[key] = prod(len(self._places(tensor, length, units)) for tensor in self.tensors)
-        return self._most[key]
-
     def with_nodes_in_gaps(
         self, length: int, units: tuple[tuple[int, int], ...], gaps: tuple[tuple[int, int], ...]
     ) -> Ints:
@@ -76,7 +67,7 @@ class Arrangements:
         return self._kept[key]
 
     def _list_arrangement(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
-        places = tuple(self._places(tensor, length, units) for tensor in self.tensors)
+        places = tuple(self.places(tensor, length, units) for tensor in self.tensors)
         shape = tuple(len(of_tensor) for of_tensor in places)
         occupied = np.zeros(shape, dtype=np.int64)
         for axis, of_tensor in enumerate(places):
@@ -88,7 +79,7 @@ class Arrangements:
         chosen = np.nonzero(fits)
         return Arrangement(places, chosen, occupied[chosen])
 
-    def _places(self, tensor: Tensor, length: int, units: tuple[tuple[int, int], ...]) -> tuple[Place, ...]:
+    def places(self, tensor: Tensor, length: int, units: tuple[tuple[int, int], ...]) -> tuple[Place, ...]:
         """Return the placements of one tensor; a node of a level below a unit's fan-outs is below the unit."""
         may, must = self._levels_of[tensor.name]
         lowest = tuple(max((at + 1 for g, at in units if self.groups[g].below <= level), default=0) for level in may)

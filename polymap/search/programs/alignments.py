@@ -9,18 +9,7 @@ from itertools import count, product
 
 import numpy as np
 
-from polymap.ir import (
-    Access,
-    Affine,
-    Dim,
-    Floor,
-    PolymapError,
-    Statement,
-    Workload,
-    affine,
-    substituted,
-    with_indices,
-)
+from polymap.ir import Access, Affine, Dim, Floor, PolymapError, Statement, Workload, affine, substituted, with_indices
 from polymap.resources import never
 from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
 from polymap.search.programs.rewriting import Rewrite, Rewriting, with_values

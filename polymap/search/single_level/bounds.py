@@ -19,9 +19,8 @@ Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
 from math import ceil, inf, isfinite, prod
 
 import numpy as np
@@ -87,7 +86,7 @@ def _most_kept(tiles: FirstTiles, one: Operand, words: FloatArray, cells: Ints) 
     next."""
     found: FloatArray = np.zeros(len(cells))
     extents = tiles.question.extents
-    for cut in _subsets(one.plain):
+    for cut in one.cuts:
         held, least, most = np.ones(len(cells)), np.ones(len(cells)), np.ones(len(cells))
         for d in one.plain:
             if d in cut:
@@ -97,12 +96,6 @@ def _most_kept(tiles: FirstTiles, one: Operand, words: FloatArray, cells: Ints) 
         share = np.minimum(most, np.floor(words / held)) / float(prod(extents[d] for d in cut))
         found = np.maximum(found, np.where(words >= held * least, share, 0.0))
     return found
-
-
-def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield all non-empty subsets."""
-    for count in range(1, len(dims) + 1):
-        yield from combinations(dims, count)
 
 
 def least_bits(

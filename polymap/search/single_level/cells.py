@@ -6,7 +6,6 @@ the tile there, and whether it is the tile of the next place further out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf, prod
@@ -243,7 +242,7 @@ class CellBounds:
     def _short_of_words(self, one: Operand, words: Ints, cells: Cells, at: int) -> FloatArray:
         """Return the largest share of elements in short pieces at a place that tiles of so many elements hold."""
         found: FloatArray = np.zeros(len(cells))
-        for cut in _subsets(one.plain):
+        for cut in one.cuts:
             held: FloatArray = np.ones(len(cells))
             for d in one.plain:
                 if d not in cut:
@@ -572,9 +571,3 @@ def _is_invariant(question: Question, swap: dict[int, int]) -> bool:
 def _is_rising(window: Window) -> bool:
     """Return whether the elements of a tile move up with both dims, and the tiles of one dim leave no gaps."""
     return min(window.coefficients) == 1
-
-
-def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield all non-empty subsets."""
-    for count in range(1, len(dims) + 1):
-        yield from combinations(dims, count)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from math import ceil, gcd, isqrt, prod
 
 from polymap.search.any_size import fewest_in_box
@@ -50,6 +50,11 @@ class Operand:
     @property
     def own(self) -> tuple[int, ...]:
         return (*self.plain, *(dim for window in self.windows for dim in window.dims))
+
+    @property
+    def cuts(self) -> Iterator[tuple[int, ...]]:
+        """Yield all non-empty subsets of the plain dims."""
+        return chain.from_iterable(combinations(self.plain, count) for count in range(1, len(self.plain) + 1))
 
 
 @dataclass(frozen=True, slots=True)
