@@ -72,7 +72,8 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
         share = min(share, TUNING.chains_share_of_timed if is_timed else share)
         share = TUNING.chains_share_of_long if is_long(search.workload) else share
     every = _tree_objectives(search)
-    share = share / len(every) if goals == every[:1] else share
+    first = share / len(every)  # of all goals alike: the others take as much of what the first left
+    share = first if goals == every[:1] else (share - first) / (1 - first)
     end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
     for number, goal in enumerate(goals):
         if search.limits() or evidence.is_met:

@@ -170,7 +170,7 @@ class Tuning:
     """The same for programs that are too large to be climbed,"""
     chains_share_of_long: float = 0.6
     """for those of more nests than a segment has: energy of a block of GPT-3 rises by its cases for 25 CPU s,"""
-    chains_share_of_timed: float = 0.75
+    chains_share_of_timed: float = 0.85
     """where time is asked for, which bounds by where tensors stand take longer for,"""
     chains_share_of_forms: float = 0.75
     """and for programs of several forms: what statements alone cost at least is bounded further (not swept)."""

@@ -17,7 +17,14 @@ from polymap.search.dividing import Count, cut_to, with_extents
 from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import bits_per_cycle, with_time_priced
-from polymap.search.legs import dividing_legs, elements_of, simple_accesses, slow_levels, takes_long_to_climb
+from polymap.search.legs import (
+    dividing_legs,
+    elements_of,
+    is_long,
+    simple_accesses,
+    slow_levels,
+    takes_long_to_climb,
+)
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import Powers, analyse, floor_of, least_steps, parse_single
@@ -86,7 +93,7 @@ def bound_times(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floors of latency, and of its products with energy, by where tensors stand, unless a tree costs no
     more."""
     passed = passed_tensors(search.workload)
-    if passed is None or search.rules or evidence.is_met:
+    if passed is None or search.rules or evidence.is_met or is_long(search.workload):
         return evidence
     for place, objective in enumerate(search.objective.singles):
         powers = objective.goal.powers
