@@ -142,6 +142,7 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "states of groups": patched(_every_state, "_winning_states", groups),
         "states of searches": patched(lambda _, own: own, "_of_winning_states", steps),
         "marks": patched(lambda _: None, "nodes_before_marks", steps),
+        "slices": tuned(nodes_at_once=NEVER),
         "probes of the best": tuned(first_probe=NEVER),
         "probes near": patched(lambda *_: [], "groups_near", engine),
         "promising first": patched(lambda *_: (), "_promising_structures", engine),

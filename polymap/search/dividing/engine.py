@@ -140,7 +140,7 @@ def solve(
         if not incumbent.beats(bound):
             state.cut(number)
             continue
-        report(tuple(incumbent.found), least := bound if state.known else 0)
+        report(tuple(incumbent.found), least := state.bound_of_all(bound))
         _bound_beside(problem, measure, state, entry)
         if not _has_stepped(problem, measure, state, entry, may_end=turn > 0 or before is None or before.rest is None):
             return state.ended()
@@ -235,7 +235,7 @@ def _has_stepped(problem: Problem, measure: Measure, state: _State, entry: Entry
             raise OutOfTime
         group, number = state.group_of(entry[2]), entry[2]
         asked = problem, measure, state.structures[number], entry, incumbent, state.stop_points, group
-        state.replace(entry, tuple(step_on(*asked)))
+        state.replace(entry, tuple(step_on(*asked, most=state.most_nodes)))
         incumbent.has_descended |= -entry[1] == Stage.SPLIT
     except OutOfTime:
         state.add(entry)
@@ -312,9 +312,11 @@ class _State:
     """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these,
     the best so far, where structures have gone; the numbers of each structure's group (groups_of).
 
-    single: the bounds tensor by tensor that were taken in this run. made: groups that were asked for, by the numbers of
-    their structures. long_steps: how many steps worked out something. next_probe: of these, when a group near the best
-    is searched a little. idle_probes: since a better tree was found there. probed: such groups.
+    most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
+    nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
+    tensor that were taken in this run. made: groups that were asked for, by the numbers of their structures.
+    long_steps: how many steps worked out something. next_probe: of these, when a group near the best is searched a
+    little. idle_probes: since a better tree was found there. probed: such groups.
     """
 
     structures: Structures
@@ -324,8 +326,11 @@ class _State:
     fates: StructureFates
     groups: Sequence[tuple[int, ...]]
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
+    most_nodes: int = field(default_factory=lambda: TUNING.nodes_at_once)
+    deferred: list[Entry] = field(default_factory=list[Entry])
     single: dict[int, int] = field(default_factory=dict[int, int])
     made: dict[int, Group] = field(default_factory=dict[int, Group])
+    recalled_at: int = 0
     long_steps: int = 0
     next_probe: int = 0
     idle_probes: int = 0
@@ -340,6 +345,10 @@ class _State:
     def is_partly_bounded(self) -> bool:
         """Return whether a limit left some of the structures without a bound, all of which are listed."""
         return self.bounded is not None and not self.known
+
+    def bound_of_all(self, bound: int) -> int:
+        """Return what bounds all that is left where the least bound in the queue is this (0: not known)."""
+        return min([bound, *(entry[0] for entry in self.deferred)]) if self.known else 0
 
     def group_of(self, number: int) -> Group:
         """Return the group of a structure."""
@@ -363,7 +372,11 @@ class _State:
         self.queue.add(entry[0], entry)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
-        """Put those that a step gives in the place of its entry."""
+        """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
+        if entries == (entry,) and -entry[1] == Stage.SPLIT:
+            self.recalled_at = self.recalled_at or self.incumbent.nodes + TUNING.most_ahead * self.most_nodes
+            self.deferred.append(entry)
+            return
         for one in entries:
             self.add(one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
@@ -381,6 +394,14 @@ class _State:
         self.fates.step(number, entries, searched=is_searched)
         if is_searched and leader == number:
             self.fates.searched.update(numbers)
+
+    def recall(self, *, all_of_them: bool = False) -> None:
+        """Put the deferred entries back into the queue, if it is time."""
+        if self.deferred and (all_of_them or not self.queue or self.incumbent.nodes >= self.recalled_at):
+            for entry in self.deferred:
+                self.add(entry)
+            self.deferred.clear()
+            self.recalled_at, self.most_nodes = 0, self.most_nodes * 2
 
     def cut(self, number: int) -> None:
         """Prune a structure whose bound does not beat the best, and the whole queue with it where values are totally
@@ -407,6 +428,7 @@ class _State:
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
+        self.recall(all_of_them=True)
         alive = tuple(entry for bound, entry in self.queue if self.incumbent.beats(bound))
         self.fates.prune(entry[2] for bound, entry in self.queue if not self.incumbent.beats(bound))
         rest = (
@@ -451,6 +473,7 @@ def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
 
 def _has_entry(problem: Problem, measure: Measure, state: _State) -> bool:
     """Return whether the queue has an entry, having bounded more structures where none of it may win."""
+    state.recall()
     while state.is_partly_bounded and not state.incumbent.out_of_time():
         if state.queue.bound is not None and state.incumbent.beats(state.queue.bound):
             break
@@ -467,6 +490,7 @@ def _step_task(state: _State, entry: Entry) -> _StepTask:
 def _parallel_outcome(bench: _StepContext, state: _State, report: Report, processes: Processes) -> Outcome:
     """Go on with a search in several processes. A step knows what all steps but the `steps_ahead` - 1 right before it
     have found: the answer does not depend on which process is faster."""
+    state.recall(all_of_them=True)
     queue, incumbent = state.queue, state.incumbent
     from polymap.resources import WorkerPool  # loads multiprocessing, which few searches need
 

@@ -67,14 +67,27 @@ def step_on(
     incumbent: Incumbent,
     stop_points: StopPoints,
     group: Group,
+    most: int | None = None,
 ) -> Iterator[Entry]:
     """Work on an entry of the queue: yield those that replace it. What is found and the bound of the structure's group
-    go to the incumbent; at limits a stop point is kept."""
+    go to the incumbent; at limits a stop point is kept. most: nodes of a search, then it comes back (None: all)."""
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     members = group.members if is_searched_at_once(problem, measure, group) else (structure,)
     # Few trees of a product are searched sooner than bounded by room; of windows these bounds say nothing more.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
+
+    def is_searched(nodes: int | None) -> bool:
+        """Return whether all trees are searched; else there is a stop point of the entry."""
+        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes)
+        if ended is None:
+            stop_points.pop(entry, None)
+            return True
+        stop_points[entry] = ended
+        if nodes is None or incumbent.out_of_time():
+            raise OutOfTime
+        return False
+
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
             for own, then in _bound_together(problem, measure, entry, structure, group, incumbent):
@@ -85,16 +98,13 @@ def step_on(
             yield _to_search(problem, measure, members, entry, incumbent, stop_points, known)
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
-            most, begin = TUNING.nodes_before_room if first else None, stop_points.get(entry)
-            ended = solve_structures(problem, measure, members, incumbent, begin, known, most)
-            if ended is None:
-                stop_points.pop(entry, None)
+            if is_searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most):
                 return
-            stop_points[entry] = ended
-            if not first or incumbent.out_of_time():
-                raise OutOfTime
-            tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
-            stop_points[own := _raise_bound(entry, _room_bound(tables, incumbent))] = stop_points.pop(entry)
+            least = bound
+            if first:
+                tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
+                least = _room_bound(tables, incumbent)
+            stop_points[own := _raise_bound(entry, least)] = stop_points.pop(entry)
             yield own
 
 

@@ -58,6 +58,12 @@ class Tuning:
     steps_ahead: int = 16
     """Steps that processes have before them at any time (not swept)."""
 
+    # Long searches of a structure wait for better incumbents.
+    nodes_at_once: int = 250
+    """Nodes of a structure's search before it waits for the first time; twice as many each time (wired_layers.py)."""
+    most_ahead: int = 8
+    """And it waits for so many times these (wired_layers.py)."""
+
     # Probes: a few nodes of the most promising structures, at turns that are powers of two. Chosen by wired_layers.py.
     first_probe: int = 8
     """The first of these turns."""

@@ -188,9 +188,8 @@ def members_that_may_win_are_searched(seed: int) -> None:
             for own in members:
                 least = one.best(own)
                 assert own in alive or least is None or least >= one.scaled(value), "it has no better tree"
-            at, most = stops.get(entry), 1 + seed % 7
-            while at := steps.solve_structures(one.problem, one.measure, members, known, at, known.groups[0], most):
-                pass
+            while entries := tuple(steps.step_on(*asked, entry, known, stops, group, 1 + seed % 7)):
+                (entry,) = entries
             assert known.value is not None
             assert one.scaled(known.value) == true, "the best tree of all members"
 

@@ -123,8 +123,8 @@ def costs_below_are_those_worked_out_there(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", few(range(12), 4))
-def test_a_search_with_probes_finds_the_best_tree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    tuning = replace(engine.TUNING, first_probe=1, probed_nodes=seed % 4)
+def test_a_search_in_slices_finds_the_best_tree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = replace(engine.TUNING, nodes_at_once=1, most_ahead=1, first_probe=1, probed_nodes=seed % 4)
     monkeypatch.setattr(engine, "TUNING", tuning)
     the_best_tree_is_found(tight(seed + 100))
 
