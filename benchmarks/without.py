@@ -142,6 +142,8 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "states of groups": patched(_every_state, "_winning_states", groups),
         "states of searches": patched(lambda _, own: own, "_of_winning_states", steps),
         "marks": patched(lambda _: None, "nodes_before_marks", steps),
+        "places decided": tuned(decided_places=0),
+        "others first when raised": tuned(least_raise=1),
         "slices": tuned(nodes_at_once=NEVER),
         "probes of the best": tuned(first_probe=NEVER),
         "probes near": patched(lambda *_: [], "groups_near", engine),

@@ -30,7 +30,7 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-MEMBERS = _private(steps, "_to_search")
+PLACES, MEMBERS = _private(steps, "_decide_place"), _private(steps, "_to_search")
 BUGS = {
     "costs of a group": (
         Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
@@ -158,7 +158,7 @@ BUGS = {
     "two groups of spatial loops over one dim, the outer one without multicast": (
         Bug("spatial loops stand inside out", _private(loop_order, "_decided_placements"), "b % a", "a % b"),
     ),
-    "the best tree of every structure": (
+    "the best tree of every structure, place by place": (
         Bug(
             "room counts against chains",
             _private(branch_and_bound, "_PricedCosts").less,
@@ -185,6 +185,17 @@ BUGS = {
             "if table.term.is_window]",
             "if not table]",
         ),
+    ),
+    "the best tree of every structure": (
+        Bug("the first place alone is bounded", PLACES, "for one in choices]", "for one in choices[:1]]"),
+    ),
+    "a search goes on": (
+        Bug(
+            "a search goes on at the next place", steps.solve_structures, "(ended, left=left,", "(ended, left=left[1:],"
+        ),
+    ),
+    "bounds place by place": (
+        Bug("places are refuted by half of what may win", PLACES, "beats(own)", "beats(2 * own)"),
     ),
     "the best tree of a group": (
         Bug(
@@ -227,8 +238,16 @@ SEEN = {
     "room counts against chains": 18,
     "one place is enough": 3,
     "nodes below a mark stand in the lattice above": 3,
+    "the first place alone is bounded": 3,
+    "a search goes on at the next place": 5,
     "every entry waits for another": 2,
 }
+
+
+def _best_tree_is_found(decided: int, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
+        test_rooms.the_best_tree_of_every_structure_is_found(seed)
 
 
 def _room_bounds(most: int, seed: int) -> None:
@@ -253,7 +272,10 @@ LAWS: dict[str, Callable[[int], None]] = {
     "costs below a tile": test_rooms.costs_below_are_those_worked_out_there,
     "costs by few classes of room": partial(_room_bounds, 2),
     **{name: _at(name) for name in test_chains.BETWEEN},
-    "the best tree of every structure": test_rooms.the_best_tree_of_every_structure_is_found,
+    "the best tree of every structure, place by place": partial(_best_tree_is_found, 0),
+    "the best tree of every structure": partial(_best_tree_is_found, 16),
+    "a search goes on": test_rooms.test_a_search_place_by_place_goes_on_where_it_was_ended,
+    "bounds place by place": test_rooms.test_bounds_place_by_place_leave_the_best_tree,
     "the best tree of a group": test_group_search.the_best_tree_of_a_group_is_found,
     "members that may win": test_group_search.members_that_may_win_are_searched,
     "the best tree of all": test_group_search.the_best_tree_of_all_is_found,

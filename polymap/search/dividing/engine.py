@@ -202,7 +202,7 @@ def _probe_near(problem: Problem, measure: Measure, state: _State) -> None:
         state.probed.add(group.number)
         known = incumbent.groups.get(group.number)
         with suppress(OutOfTime):  # the next step sees that, too
-            solve_structures(problem, measure, group.members, incumbent, None, known, TUNING.nodes_near)
+            solve_structures(problem, measure, group.members, incumbent, None, known, TUNING.nodes_near, decides=False)
     state.idle_probes = state.idle_probes + 1 if incumbent.value == best else 0
     state.next_probe = state.long_steps + (TUNING.steps_per_probe << state.idle_probes // TUNING.idle_probes)
 

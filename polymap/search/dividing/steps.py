@@ -27,7 +27,7 @@ from polymap.search.dividing.groups import (
 )
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
-from polymap.search.dividing.node_costs import choices_of_places
+from polymap.search.dividing.node_costs import Places, choices_of_places
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Measure, Problem, Structure
@@ -42,17 +42,21 @@ class Stage(IntEnum):
     SPLIT = 2
 
 
+Box = tuple[int, Places]  # a lower bound of the trees with spatial loops at some places, the others open
+
+
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended, or begins: its multipliers, the joint states of its chains, which
-    first state, the way down from there, whether it knows the costs below marks, and of a group the members that may
-    win (none: all)."""
+    first state, the way down from there, whether it knows the costs below marks, the choices of places that are
+    left with lower bounds, that at which it was ended first, and of a group the members that may win (none: all)."""
 
     multipliers: Multipliers
     only: frozenset[State] | None
     start: int
     way: BranchPath
     is_marked: bool = False
+    left: tuple[Box, ...] = ()
     members: tuple[Structure, ...] = ()
 
 
@@ -77,16 +81,18 @@ def step_on(
     # Few trees of a product are searched sooner than bounded by room; of windows these bounds say nothing more.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
-    def is_searched(nodes: int | None) -> bool:
-        """Return whether all trees are searched; else there is a stop point of the entry."""
-        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes)
+    def searched(nodes: int | None) -> int | None:
+        """Return the bound of the trees that are left, at a stop point of the entry (None: all are searched)."""
+        value = incumbent.value
+        upto = None if value is None or few_first else bound + max(1, (value - bound) // TUNING.least_raise)
+        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes, upto)
         if ended is None:
             stop_points.pop(entry, None)
-            return True
+            return None
         stop_points[entry] = ended
-        if nodes is None or incumbent.out_of_time():
+        if incumbent.out_of_time() or (nodes is None and (upto is None or ended.left[0][0] < upto)):
             raise OutOfTime
-        return False
+        return max(bound, ended.left[0][0])
 
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
@@ -98,12 +104,12 @@ def step_on(
             yield _to_search(problem, measure, members, entry, incumbent, stop_points, known)
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
-            if is_searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most):
+            least = searched(min(TUNING.nodes_before_room, most or TUNING.nodes_before_room) if first else most)
+            if least is None:
                 return
-            least = bound
             if first:
                 tables = open_tables(problem, measure, members, incumbent, known.only if known else None)
-                least = _room_bound(tables, incumbent)
+                least = max(least, _room_bound(tables, incumbent))
             stop_points[own := _raise_bound(entry, least)] = stop_points.pop(entry)
             yield own
 
@@ -134,7 +140,7 @@ def _to_search(
     bounds, search = BoundTables(tables), StructureSearch(tables, FREE, incumbent)
     is_refuted = least_value(bounds) is None or _first_multipliers(search, bounds, scores=False)[1]
     own = _raise_bound(entry, value if is_refuted else max(least, _room_bound(tables, incumbent)))
-    stop_points[own] = StopPoint(incumbent.multipliers, only, 0, (), members=alive)
+    stop_points[own] = StopPoint(incumbent.multipliers, only, 0, (), left=_undecided_boxes(tables), members=alive)
     return own
 
 
@@ -189,19 +195,57 @@ def solve_structures(
     stop_point: StopPoint | None,
     known: GroupBound | None,
     most: int | None = None,
+    upto: int | None = None,
+    *,
+    decides: bool = True,
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
-    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
+    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all).
+    upto: a bound; the search ends where what is left has no lower one (None: it goes on). decides: whether places of
+    spatial loops are decided before trees are searched, which takes longer than a few nodes."""
     alive = stop_point.members if stop_point else ()
     tables = open_tables(problem, measure, alive or members, incumbent, known.only if known else None)
-    if stop_point is not None:
-        tables = replace(tables, only=stop_point.only)
-        if stop_point.multipliers.per_level:
-            incumbent.multipliers = stop_point.multipliers
-    every = choices_of_places(problem, tables.structure, ordered=not tables.others)
-    places = tuple(one for choices in every if len(choices) == 1 for one in choices)  # the others stay open
-    ended = _solve_at(tables_at(tables, places), incumbent, stop_point, most)
-    return None if ended is None else replace(ended, members=alive)
+    left, before = stop_point.left if stop_point else _undecided_boxes(tables), incumbent.nodes
+    if stop_point is not None and stop_point.multipliers.per_level:
+        incumbent.multipliers = stop_point.multipliers
+    while left and incumbent.beats(left[0][0]):
+        spent = incumbent.nodes - before
+        goes_on = stop_point is not None and bool(stop_point.way)
+        if (spent and most is not None and spent >= most) or (upto is not None and left[0][0] >= upto and not goes_on):
+            return StopPoint(incumbent.multipliers, known.only if known else None, 0, (), left=left, members=alive)
+        is_open = not decides or goes_on or len(left) > TUNING.decided_places
+        decided = None if is_open else _decide_place(tables, incumbent, left[0])
+        if decided is not None:
+            left = tuple(sorted((*left[1:], *decided)))
+            continue
+        own = replace(tables, only=stop_point.only) if stop_point else tables
+        more = None if most is None else most - spent
+        ended = _solve_at(tables_at(own, left[0][1]), incumbent, stop_point, more)
+        if ended is not None:
+            return replace(ended, left=left, members=alive)
+        stop_point, left = None, left[1:]
+    return None
+
+
+def _undecided_boxes(tables: Tables) -> tuple[Box, ...]:
+    """Return the box of all trees: places of spatial loops that have one choice are decided, the others open."""
+    every = choices_of_places(tables.problem, tables.structure, ordered=not tables.others)
+    return ((0, tuple(one for choices in every if len(choices) == 1 for one in choices)),)
+
+
+def _decide_place(tables: Tables, incumbent: Incumbent, box: Box) -> list[Box] | None:
+    """Return the parts of a box in which one more place is decided, those that may win (None: all are, or the measure
+    is no sum: each choice would take multipliers of its own). tables: without places."""
+    bound, places = box
+    known = {(one.below, one.dim) for one in places}
+    every = choices_of_places(tables.problem, tables.structure, ordered=not tables.others)
+    choices = next((own for own in every if (own[0].below, own[0].dim) not in known), None)
+    if choices is None or not tables.measure.is_linear:
+        return None
+    longer = [(*places, one) for one in choices]
+    bounds = (relaxed_bound(tables_at(tables, one), incumbent.multipliers)[0] for one in longer)
+    pairs = zip(bounds, longer, strict=True)
+    return [(max(bound, own), one) for own, one in pairs if own is not None and incumbent.beats(own)]
 
 
 def _solve_at(tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, most: int | None) -> StopPoint | None:

@@ -32,6 +32,13 @@ class Tuning:
     most_pairs: int = 2_000_000
     """Up to which they are: a quarter of a gigabyte at a time."""
 
+    # Places of spatial loops over window dims.
+    decided_places: int = 16
+    """Where more choices of them are left, the other places stay open until a chain is complete (single_layers.py)."""
+    least_raise: int = 8
+    """A structure's search lets others go first where its bound has come so much of the way to the best value (1 / 8:
+    wired_layers.py)."""
+
     # Costs by the room in a level.
     nodes_before_room: int = 30
     """Nodes of a product's structure that are searched before they are worked out (search.py: gemm4096_flat3_keep)."""

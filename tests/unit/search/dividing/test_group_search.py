@@ -211,8 +211,12 @@ def test_members_of_a_group_that_may_win_are_searched(seed: int) -> None:
     members_that_may_win_are_searched(seed)
 
 
+@pytest.mark.parametrize("decided", [0, 16])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_group_searched_at_once_gives_the_best_tree_of_its_members(seed: int) -> None:
+def test_a_group_searched_at_once_gives_the_best_tree_of_its_members(
+    seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
     the_best_tree_of_a_group_is_found(seed)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import polymap.search.dividing.engine as engine
 import polymap.search.dividing.rooms as rooms
+import polymap.search.dividing.steps as steps
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
@@ -156,20 +157,24 @@ def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None
         assert (None if incumbent.value is None else one.scaled(incumbent.value)) == best, "best tree"
 
 
+@pytest.mark.parametrize("decided", [0, 16])
 @pytest.mark.parametrize("seed", few(range(20), 4))
-def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(seed: int) -> None:
+def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
+    seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
     the_best_tree_of_every_structure_is_found(seed)
 
 
 @pytest.mark.parametrize("seed", few(range(20), 6))
-def test_a_search_with_open_places_goes_on_where_it_was_ended(seed: int) -> None:
+def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5)
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5, by_room=True)
 
 
 @pytest.mark.parametrize("seed", few(range(20), 6))
-def test_bounds_of_open_places_leave_the_best_tree(seed: int) -> None:
-    """With a value known that the best tree just beats, the search finds that tree."""
+def test_bounds_place_by_place_leave_the_best_tree(seed: int) -> None:
+    """With a value known that the best tree just beats, the places that are left have it, the best one first."""
     one = open_case(seed)
     for structure in one.structures:
         best = one.best(structure)
