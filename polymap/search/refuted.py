@@ -19,6 +19,7 @@ from polymap.search.problem import (
     clashes,
     floor_of,
     least_steps,
+    most_instances,
     narrow_machine,
 )
 
@@ -47,7 +48,7 @@ def most_busy(workload: Workload, arch: Architecture, rules: Rules) -> Fraction 
     cycles = _least_cycles(workload, narrow_machine(workload, arch, rules), rules)
     if cycles is None:
         return None
-    return Fraction(_instances(workload), cycles * arch.compute.per_cycle * prod(f.size for f in arch.fanouts))
+    return Fraction(most_instances(workload), cycles * arch.compute.per_cycle * prod(f.size for f in arch.fanouts))
 
 
 def _is_too_slow(workload: Workload, machine: Architecture, rules: Rules) -> bool:
@@ -58,15 +59,11 @@ def _is_too_slow(workload: Workload, machine: Architecture, rules: Rules) -> boo
         return True
     lanes = machine.compute.per_cycle * prod(fanout.size for fanout in machine.fanouts)
     for rule in rules:
-        if isinstance(rule, Utilization) and _instances(workload) < rule.least * cycles * lanes:
+        if isinstance(rule, Utilization) and most_instances(workload) < rule.least * cycles * lanes:
             return True
         if isinstance(rule, AtMost) and rule.objective.goal is Goal.LATENCY and cycles > rule.most:
             return True
     return False
-
-
-def _instances(workload: Workload) -> int:
-    return prod(dim.extent for dim in workload.dims)
 
 
 def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> int | None:

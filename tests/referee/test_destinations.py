@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,18 +94,15 @@ def differences(text: str, words: str, rng: random.Random, where: Path, *, sanit
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
+@pytest.mark.parametrize(
+    ("text_of", "word"), [(random_text, _WORD), (random_lives, _ARRAYS)], ids=("elements", "arrays")
+)
 @pytest.mark.parametrize("seed", few(range(8), 4))
-def test_variables_in_elements_compute_what_the_texts_do(seed: int, tmp_path: Path) -> None:
+def test_variables_in_memory_compute_what_the_texts_do(
+    seed: int, text_of: Callable[[random.Random], str], word: str, tmp_path: Path
+) -> None:
     rng = random.Random(seed)
-    _, wrong = differences(random_text(rng), _WORD, rng, tmp_path, sanitized=seed % 2 == 1)
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs a compiler")
-@pytest.mark.parametrize("seed", few(range(8), 4))
-def test_variables_in_arrays_compute_what_the_texts_do(seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
-    _, wrong = differences(random_lives(rng), _ARRAYS, rng, tmp_path, sanitized=seed % 2 == 1)
+    _, wrong = differences(text_of(rng), word, rng, tmp_path, sanitized=seed % 2 == 1)
     assert not wrong, "\n".join(wrong)
 
 

@@ -59,7 +59,11 @@ with lazy(__name__):
         order_dims as order_dims,
         standing_tiles as standing_tiles,
     )
-    from polymap.search.problem.magnitudes import most_costed as most_costed, most_counted as most_counted
+    from polymap.search.problem.magnitudes import (
+        most_costed as most_costed,
+        most_counted as most_counted,
+        most_instances as most_instances,
+    )
     from polymap.search.problem.measure import (
         Measure as Measure,
         check_laid as check_laid,

@@ -17,7 +17,9 @@ from polymap.search.problem.components import Component
 
 def most_counted(workload: Workload) -> int:
     """Return an upper bound on every count of loads, elements or bits in a table."""
-    return 2 * max(_instances(workload), *(tensor.bits * _elements(workload, tensor) for tensor in workload.tensors))
+    return 2 * max(
+        most_instances(workload), *(tensor.bits * _elements(workload, tensor) for tensor in workload.tensors)
+    )
 
 
 def most_costed(workload: Workload, arch: Architecture, component: Component) -> int:
@@ -30,13 +32,14 @@ def most_costed(workload: Workload, arch: Architecture, component: Component) ->
         weight = sum(component.read[level][index] + component.write[level][index] for level in levels)
         weight += sum(sum(map(abs, row[index])) for row in component.wires)
         times = len(levels) + 3 if tensor.name in targets else 2
-        total += max(_instances(workload), elements) * weight * times
+        total += max(most_instances(workload), elements) * weight * times
         if component.held:
             total += elements * sum(component.held[level][index] for level in levels)
     return total
 
 
-def _instances(workload: Workload) -> int:
+def most_instances(workload: Workload) -> int:
+    """Return the instances of one statement at most: of the whole box of dims."""
     return prod(dim.extent for dim in workload.dims)
 
 
