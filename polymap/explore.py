@@ -79,9 +79,10 @@ def candidates(
     time, and the others are the best of those it evaluated.
     """
     from polymap.resolve import question_of
-    from polymap.search import asked_in_order, is_covered, rank_mappings
+    from polymap.search import Options, asked_in_order, is_covered, rank_mappings
 
-    asked = asked_in_order(*question_of(workload, arch), objective, limit, time_limit_s, constraints)
+    words = Options(objective, "divide", time_limit_s=time_limit_s).check_words
+    asked = asked_in_order(*question_of(workload, arch, words), objective, limit, time_limit_s, constraints)
     if is_covered(asked):
         yield from rank_mappings(asked, limit, time_limit_s)
     else:
@@ -99,8 +100,9 @@ def search(
     from polymap.resolve import question_of
     from polymap.search import Options, read_question
 
-    workload, arch = question_of(workload, arch)
-    question, known = read_question(workload, arch, Options(objective, tiles, **options), provers)
+    asked = Options(objective, tiles, **options)
+    workload, arch = question_of(workload, arch, asked.check_words)
+    question, known = read_question(workload, arch, asked, provers)
     try:
         return question.answer(known)
     except OverflowError as error:

@@ -182,7 +182,8 @@ def convergence(result: SearchResult, *, width_px: int = 860) -> Picture:
 @answers_in_words
 def fate(result: SearchResult | Verdict, *, width_px: int = 860) -> Picture:
     """Return what became of the structures of a search over dividing tiles: how many were searched, refuted, without a
-    mapping; of a verdict of `pm.verify` a map of all structures, each with what refuted it."""
+    mapping (symmetric ones count once); of a verdict of `pm.verify` a map of all structures, symmetric ones too, each
+    with what refuted it."""
     if isinstance(result, Verdict):
         return figures.refuted_svg(figures.proof_figure(result), width_px=width_px)
     return figures.fate_svg(figures.fate_figure(result), width_px=width_px)

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from polymap.inputs import answers_in_words, expected_seconds, is_table, mapping_from_document, shown
-from polymap.ir import ArchError, Architecture, Mapping, MappingError, Mistake, PolymapError, Workload, WorkloadError
+from polymap.ir import (
+    ArchError,
+    Architecture,
+    Mapping,
+    MappingError,
+    Mistake,
+    PolymapError,
+    Workload,
+    WorkloadError,
+    all_read,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polymap.workload import Dependence
 
 WorkloadLike = Workload | str | Table[str, object]
@@ -66,20 +79,26 @@ def arch_of(value: object) -> Architecture:
     raise ArchError(Mistake("PM120", f"the machine is {shown(value)}", hint))
 
 
-def question_of(workload: object, arch: object) -> tuple[Workload, Architecture]:
-    """Return workload and machine; raises the mistakes of both."""
+def readable_arch(value: object) -> Architecture | None:
+    """Return a machine as `arch_of` does; None for one that cannot be read."""
     try:
-        asked = workload_of(workload)
-    except PolymapError as error:
-        try:
-            arch_of(arch)
-        except PolymapError as other:
-            if _are_exchanged(workload, arch):
-                what = "the machine stands where the workload is expected, and the workload where the machine is"
-                raise WorkloadError(Mistake("PM120", what, "The workload comes first, then the machine.")) from None
-            raise WorkloadError((*error.mistakes, *other.mistakes)) from None
+        return arch_of(value)
+    except PolymapError:
+        return None
+
+
+def question_of(workload: object, arch: object, *more: Callable[[], object]) -> tuple[Workload, Architecture]:
+    """Return workload and machine; raises the mistakes of both, then what `more` finds in the rest of the question."""
+    try:
+        asked, machine = all_read(partial(workload_of, workload), partial(arch_of, arch))
+    except PolymapError:
+        if _are_exchanged(workload, arch):
+            what = "the machine stands where the workload is expected, and the workload where the machine is"
+            raise WorkloadError(Mistake("PM120", what, "The workload comes first, then the machine.")) from None
+        if more:
+            all_read(partial(question_of, workload, arch), *more)
         raise
-    return asked, arch_of(arch)
+    return asked, machine
 
 
 def _are_exchanged(workload: object, arch: object) -> bool:

@@ -48,8 +48,9 @@ def choose_tiles(
     OptionError for unknown objectives, orders and fronts, workloads that the search over structures does not cover
     (several statements, ...), and a limit that is no positive number.
     """
-    workload, arch = question_of(workload, arch)
-    goal, _ = Options(objective=objective, tiles="divide", time_limit_s=time_limit_s).read(workload, arch)
+    asked = Options(objective, "divide", time_limit_s=time_limit_s)
+    workload, arch = question_of(workload, arch, asked.check_words)
+    goal, _ = asked.read(workload, arch)
     problem = analyse(workload, arch)
     refused = problem.reason or ("an order or a front has no one value" if _is_joined(goal.goal) else None)
     refused = refused or beyond_sums(arch, (), goal) or None

@@ -6,6 +6,7 @@ import math
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,8 @@ def generate_c(
 
     Raises MappingError if the mapping is no program, BudgetError if the program would be too large.
     """
-    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
+    workload, arch = question_of(workload, arch, partial(mapping_of, mapping))
+    mapping = mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     form = form_of(form)
     return emit(lower(workload, arch, mapping, form))
@@ -105,7 +107,8 @@ def run_c(
     expected: the rows that its counters must equal; those of the cost model if not given.
     Raises CompilerError if there is no compiler, or the program fails or exceeds the limits.
     """
-    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
+    workload, arch = question_of(workload, arch, partial(mapping_of, mapping))
+    mapping = mapping_of(mapping)
     form = form_of(form)
     source = generate_c(workload, arch, mapping, form)
     if (as_integer(seed) or 0) < 0 or as_integer(seed) is None:

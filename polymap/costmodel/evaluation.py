@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
@@ -28,7 +29,8 @@ def evaluate(
     be read as a program, BudgetError where counts or legality take more than the time limit. time_limit_s: wall time;
     None: 30 seconds of CPU time each, so that a busy machine answers what an idle one does.
     """
-    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
+    workload, arch = question_of(workload, arch, partial(mapping_of, mapping))
+    mapping = mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     with _time_limit(time_limit_s) as seconds:
         counts, method = count_mapping(workload, arch, mapping, seconds=seconds)
@@ -56,7 +58,8 @@ def cost_of_counts(workload: Workload, arch: Architecture, mapping: Mapping, cou
 @answers_in_words
 def simulate(workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
-    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
+    workload, arch = question_of(workload, arch, partial(mapping_of, mapping))
+    mapping = mapping_of(mapping)
     from polymap.costmodel.referees import count_by_simulation
 
     check_mapping(workload, arch, mapping)
@@ -69,7 +72,8 @@ def violations(
     workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, *, time_limit_s: float | None = None
 ) -> tuple[Violation, ...]:
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
-    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
+    workload, arch = question_of(workload, arch, partial(mapping_of, mapping))
+    mapping = mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     with _time_limit(time_limit_s) as seconds:
         counts, _ = count_mapping(workload, arch, mapping, seconds=seconds)

@@ -77,7 +77,7 @@ _NEVER_SKIPPED = ("func.", "builtin.", "module", "return")
 
 def _reason(name: str, error: Exception) -> str:
     dialect = name.partition(".")[0]
-    if dialect not in DIALECTS:
+    if dialect not in DIALECTS and name not in LAYERS:
         return f"no operation of linalg, but of the dialect {dialect[:60]}"
     return f"xdsl cannot read it: {line_of(error)}"
 

@@ -54,19 +54,19 @@ def from_zigzag(
     files = Files("from_zigzag", repeated=lambda place, what: told.no_equal(place, what, "ZigZag reads the last one."))
     outside = None if offchip is None else told.attempt(lambda: files.read(offchip))
     machine = told.attempt(lambda: machine_of(files.read(accelerator), outside, told))
-    mappings = [] if mapping is None else told.attempt(lambda: mappings_of(files.read(mapping), told)) or []
-    told.stop()
-    assert machine is not None, "mistakes of the machine are raised"
+    mappings = [] if mapping is None else told.attempt(lambda: mappings_of(files.read(mapping), told))
+    listed = None if workload is None else told.attempt(lambda: files.read(workload).items("the workload"))
     layers: list[ZigzagLayer] = []
     read: list[tuple[Layer, Record]] = []
-    for value in [] if workload is None else files.read(workload).items("the workload"):
+    for value in listed or [] if mappings is not None else []:
         with told.collecting():
-            layer, own = layer_of(value, mappings, told)
-            layers.append(
-                ZigzagLayer(layer.name, layer.part.workload, constraints_of(own, layer.sizes, machine.array, told))
-            )
+            layer, own = layer_of(value, mappings or [], told)
+            if machine is not None:
+                rules = constraints_of(own, layer.sizes, machine.array, told)
+                layers.append(ZigzagLayer(layer.name, layer.part.workload, rules))
             read.append((layer, own))
     told.stop()
+    assert machine is not None and mappings is not None, "mistakes are raised"
     found = [layer for layer, _ in read]
     _check_numbers(found, told)
     _tell_outermost(machine, found, told)

@@ -8,7 +8,7 @@ from typing import overload
 
 from polymap.inputs import answers_in_words, as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
-from polymap.mapping_space.scores import Scores, score_mappings
+from polymap.mapping_space.scores import Scores, score
 from polymap.mapping_space.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import any_order_is_legal, dependence_violations, uniform_trees
@@ -33,7 +33,7 @@ class Sample(Shown):
 
     def scores(self) -> Scores:
         """Return energy, latency and occupancy of every mapping; exactly what `evaluate` says."""
-        return score_mappings(self.workload, self.arch, self.mappings)
+        return score(self.workload, self.arch, self.mappings)
 
     def __len__(self) -> int:
         return len(self.mappings)
@@ -76,7 +76,7 @@ def sample_mappings(
     drawn = 0
     while len(kept) < n:
         batch = [next(trees) for _ in range(TUNING.at_once if within_capacity else n)]
-        fits = score_mappings(workload, arch, batch).fits.tolist() if within_capacity else [True] * len(batch)
+        fits = score(workload, arch, batch).fits.tolist() if within_capacity else [True] * len(batch)
         for mapping, good in zip(batch, fits, strict=True):
             if len(kept) < n:
                 drawn += 1

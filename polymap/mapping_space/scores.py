@@ -66,7 +66,7 @@ class Scores(Shown):
 
 
 @answers_in_words
-def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Mapping]) -> Scores:
+def score(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Mapping]) -> Scores:
     """Return the figures of `evaluate` for each mapping, about ten times as fast for thousands of mappings whose tiles
     divide. Shapes may differ; each mapping must be legal, capacity aside, as those of `sample_mappings` are."""
     workload, arch = question_of(workload, arch)

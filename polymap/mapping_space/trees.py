@@ -5,7 +5,7 @@ from __future__ import annotations
 from polymap.inputs import answers_in_words
 from polymap.mapping_space.moves import distance as distance, features as features, neighbours as neighbours
 from polymap.mapping_space.samples import sample_mappings as sample
-from polymap.mapping_space.scores import score_mappings as score
+from polymap.mapping_space.scores import score as score
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import SpaceSize, check_machine, space_size
 from polymap.search import Options

@@ -143,9 +143,10 @@ def compare(
     from a search under the dataflow's table and from samples, improved by local search. Counts alone do not say what
     is row-stationary: its bound is the optimum. Raises OptionError for unknown families, several values or statements.
     """
-    workload, arch = question_of(workload, arch)
+    given = Options(objective, "divide", time_limit_s=time_limit_s, seed=seed)
+    workload, arch = question_of(workload, arch, given.check_words)
     _, names, goal = all_read(
-        Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check,
+        given.check,
         partial(_families, families, workload),
         partial(parse_single, objective, arch, ranked=True),
     )

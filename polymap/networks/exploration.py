@@ -48,7 +48,7 @@ from polymap.networks.fusion import (
 from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
-from polymap.resolve import ArchitectureLike, arch_of, workload_of
+from polymap.resolve import ArchitectureLike, arch_of, readable_arch, workload_of
 from polymap.search import (
     Hints,
     Options,
@@ -256,13 +256,14 @@ def explore_network(
     not searched (programs of fused neighbours are). Raises OptionError for an objective that is not one number,
     WorkloadError for a network without layers, OutputError for a store that cannot be written.
     """
-    net, arch = network_of(net), arch_of(arch)
-    goal: Objective = all_read(
-        partial(parse_single, objective, arch),
+    net, arch, goal, *_ = all_read(
+        partial(network_of, net),
+        partial(arch_of, arch),
+        partial(parse_single, objective, readable_arch(arch)),
         Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check,
         lambda: expected_method(executor, "submit", "the executor"),
         lambda: expected_method(on_layer, "__call__", "on_layer"),
-    )[0]
+    )
     check_additive(goal, asked=fuse)
     _check_layers(net)
     if net.lacks_products:

@@ -40,7 +40,7 @@ from polymap.networks.exploration import Document, Executor
 from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
-from polymap.resolve import ArchitectureLike, arch_of, workload_of
+from polymap.resolve import ArchitectureLike, arch_of, readable_arch, workload_of
 from polymap.search import Options, plain_numbers, weakest
 from polymap.search.problem import parse_single
 
@@ -171,7 +171,7 @@ def sweep(
     incomplete = tuple(each for each in asked if isinstance(each, Network) and not each.is_complete)
     archs = [arch for _, arch in labelled]
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
-    named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True)) if archs else []
+    named = list(zip(distinct_names([layer.name for layer, _ in layers]), layers, strict=True))
     columns = [column_of(layer, count, each, archs, name) for name, (layer, count) in named for each in objectives]
     sizes = _sizes(archs)
     table = partial(_table, columns, [label for label, _ in labelled], sizes, objectives, incomplete)
@@ -201,7 +201,7 @@ def sweep_of_document(
     told = [Mistake("PM565", f"{what} {shown(name)}", did_you_mean(name, _FIELDS, missing)) for name in unknown]
     for name in ("workloads", "machines", "objective"):
         if is_list(document.get(name)) and not document[name]:
-            told.append(Mistake("PM565", f"{name} of the sweep are an empty list", "Expected at least one."))
+            told.append(Mistake("PM565", f"the {name} are an empty list", "Expected at least one."))
     workloads, machines = ([each] if isinstance(each, str) else each for each in map(document.get, _FIELDS[:2]))
     if not missing and (not is_list(workloads) or not (is_list(machines) or is_table(machines))):
         told.append(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
@@ -218,12 +218,9 @@ def _check_objectives(objectives: Sequence[str], machines: object) -> None:
     """Raise every mistake in the objectives that the first machine that can be read shows; all machines are asked when
     all are read."""
     for each in (machines.get("base"),) if is_table(machines) else machines if is_list(machines) else ():
-        try:
-            arch = arch_of(each)
-        except PolymapError:
-            continue
-        all_read(*(partial(parse_single, objective, arch) for objective in objectives))
-        return
+        if (arch := readable_arch(each)) is not None:
+            all_read(*(partial(parse_single, objective, arch) for objective in objectives))
+            return
 
 
 def _asked(workloads: object) -> list[Workload | Network]:
@@ -289,9 +286,11 @@ def _sizes(archs: Sequence[Architecture]) -> list[tuple[int | None, Fraction | N
 def _several(given: object, what: str) -> list[Any]:
     """Return the items of what callers give as several; a text, which has items too, is none."""
     told = shown(given)
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Table):
-        return list(cast("Iterable[object]", given))
-    raise OptionError(Mistake("PM120", f"{what} are {told}", "Expected a list."))
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Table):
+        raise OptionError(Mistake("PM120", f"{what} are {told}", "Expected a list."))
+    if not (found := list(cast("Iterable[object]", given))):
+        raise OptionError(Mistake("PM565", f"{what} are an empty list", "Expected at least one."))
+    return found
 
 
 def _machines(machines: object) -> list[tuple[object, Architecture]]:

@@ -65,6 +65,10 @@ class Options:
         )
         return goal, rules
 
+    def check_words(self) -> None:
+        """Raise OptionError with what is wrong whatever the workload and the machine are."""
+        all_read(self.check, partial(parse_objective, self.objective, None))
+
     def check(self) -> None:
         """Raise OptionError for an unknown tile rule, and numbers that are not positive (a seed may be 0)."""
         mistakes: list[Mistake] = []

@@ -251,6 +251,12 @@ def test_values_that_nothing_defines_are_refused() -> None:
         pm.from_linalg(WITH_ONE_MORE.replace("LINE", "").replace("ins(%a,", "ins(%missing,"))
 
 
+def test_an_operation_whose_types_clash_says_so() -> None:
+    head = "func.func @f(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>) {\n"
+    net = pm.from_linalg(head + "  %0 = stablehlo.add %a, %b : tensor<4x8xf32>\n  return\n}")
+    assert "operand is used with type tensor<4x8xf32>" in net.unmapped[0].reason
+
+
 def test_functions_of_other_dialects_are_entered_and_regions_that_run_unknown_times_told() -> None:
     net = pm.from_linalg(OTHER_DIALECTS)
     assert net.macs == 4 * 8 * 16 + 4 * 8 * 3 + 8 * 8 * 8

@@ -284,6 +284,10 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(pm.errors.InputError) as caught:
         pm.io.from_zigzag(text, MAPPINGS.replace("D1: [", "D1: [1, "), LAYERS)
     assert len(caught.value.mistakes) >= 2
+    with pytest.raises(pm.errors.InputError) as caught:
+        pm.io.from_zigzag(text, MAPPINGS, LAYERS.replace("equation:", "equations:"))
+    assert "equations" in str(caught.value)
+    assert "much" in str(caught.value)
 
 
 @pytest.mark.parametrize(

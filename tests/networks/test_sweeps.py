@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import le
 from pathlib import Path
@@ -160,6 +160,13 @@ def test_mistakes_of_all_parts_of_a_specification_are_told_at_once(
     told = capsys.readouterr().err
     parts = ("PM503", "PM504", "(in workloads[0])", "'resnet-50.fc'", "the workload is 3", "'flat9'")
     assert all(part in told for part in parts), told
+
+
+@pytest.mark.parametrize("workloads, machines", [([], ["flat3"]), (["resnet50.fc"], []), ((), ())])
+def test_a_sweep_of_nothing_is_refused(workloads: Sequence[str], machines: Sequence[str]) -> None:
+    with pytest.raises(pm.errors.OptionError, match=r"PM565 the (workloads|machines) are an empty list") as refused:
+        pm.sweep(workloads, machines)
+    assert len(refused.value.mistakes) == 2 - bool(workloads) - bool(machines)
 
 
 def test_the_command_line_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

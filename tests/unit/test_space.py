@@ -13,7 +13,7 @@ import pytest
 
 import polymap as pm
 from polymap.mapping_space.moves import distance, features, neighbours
-from polymap.mapping_space.scores import score_mappings
+from polymap.mapping_space.scores import score
 from polymap.report.figures.order_classes import order_figure
 from polymap.schedules.signs import sign_vectors
 from polymap.search.problem import structure_model
@@ -252,5 +252,7 @@ def test_the_size_of_the_space_is_that_of_a_search() -> None:
 
 def test_the_namespace_holds_what_is_asked_of_the_space() -> None:
     assert pm.space.sample is pm.sample_mappings
-    assert pm.space.score is score_mappings
+    assert pm.space.score is score
+    with pytest.raises(pm.errors.OptionError, match=r"score\(\) lacks the argument 'mappings'"):
+        pm.space.score(SMALL, MACHINE)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     assert (pm.space.neighbours, pm.space.features, pm.space.distance) == (neighbours, features, distance)

@@ -19,7 +19,7 @@ from polymap.ir import Shown, dim
 from polymap.poly import CountFormula, Map, Set, budget, count_formula, differences, fixed_values, signs_of
 from polymap.schedules import TextLoop, chains_in, loops_in, permutable_runs, text_loops
 from polymap.workload import shared_dims
-from polymap.workload.c import checked_sizes, read_program
+from polymap.workload.c import read_program
 
 _KINDS = ("flow", "anti", "output", "reduction")
 
@@ -84,7 +84,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
     Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
     is not supported, BudgetError where isl takes too long.
     """
-    sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
+    sizes, file = sizes or {}, expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     with budget(TUNING.operations, seconds=TUNING.seconds, what="the analysis of a C program with symbolic sizes"):
         region = region_of(program, sizes, file)

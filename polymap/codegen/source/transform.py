@@ -56,7 +56,7 @@ from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, Workload, WorkloadError
 from polymap.poly import AstNode, Map, budget, formula_texts
 from polymap.schedules import Schedule
-from polymap.workload.c import SPELLING, CProgram, bits_of, checked_sizes, from_c, known_name, read_program
+from polymap.workload.c import SPELLING, CProgram, bits_of, from_c, known_name, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 Tiles = Callable[
@@ -98,7 +98,7 @@ def transform_c(
     is not supported, ScheduleError with two statement instances for an order that violates a dependence.
     """
     _check_options(order, tile, schedule)
-    sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
+    sizes, file = sizes or {}, expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = region_text(source, program, file)
     is_chosen = schedule is None and order == "auto" and tile is None and not parallel and not reorder_sums

@@ -17,7 +17,10 @@ _COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
 
 @dataclass(frozen=True, slots=True)
 class FateFigure(Shown):
-    """What became of a search's structures (which dims are spread over which fan-outs): (what, how many)."""
+    """What became of a search's structures (which dims are spread over which fan-outs): (what, how many).
+
+    Symmetric ones, such as a square filter's rows and columns exchanged, are one here and several in `ProofFigure`.
+    """
 
     title: str
     fates: tuple[tuple[str, int], ...]
@@ -67,7 +70,8 @@ def fate_svg(figure: FateFigure, *, width_px: int = chart.WIDTH_PX) -> svg.Pictu
         shapes += frame.row_name(base + 13, what)
         shapes.append(svg.text(frame.left + width + 8, base + 17, told, fill=svg.GREY))
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
-    sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", *filter(None, [figure.sentence])]
+    counted = "Structures that an exchange of like dims turns into each other count once; a certificate lists each."
+    sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", counted, *filter(None, [figure.sentence])]
     return layout.picture(f"Structures: {figure.title}", shapes, (), figure, told=sentences, below=24)
 
 

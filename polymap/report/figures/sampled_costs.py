@@ -13,7 +13,7 @@ import numpy as np
 from polymap.formatting import energy, exact, percent, short
 from polymap.inputs import as_fraction, expected_kind, expected_list, shown
 from polymap.ir import Mapping, Mistake, OptionError, Shown
-from polymap.mapping_space import Sample, neighbours, score_mappings
+from polymap.mapping_space import Sample, neighbours, score
 from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart
@@ -114,7 +114,7 @@ def smooth_figure(sample: Sample) -> SmoothFigure:
         found = neighbours(sample.workload, sample.arch, mapping)
         near += found
         which += [number] * len(found)
-    theirs = score_mappings(sample.workload, sample.arch, near).energy_pj
+    theirs = score(sample.workload, sample.arch, near).energy_pj
     firsts = own[which]
     minima = sum(not (theirs[np.array(which) == number] < own[number]).any() for number in range(len(sample)))
     others = np.roll(own, 1)[which]

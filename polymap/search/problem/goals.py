@@ -149,8 +149,8 @@ def _join_objectives(goal: Goal, parts: tuple[tuple[Fraction, Objective], ...]) 
     return Objective(goal, None, f"{goal.value}:{('+' if weighted else ',').join(words)}", parts)
 
 
-def parse_objective(text: str, arch: Architecture) -> Objective:
-    """Return the objective that `text` names.
+def parse_objective(text: str, arch: Architecture | None) -> Objective:
+    """Return the objective that `text` names. arch: None where it cannot be read: any level may be one of it.
 
     Raises OptionError with every mistake: an unknown objective (PM501), a level (PM502), a combination (PM508), a
     weight (PM509).
@@ -169,7 +169,7 @@ def parse_objective(text: str, arch: Architecture) -> Objective:
     return found
 
 
-def parse_single(text: str, arch: Architecture, *, ranked: bool = False) -> Objective:
+def parse_single(text: str, arch: Architecture | None, *, ranked: bool = False) -> Objective:
     """Return an objective with one value per mapping; with `ranked` also a lexicographic order.
 
     Raises OptionError as `parse_objective`, PM508 for other objectives.
@@ -196,7 +196,7 @@ def unit_of(objective: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def _single_objective(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
+def _single_objective(text: str, arch: Architecture | None, mistakes: list[Mistake]) -> Objective | None:
     kind, colon, level = text.partition(":")
     if text in _PLAIN:
         return Objective(Goal(text), None, text)
@@ -205,6 +205,8 @@ def _single_objective(text: str, arch: Architecture, mistakes: list[Mistake]) ->
         hint = f"{close} " if close.startswith("Did") else ""
         mistakes.append(Mistake("PM501", f"unknown objective {shown(text)}", f"{hint}Use one of: {_FORMS}."))
         return None
+    if arch is None:
+        return Objective(Goal(kind), level, text)
     names = [known.name for known in arch.levels]
     level, laid = _layouts_apart(level, names) if Goal(kind) in PIECES else (level, ())
     if level not in names:
@@ -244,7 +246,7 @@ def _check_pieces(text: str, arch: Architecture, goal: Goal, level: str, mistake
 
 
 def _combined_objective(
-    text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]
+    text: str, goal: Goal, rest: str, arch: Architecture | None, mistakes: list[Mistake]
 ) -> Objective | None:
     weighted = goal is Goal.WEIGHTED
     if not rest.strip():

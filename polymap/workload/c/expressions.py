@@ -127,6 +127,20 @@ class Expressions:
                 hint = "const and restrict are. Values change only where the program says so."
                 raise Refused("PM261", self.line(node), f"the qualifier '{word}' is not read", hint)
 
+    def read_all(self, nodes: Iterable[c_ast.Node], depth: int = 0) -> list[CExpression]:
+        """Return the expressions; Refused with what is wrong in any of them."""
+        found: list[CExpression] = []
+        refused: list[Refused] = []
+        for node in nodes:
+            try:
+                found.append(self.read(node, depth))
+            except Refused as one:
+                refused.append(one)
+        if refused:
+            first, *others = refused
+            raise Refused(first.code, first.line, first.what, first.hint, (*first.more, *others))
+        return found
+
     def read(self, node: c_ast.Node, depth: int = 0) -> CExpression:
         """Return the expression; Refused where it holds what is not read."""
         line = self.line(node)
@@ -142,11 +156,11 @@ class Expressions:
             case c_ast.UnaryOp():
                 return self._unary(node, depth)
             case c_ast.BinaryOp():
-                left, right = (self.read(node_at(node, side), depth + 1) for side in ("left", "right"))
+                left, right = self.read_all((node_at(node, side) for side in ("left", "right")), depth + 1)
                 return Binary(text_at(node, "op"), left, right, line)
             case c_ast.TernaryOp():
                 fields = ("cond", "iftrue", "iffalse")
-                condition, then, other = (self.read(node_at(node, field), depth + 1) for field in fields)
+                condition, then, other = self.read_all((node_at(node, field) for field in fields), depth + 1)
                 return Choice(condition, then, other, line)
             case c_ast.FuncCall():
                 return self._call(node, depth)
@@ -160,14 +174,14 @@ class Expressions:
 
     def _item(self, node: c_ast.Node, depth: int) -> Item:
         line = self.line(node)
-        index: list[CExpression] = []
+        index: list[c_ast.Node] = []
         base = node
         while isinstance(base, c_ast.ArrayRef):
-            index.append(self.read(node_at(base, "subscript"), depth + 1))
+            index.append(node_at(base, "subscript"))
             base = node_at(base, "name")
         if not isinstance(base, c_ast.ID):
             raise Refused("PM261", line, "a subscript of something that is no array's name", "Write it as A[i][j].")
-        return Item(text_at(base, "name"), tuple(reversed(index)), line)
+        return Item(text_at(base, "name"), tuple(self.read_all(reversed(index), depth + 1)), line)
 
     def _unary(self, node: c_ast.Node, depth: int) -> CExpression:
         operator, line = text_at(node, "op"), self.line(node)
@@ -191,8 +205,8 @@ class Expressions:
                 "PM266", self.line(node), what, "Write it inline, or as a macro (#define): macros are expanded."
             )
         listed = nodes_at(node, "args")
-        arguments = tuple(self.read(each, depth + 1) for each in (nodes_at(listed[0], "exprs") if listed else []))
-        return Call(name, arguments, self.line(node))
+        arguments = self.read_all(nodes_at(listed[0], "exprs") if listed else [], depth + 1)
+        return Call(name, tuple(arguments), self.line(node))
 
 
 def as_text(node: c_ast.Node) -> str:

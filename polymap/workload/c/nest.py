@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from polymap.inputs import shown
-from polymap.ir import Affine, Dim, Statement, bounds, dim as variable_of
+from polymap.ir import Access, Affine, Dim, Statement, bounds, dim as variable_of
 from polymap.poly import Set, has_parameters_from, largest_number, simplified as near
 from polymap.workload.c.affine import (
     Scope,
@@ -224,7 +224,7 @@ class Nest:
                 case Block(inner):
                     self._body(inner, place)
         except Refused as refused:
-            self.complaints.add(refused.code, refused.line, refused.what, refused.hint)
+            self.complaints.note(refused)
         return place
 
     def _scope(self, place: _Place) -> Scope:
@@ -501,9 +501,12 @@ class Nest:
             return
         numbers = (*place.numbers, place.next_number())
         domain = self._domain(place)
-        target = self._assuming(partial(self.variables.access, each.target, place.variables), place)
-        kind = self.variables.by_tensor[target.tensor].element_type
-        result: Computed = computed(each, target, kind, self._reader(place), domain)
+        try:
+            target = self._access(each.target, place)
+            kind = self.variables.by_tensor[target.tensor].element_type
+            result: Computed = computed(each, target, kind, self._reader(place), domain)
+        except Refused as refused:
+            raise self._with_others(refused, each, place) from None
         if domain.is_empty():
             return
         self.statements.append(
@@ -522,12 +525,24 @@ class Nest:
         self.lines[name] = each.line
         self.texts[name] = source
 
+    def _with_others(self, first: Refused, each: Assign, place: _Place) -> Refused:
+        """Return why an assignment is refused, with what is wrong in the other elements that it names."""
+        others: list[Refused] = []
+        for part in (*inside(each.target), *inside(each.value)):
+            if isinstance(part, Item):
+                try:
+                    self._access(part, place)
+                except Refused as refused:
+                    others.append(refused)
+        return Refused(first.code, first.line, first.what, first.hint, (*first.more, *others))
+
+    def _access(self, item: Name | Item, place: _Place) -> Access:
+        return self._assuming(partial(self.variables.access, item, place.variables), place)
+
     def _reader(self, place: _Place) -> ValueReader:
-        scope, variables = self._scope(place), self.variables
+        variables = self.variables.by_tensor
         return ValueReader(
-            scope,
-            lambda item: self._assuming(partial(variables.access, item, place.variables), place),
-            lambda tensor: variables.by_tensor[tensor].element_type,
+            self._scope(place), lambda item: self._access(item, place), lambda tensor: variables[tensor].element_type
         )
 
     def _rules(self, place: _Place) -> Rules:

@@ -265,7 +265,7 @@ class _Reader:
         try:
             return self._statement(node)
         except Refused as refused:
-            self.complaints.add(refused.code, refused.line, refused.what, refused.hint)
+            self.complaints.note(refused)
             return []
 
     def _statement(self, node: c_ast.Node) -> list[CStatement]:
@@ -365,8 +365,8 @@ class _Reader:
             operator, value, place = step, Literal("1", 1, line), node_at(node, "expr")
         else:
             operator, place = text_at(node, "op"), node_at(node, "lvalue")
-            value = self.expressions.read(node_at(node, "rvalue")) if value is None else value
-        target = self.expressions.read(place)
+        written = [place] if value is not None else [place, node_at(node, "rvalue")]
+        target, value = (*self.expressions.read_all(written), value)[:2]
         if not isinstance(target, Name | Item):
             raise Refused("PM261", line, "only a variable or an array element can be assigned to")
         if operator not in ("=", "+=", "-=", "*=", "/="):

@@ -12,7 +12,7 @@ from polymap.poly import raised
 from polymap.workload.c.assign import Variables
 from polymap.workload.c.nest import Nest
 from polymap.workload.c.original import Known, original_of
-from polymap.workload.c.parse import declaration_texts, parse
+from polymap.workload.c.parse import Syntax, declaration_texts, parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
 from polymap.workload.c.tree import (
@@ -67,11 +67,7 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
     file = expected_text(file, "the name of the text")
     file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
     complaints = Complaints(file)
-    known = checked_sizes(sizes)
-    prepared = prepare(source, known, file)
-    program, syntax = parse(prepared, complaints)
-    _check_use(known, program, prepared, complaints)
-    _check_conditions(program, prepared, complaints)
+    known, prepared, program, syntax = _parsed(source, sizes, complaints)
     workload, nest = workload_of_program(
         with_result(program), known, prepared.words, complaints, name or program.name or "c", associative=associative
     )
@@ -160,13 +156,27 @@ def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
     """
     source = expected_text(source, "the C text")
     complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
-    known = checked_sizes(sizes)
-    prepared = prepare(source, known, complaints.file, is_kept=True)
+    _, prepared, program, syntax = _parsed(source, sizes, complaints, is_kept=True)
+    _stop_if_wrong(complaints)
+    return CProgram(program, prepared, declaration_texts(syntax), "\n".join(prepared.lines))
+
+
+def _parsed(
+    source: str, sizes: Mapping[str, int], complaints: Complaints, *, is_kept: bool = False
+) -> tuple[dict[str, int], Source, Program, Syntax]:
+    """Return the sizes, the prepared text, its program and its syntax; raises wrong sizes with the unused ones."""
+    wrong: tuple[Mistake, ...] = ()
+    try:
+        known = checked_sizes(sizes)
+    except WorkloadError as error:
+        known, wrong = {name: 1 for name in sizes if is_name(name)}, error.mistakes
+    prepared = prepare(source, known, complaints.file, is_kept=is_kept)
     program, syntax = parse(prepared, complaints)
     _check_use(known, program, prepared, complaints)
     _check_conditions(program, prepared, complaints)
-    _stop_if_wrong(complaints)
-    return CProgram(program, prepared, declaration_texts(syntax), "\n".join(prepared.lines))
+    if wrong:
+        raise WorkloadError((*wrong, *complaints.mistakes))
+    return known, prepared, program, syntax
 
 
 def _stop_if_wrong(complaints: Complaints) -> None:

@@ -227,13 +227,22 @@ class Complaints:
         if problem not in self.mistakes:
             self.mistakes.append(problem)
 
+    def note(self, refused: Refused) -> None:
+        """Add what a part of the text was refused for."""
+        self.add(refused.code, refused.line, refused.what, refused.hint)
+        for each in refused.more:
+            self.note(each)
+
 
 class Refused(Exception):  # never leaves the C front end: it becomes a Mistake
-    """A construct that cannot be read; the walker records it and continues with the next statement."""
+    """A construct that cannot be read; the walker records it and continues with the next statement.
 
-    def __init__(self, code: str, line: int, what: str, hint: str = "") -> None:
+    more: what else of the same statement cannot be read.
+    """
+
+    def __init__(self, code: str, line: int, what: str, hint: str = "", more: tuple[Refused, ...] = ()) -> None:
         super().__init__(what)
-        self.code, self.line, self.what, self.hint = code, line, what, hint
+        self.code, self.line, self.what, self.hint, self.more = code, line, what, hint, more
 
 
 def render(expression: CExpression) -> str:

@@ -194,10 +194,22 @@ def test_a_searchs_course_and_the_fate_of_its_structures() -> None:
     fates = fate_figure(result)
     assert sum(count for _, count in fates.fates) == result.space.listed
     assert_inside(fate_svg(fates))
+    assert "count once" in fate_svg(fates).svg
     course = course_figure(result)
     assert course.values[-1][1] == result.value
     assert all(bound <= course.values[-1][1] for _, bound in course.bounds)
     assert_inside(course_svg(course))
+
+
+def test_a_searchs_structures_are_the_checkers_up_to_symmetry() -> None:
+    layer = einsum("O[p,q] += I[p+r,q+s] * W[r,s]", p=6, q=6, r=3, s=3)
+    result = explore(layer, _ARCH, tiles="divide", time_limit_s=20)
+    reasons = proof_figure(verify(result.certificate())).reasons
+    turned = dict(zip("pqrs", "qpsr", strict=True))
+    spreads = {tuple(sorted(each.spread)) for each in reasons}
+    mirrors = {each: tuple(sorted((where, turned[dim], size) for where, dim, size in each)) for each in spreads}
+    assert len(reasons) == len(spreads) == len(set(mirrors.values()) | spreads)
+    assert result.space.listed == len({min(pair) for pair in mirrors.items()}) < len(reasons)
 
 
 def test_neighbours_costs_are_those_of_evaluate() -> None:

@@ -18,7 +18,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.mapping_space.moves import distance, features, neighbours
 from polymap.mapping_space.samples import sample_mappings
-from polymap.mapping_space.scores import score_mappings
+from polymap.mapping_space.scores import score
 from polymap.schedules.uniform import uniform_trees
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
@@ -53,7 +53,7 @@ def test_scores_of_machines_with_odd_numbers_are_those_of_evaluate(price: float,
         arch = arch_from_document({"name": "odd", "nodes": [first, nodes[1], {"compute": "M"}]})
         workload = matmul(m=2, n=2, k=2)
         mappings = [Mapping((Storage("B", ("A",)), *(Temporal(dim, 1) for dim in "mnk"), Compute("S")))]
-        scores, cost = score_mappings(workload, arch, mappings), evaluate(workload, arch, mappings[0])
+        scores, cost = score(workload, arch, mappings), evaluate(workload, arch, mappings[0])
         assert scores.latency_cycles[0] == cost.latency_cycles, "cycles beyond 64 bits too"
         assert scores.energy_pj[0] == pytest.approx(cost.energy_pj), "energies with any denominator"
 
@@ -141,7 +141,7 @@ def test_scores_of_tiles_that_do_not_divide_are_the_costs_too() -> None:
 
     workload, arch, rng = matmul(m=7, n=5, k=6), load_arch("flat3"), Random(2)
     mappings = [sample_mapping(workload, arch, "any", rng) for _ in range(60)]
-    found = score_mappings(workload, arch, mappings)
+    found = score(workload, arch, mappings)
     costs = [evaluate(workload, arch, mapping) for mapping in mappings]
     assert found.energy_pj.tolist() == [cost.energy_pj for cost in costs]
     assert found.latency_cycles.tolist() == [cost.latency_cycles for cost in costs]

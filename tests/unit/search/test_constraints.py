@@ -11,7 +11,7 @@ import pytest
 from polymap import candidates, compare, conv2d, einsum, explore, from_c, matmul, verify
 from polymap.cli.command_line import main
 from polymap.inputs.presets import load_arch
-from polymap.ir.errors import OptionError
+from polymap.ir.errors import ArchError, OptionError
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Spatial, Storage, Temporal
 from polymap.report.summary import no_answer_text
@@ -83,6 +83,9 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(OptionError) as caught:
         next(candidates(GEMM, FLAT, "enrgy", limit=0, constraints={"order": ["q", "m", "n"]}))
     assert [each.code for each in caught.value.mistakes] == ["PM507", "PM501", "PM542"]
+    with pytest.raises(ArchError) as refused:  # levels of the objective cannot be known
+        explore(GEMM, "flat33", "weighted:1*enrgy+x*traffic:GLC", tiles="some")
+    assert [each.code for each in refused.value.mistakes] == ["PM312", "PM503", "PM501", "PM509"]
     with pytest.raises(OptionError) as caught:
         explore(GEMM, FLAT, constraints={"order": ["m", "q"]})
     assert len(caught.value.mistakes) == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from polymap.codegen.source import transform_c
 from polymap.ir.errors import InputError, PolymapError, WorkloadError
 from polymap.ir.loopnest import Apply, Convert, Index, Number, Operator, Read, Role, Workload
 from polymap.ir.quasi_affine import affine
@@ -387,6 +388,28 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_text() -> None:
         "5",
         "6",
     ]
+
+
+@pytest.mark.parametrize(
+    "statement, codes",
+    [
+        ("a[i*i] = a[i%0] + a[i][i] + c[b[i]];", ["PM262", "PM262", "PM268", "PM262"]),
+        ("a[p->x] = (i++) + g(*(&a), sizeof a) * (i ? q->y : 1);", ["PM261"] * 5),
+        ("a[a[q->y]][p->x] = 0;", ["PM261"] * 2),
+    ],
+)
+def test_all_mistakes_of_one_statement_are_told(statement: str, codes: list[str]) -> None:
+    text = complaint(f"int a[8], b[8], c[8]; for (i = 0; i < 8; i++) {statement}")
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("PM")] == codes
+
+
+def test_wrong_sizes_are_told_with_unused_ones() -> None:
+    source = "void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i] = 0; }"
+    for read in (from_c, transform_c):
+        with pytest.raises(
+            WorkloadError, match=r"PM264 the size of 'n' is -1(.|\n)*PM264 the size 'm' is used nowhere"
+        ):
+            read(source, sizes={"n": -1, "m": 2})
 
 
 @pytest.mark.parametrize("size", [0, -1, True, 2.5, "8", 10**101])
