@@ -365,8 +365,10 @@ class _Reader:
             operator, value, place = step, Literal("1", 1, line), node_at(node, "expr")
         else:
             operator, place = text_at(node, "op"), node_at(node, "lvalue")
-        written = [place] if value is not None else [place, node_at(node, "rvalue")]
-        target, value = (*self.expressions.read_all(written), value)[:2]
+        if value is None:
+            target, value = self.expressions.read_all((place, node_at(node, "rvalue")))
+        else:
+            target = self.expressions.read(place)
         if not isinstance(target, Name | Item):
             raise Refused("PM261", line, "only a variable or an array element can be assigned to")
         if operator not in ("=", "+=", "-=", "*=", "/="):
