@@ -260,17 +260,19 @@ def read_mapping(problem: Problem, nodes: Any) -> tuple[tuple[Loop, ...], list[l
     leave a rest; refuse what is not legal."""
     left, loops, fans = list(problem.extents), list[Loop](), {fan.name: fan for fan in problem.fanouts}
     held: list[list[Tile]] = [[] for _ in problem.tensors]
-    partial = set[int]()
+    partial, innermost = set[int](), 0
     check_mapping(nodes, problem.levels, [tensor.name for tensor in problem.tensors])
     for node in nodes[:-1]:
         if "store" in node:
             level, stored = problem.levels.index(node["store"]), fields(node, "store", "tensors")[1]
+            innermost = max(innermost, level)
             for number, tensor in enumerate(problem.tensors):
                 held[number] += [(level, len(loops))] * (stored.count(tensor.name) if level else 0)
             continue
         dim, tile, *over = fields(node, *(("par", "tile", "over") if "par" in node else ("for", "tile")))
         d, fan = problem.dims.index(dim), fans[over[0]] if over else None
         partial |= {d} if left[d] % whole(tile) else set()
+        need(fan is None or fan.below > innermost, "a spatial loop stands below its level")
         need(fan is None or left[d] <= tile or d in fan.dims, "a fan-out may not take this dim")
         loops += [Loop(d, -(-left[d] // tile), tile, fan)] if left[d] > tile else []
         left[d] = min(left[d], tile)
@@ -280,8 +282,6 @@ def read_mapping(problem: Problem, nodes: Any) -> tuple[tuple[Loop, ...], list[l
     for tensor, own in zip(problem.tensors, held, strict=True):
         levels = [level for level, _ in own]
         need(levels == sorted(set(levels)) and tensor.must <= set(levels) <= tensor.may, "a tensor is held wrongly")
-        late = [(level, loop.fan) for level, above in own for loop in loops[above:] if loop.fan]
-        need(all(fan.below > level for level, fan in late), "a spatial loop stands below its level")
         for (level, above), (d, size) in product(own, problem.rules.multiples):
             inner = [one for i, one in enumerate(loops) if (one.fan.below > level if one.fan else i >= above)]
             trips = prod(one.trips for one in inner if one.dim == d)

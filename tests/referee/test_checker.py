@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 
@@ -23,9 +24,10 @@ from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.inputs.mappings import mapping_to_document
 from polymap.io import builtin_workload
-from polymap.ir.errors import OptionError, PolymapError
+from polymap.ir.errors import MappingError, OptionError, PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.schedules import check_mapping
 from polymap.search.certificate import canonical, certificate, constraints_table, machine_table, workload_table
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_single
@@ -52,6 +54,30 @@ def _nodes(mapping: Mapping) -> object:
 def _rows(checked: Checked, mapping: Mapping) -> Rows:
     """Return the structure of a mapping."""
     return rows_of(checked, read_mapping(checked, _nodes(mapping))[0])
+
+
+@pytest.mark.parametrize("seed", few(range(8), 3))
+def test_spatial_loops_without_an_iteration_stand_where_the_cost_model_has_them(seed: int) -> None:
+    rng = random.Random(f"one trip {seed}")
+    told: set[bool] = set()
+    while len(told) < 2:
+        problem = random_problem(rng, tiles="divide")
+        mapping = sample_mapping(problem.workload, problem.arch, "divide", rng)
+        fanouts = [node for node in problem.arch.nodes if isinstance(node, Fanout)]
+        checked = checked_of(problem, "energy")
+        for place, fan in ((place, fan) for place in range(1, len(mapping.nodes)) for fan in fanouts):
+            dim = rng.choice(fan.dims or [each.name for each in problem.workload.dims])
+            idle = Spatial(dim, dict(problem.workload.extents())[dim], fan.name)
+            changed = Mapping((*mapping.nodes[:place], idle, *mapping.nodes[place:]))
+            codes = set[str]()
+            try:
+                check_mapping(problem.workload, problem.arch, changed)
+            except MappingError as error:
+                codes = {each.code for each in error.mistakes}
+            assert codes <= {"PM409"}
+            with pytest.raises(Refused, match="a spatial loop stands below") if codes else nullcontext():
+                read_mapping(checked, _nodes(changed))
+            told.add(bool(codes))
 
 
 def same_counts(seed: int, count: int, tiles: str, draw: Draw = random_problem) -> int:
