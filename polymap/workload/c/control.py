@@ -154,8 +154,8 @@ def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
         test = [turn.asked(is_stepped=isinstance(node, c_ast.DoWhile))]
         if isinstance(node, c_ast.DoWhile):
             body = [*body, turn.step]
-        elif is_own and not steps and not turn.is_changed(body):
-            body = [*map(turn.moved, body), turn.step]
+        elif not steps and not turn.is_changed(body):
+            body, after = [*map(turn.moved, body), turn.step], [] if is_own else [turn.step]
         else:
             body, after = [turn.step, *body], [] if is_own else [turn.step]
     body += _with_last(steps, set(_names(test)))

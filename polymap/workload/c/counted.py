@@ -52,12 +52,13 @@ class _LostError(Exception):
         self.name = name
 
 
-def without_counted(program: Program, kept: frozenset[str]) -> Program:
-    """Return the program with the integers that its loops count replaced. kept: names of static variables."""
+def without_counted(program: Program, kept: frozenset[str], given: Mapping[str, str]) -> Program:
+    """Return the program with the integers that its loops count replaced. kept: names of static variables. given: of
+    parameters, whose last values nobody reads, each with the name of a loop that counts in it."""
     names = _candidates(program) - kept
     while names:
         try:
-            return _Walker(program, names).program_without()
+            return _Walker(program, names, given).program_without()
         except _LostError as lost:
             names = names - {lost.name}
     return program
@@ -137,10 +138,12 @@ def _in_subscripts(expression: CExpression) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _Walker:
-    """Runs a program on symbols. names: of the variables that are replaced; facts: conditions that hold here."""
+    """Runs a program on symbols. names: of the variables that are replaced; given: as above; facts: conditions that
+    hold here."""
 
     program: Program
     names: frozenset[str]
+    given: Mapping[str, str]
     data: frozenset[str] = frozenset()
     types: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     facts: list[str] = field(default_factory=list[str])
@@ -152,13 +155,14 @@ class _Walker:
         arrays = {each.name for each in every if isinstance(each, Declare) and each.shape}
         self.data = frozenset(assigned | arrays) - self.names
         self.types = {each.name: each.element_type for each in every if isinstance(each, Declare)}
-        body, values = self._body(program.body, {name: _unset(name) for name in sorted(self.names)})
-        lives = {each.name for each in program.outside}
+        line = max((each.line for each in every if not isinstance(each, Block)), default=1)
+        first = {name: term(Name(name, line)) if name in self.given else _unset(name) for name in sorted(self.names)}
+        body, values = self._body(program.body, first)
+        lives = {each.name for each in program.outside} - self.given.keys()
         if program.wrapped:
             lives |= {each.name for each in program.body if isinstance(each, Declare)}
             kept = [each for each in program.body if isinstance(each, Declare) and each.name in self.names]
             body = (*(replace(each, value=None) for each in kept), *body)
-        line = max((each.line for each in every if not isinstance(each, Block)), default=1)
         last = [
             Assign(Name(name, line), "=", self._inside(Name(name, line), values), line)
             for name in sorted(self.names & lives & _assigned(program.body))
@@ -262,12 +266,15 @@ class _Walker:
         counter = each.variable
         start, step = self._inside(each.start, values), self._inside(each.step, values)
         own = {name: value for name, value in values.items() if name != counter}
+        is_given = counter in self.names and counter in self.given  # its own name stands for its first value
+        variable = self.given[counter] if is_given else counter
         for name, value in own.items():
-            if counter in value.names:
+            if variable in value.names:
                 raise _LostError(name)
+        own |= {counter: term(Name(variable, each.line))} if is_given else {}
         kind = self.types.get(counter) if continues(each) else each.element_type
-        loop = replace(each, start=start, step=step, element_type=kind)
-        first = self._canonical(replaced(self._inside(each.condition, own), {counter: start}))
+        loop = replace(each, variable=variable, start=start, step=step, element_type=kind)
+        first = self._canonical(replaced(self._inside(each.condition, own), {loop.variable: start}))
         self.facts.append(render(first))
         inner = _assigned(each.body) & self.names - {counter}
         entries = {**own, **(self._entries(loop, inner, own) if inner else {})}
@@ -373,13 +380,13 @@ class _Walker:
             step, start = self._linear(loop.step, {}), self._linear(loop.start, {})
             if step.terms or step.constant == 0 or not isinstance(condition, Binary):
                 return unknown
-            if not isinstance(condition.left, Name) or condition.left.name != loop.variable:
-                return unknown
-            bound = self._linear(condition.right, {})
+            bound = self._linear(condition.right, {}) - self._linear(condition.left, {})
+            bound += term(Name(loop.variable, line))  # left of it stands the counter, or its sum with something
         except NotStaticError:
             return unknown
         size, rising = abs(step.constant), step.constant > 0
-        if loop.variable in bound.names or condition.operator not in (("<", "<=") if rising else (">", ">=")):
+        signs = (("<", "<=") if rising else (">", ">=")) + (("!=",) if size == 1 else ())
+        if loop.variable in bound.names or condition.operator not in signs:
             return unknown
         length = (bound - start if rising else start - bound) + Linear((), int("=" in condition.operator))
         if size == 1:

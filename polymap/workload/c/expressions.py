@@ -38,6 +38,7 @@ _TYPES = {
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
 _HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)[pP]([+-]?[0-9]{1,4})([fF]?)")
+_TO_LONG = re.compile(r"ll?(rint|round)(f?)")  # a `long` of what the function without l is
 _NO_VALUES = {  # what it is called, and what would work
     "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
     "sizeof": ("sizeof", "Write the number."),
@@ -87,12 +88,19 @@ def plain_type(kind: c_ast.Node) -> c_ast.Node:
     return kind
 
 
+def _whole(number: int, line: int) -> CExpression:
+    """Return an `int` as C writes it."""
+    plain = Literal(str(abs(number)), abs(number), line)
+    return plain if number >= 0 else Unary("-", plain, line)
+
+
 class Expressions:
     """Reads expressions; knows the types that the program defines."""
 
     def __init__(self, functions: frozenset[str]) -> None:
-        """functions: those that the file defines; their bodies are not read."""
+        """functions: those that the file defines; their bodies are not read. constants: those of enums."""
         self.functions = functions
+        self.constants: dict[str, int] = {}
         self._types: dict[str, str] = dict(_TYPES)
         self._line = 0
 
@@ -113,7 +121,7 @@ class Expressions:
         """Return the element type ("float32") of a plain C type; Refused for any other."""
         self.check_qualifiers(kind)
         inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
-        words = cast("list[str]", getattr(inner, "names", ["struct"]))
+        words = cast("list[str]", getattr(inner, "names", None) or [type(inner).__name__.lower()])
         found = self._types.get(_plain_type(words))
         if found is None:
             hint = "Integers of 8 to 64 bits, float and double are."
@@ -150,7 +158,8 @@ class Expressions:
             case c_ast.Constant():
                 return _literal(text_at(node, "type"), text_at(node, "value"), line)
             case c_ast.ID():
-                return Name(text_at(node, "name"), line)
+                name = text_at(node, "name")
+                return _whole(self.constants[name], line) if name in self.constants else Name(name, line)
             case c_ast.ArrayRef():
                 return self._item(node, depth)
             case c_ast.UnaryOp():
@@ -206,7 +215,10 @@ class Expressions:
             )
         listed = nodes_at(node, "args")
         arguments = self.read_all(nodes_at(listed[0], "exprs") if listed else [], depth + 1)
-        return Call(name, tuple(arguments), self.line(node))
+        whole = _TO_LONG.fullmatch(name)
+        if whole is None or len(arguments) != 1:
+            return Call(name, tuple(arguments), self.line(node))
+        return Cast("int64", Call(whole[1] + whole[2], tuple(arguments), self.line(node)), self.line(node))
 
 
 def as_text(node: c_ast.Node) -> str:
@@ -274,4 +286,5 @@ def _integer(text: str, digits: str, suffix: str, line: int) -> Literal:
 
 def negated(step: CExpression, line: int) -> CExpression:
     """Return the step of a falling loop; it may be written as unsigned."""
-    return Unary("-", Cast("int64", step, line, written=False), line)
+    is_signed = isinstance(step, Literal) and not step.element_type.startswith("u")
+    return Unary("-", step if is_signed else Cast("int64", step, line, written=False), line)

@@ -24,13 +24,13 @@ _CAST = re.compile(
     r"\(\s*(?:(?:unsigned|signed|char|short|int|long|float|double|size_t|u?int(?:8|16|32|64)_t)\b\s*)+\)"
 )
 _ARRAY = re.compile(r"[\w\s]*?[\s*]+(?:restrict\s+)?(\w+)\s*(?:\[[^][]*\])*\s*")
-_SCALAR = re.compile(r"\s*(?:const\s+)?([\w\s]*?)\s+(\w+)\s*")
+_SCALAR = re.compile(r"\s*(?:(?:const|register)\s+)*([\w\s]*?)\s+(\w+)\s*")
 _KEYWORDS = frozenset((
     *("return", "for", "while", "do", "switch", "if", "else", "goto", "break", "continue"),
     *("int", "long", "float", "double", "char", "short"),
 ))  # fmt: skip
 _NO_TYPES = frozenset(("static", "inline", "__inline", "const"))
-_NO_CASTS = frozenset(("extern", "register", "volatile", "struct", "union", "enum"))  # at the head of a function
+_NO_CASTS = frozenset(("extern", "register", "volatile", "struct", "union", "enum", "_Noreturn"))  # at the head of a function
 _PLAIN = re.compile(r"(?!\*)(?:(?![+*/%-] ?\*)[\w +*/%.-])+")  # no array's element, no pointer's target
 _STEP = r"(\+\+|--)"
 _CHANGE = rf"{_STEP}|(?<![=<>!])=(?!=)|<<=|>>="

@@ -24,10 +24,13 @@ from polymap.workload.c.affine import (
     outside_its_loop,
     rules_of,
     seen,
+    whole_of,
 )
 from polymap.workload.c.tree import (
     Assign,
+    Binary,
     Block,
+    Cast,
     CExpression,
     CStatement,
     Declare,
@@ -39,9 +42,10 @@ from polymap.workload.c.tree import (
     decided_loop,
     inside,
     loop_condition,
+    names_of,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, bits_of, holds, is_unsigned, limits as limits_of, type_of_value
+from polymap.workload.c.types import FLOATS, SPELLING, bits_of, common, holds, is_unsigned, limits as limits_of, type_of_value
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.
 _FAR = 1 << 200
@@ -85,12 +89,36 @@ def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | No
     if kind in FLOATS:
         what = f"the loop variable '{loop.variable}' is a {SPELLING[kind]}"
         raise Refused("PM263", loop.line, what, "Loops count in integers: rounding would decide how often it runs.")
-    leaves = list(_leaves(loop, scope, kind, ()))
+    leaves = list(_leaves(_as_range(loop, scope, kind), scope, kind, ()))
     if scope.parameters is not None:
         return _parametric(leaves, name, kind)
     if len(leaves) == 1:
         return _single(leaves[0], name, kind)
     return _joined(leaves, scope.extents, name, kind)
+
+
+def _as_range(loop: For, scope: Scope, kind: str | None) -> For:
+    """Return a loop that steps by one until `i != e` fails as one with `<` or `>`, where it does not begin behind e:
+    signed types of at least 32 bits would overflow then, which C leaves undefined; others wrap around."""
+    match loop.condition:
+        case Binary("!=", Name(name) as counter, bound, line) if name == loop.variable:
+            pass
+        case Binary("!=", bound, Name(name) as counter, line) if name == loop.variable:
+            pass
+        case _:
+            return loop
+    step = affine_of(loop.step, scope)
+    if step.terms or abs(step.constant) != 1 or name in names_of(bound):
+        return loop
+    sign = "<" if step.constant > 0 else ">"
+    own = common(kind or "int64", whole_of(bound, scope).kind or "int64")
+    if is_unsigned(own) or (kind is not None and bits_of(kind) < 32):
+        begins = Binary(f"{sign}=", Cast(kind or "int64", loop.start, line, written=False), bound, line)
+        behind = constraints_of(negation(formula_of(begins, scope)), scope.extents)
+        if behind is not None and not scope.assumes(*behind):
+            what = f"the loop over '{name}' may begin behind {shown(render(bound))}, and would wrap around to reach it"
+            raise Refused("PM272", line, what, f"Compare with {sign}, or count in int.")
+    return replace(loop, condition=Binary(sign, counter, bound, line))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from pycparser import c_ast, c_generator, c_lexer, c_parser
 
 from polymap.ir import InputError, Mistake
+from polymap.workload.c.affine import Scope, affine_of
 from polymap.workload.c.control import is_plain, items_of, stepped, switch, while_loop, without_continue
 from polymap.workload.c.counted import without_counted
 from polymap.workload.c.expressions import (
@@ -63,10 +64,11 @@ _LIST_HINT = "Write a value per element, in braces per row: {{1, 2}, {3, 4}}, or
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """pycparser's tree of the region that is read: declarations outside, and the statements."""
+    """pycparser's tree of the region that is read: declarations outside, and the statements. constants: of enums."""
 
     outside: tuple[c_ast.Node, ...]
     body: tuple[c_ast.Node, ...]
+    constants: Mapping[str, int]
 
 
 def parse(source: Source, complaints: Complaints) -> tuple[Program, Syntax]:
@@ -150,6 +152,7 @@ class _Reader:
                 nodes.append(node)
                 outside += self._outside(node)
         assert function is not None
+        self._learn_enums(tree)
         lasting = {each.name for each in outside}
         declaration = node_at(function, "decl")
         parameters = self._parameters(declaration)
@@ -182,7 +185,36 @@ class _Reader:
                 target = c_ast.ID(program.returned.name)
                 items = [*items, c_ast.Assignment("=", target, node_at(last, "expr"), last.coord)]
         kept = frozenset(text_at(each, "name") for each in every(items) if _is_kept(each))
-        return without_counted(program, kept), Syntax(tuple(nodes), tuple(items))
+        syntax = Syntax(tuple(nodes), tuple(items), self.expressions.constants)
+        given = [] if self.source.has_region or self.source.wrapped else parameters
+        return without_counted(program, kept, {name: self._new(name) for name in _names(given, c_ast.Decl)}), syntax
+
+    def _new(self, name: str) -> str:
+        """Return a name that the text has not."""
+        while name in self.source.words:
+            name += "_"
+        return name
+
+    def _learn_enums(self, file: c_ast.Node) -> None:
+        """Note the constants of enums; report those with another value or meaning elsewhere in what is read."""
+        own, known = _names([file], c_ast.Decl), self.expressions.constants
+        for node in every([file]):
+            value = -1
+            for each in nodes_at(node, "enumerators") if isinstance(node, c_ast.EnumeratorList) else []:
+                name, line, given = text_at(each, "name"), self.expressions.line(each), nodes_at(each, "value")
+                try:
+                    value = self._constant(given[0]) if given else value + 1
+                except Refused as refused:
+                    self.complaints.note(refused)
+                if name in own or known.get(name, value) != value or abs(value) >= 1 << 31:
+                    what = f"'{name}', {value} in an enum, is declared twice, or no int"
+                    self.complaints.add("PM265", line, what, "Rename one.")
+                known[name] = value
+
+    def _constant(self, node: c_ast.Node) -> int:
+        """Return the value of an expression of constants; Refused where it is none."""
+        nothing = Scope({}, {}, {}, (), frozenset(), frozenset())
+        return affine_of(self.expressions.read(node), nothing).constant
 
     def _with_result(self, program: Program, function: c_ast.Node, last: c_ast.Node) -> Program:
         """Return the program with the value that its function returns, if that depends on what is read."""
@@ -197,9 +229,7 @@ class _Reader:
             kind = self.expressions.element_type(node_at(node_at(function, "type"), "type"))
         except Refused:  # it stays behind the loops
             return program
-        name = "returned"
-        while name in self.source.words:
-            name += "_"
+        name = self._new("returned")
         return replace(program, result=result, returned=Declare(name, kind, (), None, self.expressions.line(last)))
 
     def _tables_of(

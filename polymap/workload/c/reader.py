@@ -174,6 +174,10 @@ def _parsed(
     program, syntax = parse(prepared, complaints)
     _check_use(known, program, prepared, complaints)
     _check_conditions(program, prepared, complaints)
+    for name, value in syntax.constants.items():
+        if known.get(name, value) != value:
+            what = f"the size of {shown(name)} is {known[name]}, and an enum of {complaints.file} has it as {value}"
+            complaints.mistakes.append(Mistake("PM264", what, "Leave it out, or write the enum as #define."))
     if wrong:
         raise WorkloadError((*wrong, *complaints.mistakes))
     return known, prepared, program, syntax
