@@ -30,7 +30,7 @@ _KEYWORDS = frozenset((
     *("int", "long", "float", "double", "char", "short"),
 ))  # fmt: skip
 _NO_TYPES = frozenset(("static", "inline", "__inline", "const"))
-_NO_CASTS = frozenset(("extern", "register", "volatile", "struct", "union", "enum", "_Noreturn"))  # at the head of a function
+_NO_CASTS = frozenset(("extern", "register", "volatile", "struct", "union", "enum", "_Noreturn"))  # of a function
 _PLAIN = re.compile(r"(?!\*)(?:(?![+*/%-] ?\*)[\w +*/%.-])+")  # no array's element, no pointer's target
 _STEP = r"(\+\+|--)"
 _CHANGE = rf"{_STEP}|(?<![=<>!])=(?!=)|<<=|>>="

@@ -45,7 +45,16 @@ from polymap.workload.c.tree import (
     names_of,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, bits_of, common, holds, is_unsigned, limits as limits_of, type_of_value
+from polymap.workload.c.types import (
+    FLOATS,
+    SPELLING,
+    bits_of,
+    common,
+    holds,
+    is_unsigned,
+    limits as limits_of,
+    type_of_value,
+)
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.
 _FAR = 1 << 200

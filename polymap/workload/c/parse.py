@@ -24,7 +24,7 @@ from polymap.workload.c.expressions import (
     plain_type,
     text_at,
 )
-from polymap.workload.c.pointers import without_pointers
+from polymap.workload.c.pointers import without_moves, without_pointers
 from polymap.workload.c.source import Source
 from polymap.workload.c.tree import (
     Assign,
@@ -163,6 +163,10 @@ class _Reader:
         for each in others:
             what = f"'{text_at(each, 'name').removeprefix('pm_')}' points to other elements or axes than it declares"
             self.complaints.add("PM261", self.expressions.line(each), what, "Give both the same type.")
+        moved: dict[str, str] = {}
+        if not self.source.has_region and not self.source.wrapped:
+            moved = without_moves(node_at(function, "body"), parameters, self._element_of, self._new)
+            pointers |= moved.keys()
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
@@ -187,7 +191,18 @@ class _Reader:
         kept = frozenset(text_at(each, "name") for each in every(items) if _is_kept(each))
         syntax = Syntax(tuple(nodes), tuple(items), self.expressions.constants)
         given = [] if self.source.has_region or self.source.wrapped else parameters
-        return without_counted(program, kept, {name: self._new(name) for name in _names(given, c_ast.Decl)}), syntax
+        program = without_counted(program, kept, {name: self._new(name) for name in _names(given, c_ast.Decl)})
+        self._check_moved(moved, program)
+        return program, syntax
+
+    def _check_moved(self, moved: Mapping[str, str], program: Program) -> None:
+        """Report pointers that data decide where they point to."""
+        for name, integer in moved.items():
+            for each in all_statements(program.body):
+                if isinstance(each, Assign) and array_of(each.target) == integer:
+                    what = f"where the pointer '{name}' points to depends on data, or changes by no constant amount"
+                    self.complaints.add("PM261", each.line, what, "Write A[i] for what it points to.")
+                    break
 
     def _new(self, name: str) -> str:
         """Return a name that the text has not."""

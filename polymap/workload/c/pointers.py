@@ -1,13 +1,15 @@
 """Pointers that stand for an array, or for one from some element on, replaced by the array in pycparser's tree.
 
 float *row = A[i] + 2; row[j] = 0; *(row + 1) = 0;   ->   A[i][2 + j] = 0; A[i][2 + 1] = 0;
+float *p = A + 2; while (p < A + n) *p++ = 0;        ->   long p_at = 2; while (p_at < n) A[p_at++] = 0;
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 
 from pycparser import c_ast, c_generator
 
@@ -51,11 +53,11 @@ def without_pointers(
         if isinstance(each, c_ast.Decl) and isinstance(node_at(each, "type"), c_ast.PtrDecl | c_ast.ArrayDecl):
             kinds.setdefault(text_at(each, "name"), set()).add((element_of(each), *_axes(node_at(each, "type"))))
     for node in reversed(list(every(nodes))):
-        for field, part in children(node):
+        for place, part in children(node):
             origin = _origin(node_at(part, "expr")) if is_unary(part, "*") else None
             if origin is not None:
                 zero = c_ast.Constant("int", "0", part.coord)
-                put(node, field, c_ast.ArrayRef(origin.base, origin.offset or zero, part.coord))
+                put(node, place, c_ast.ArrayRef(origin.base, origin.offset or zero, part.coord))
         if isinstance(node, c_ast.Compound):
             found |= _without(node, kinds, others)
     return frozenset(found), others
@@ -157,3 +159,168 @@ def put(node: c_ast.Node, field: str, part: c_ast.Node) -> None:
 
 def _name(node: c_ast.Node) -> str:
     return text_at(node, "name") if isinstance(node, c_ast.ID) else ""
+
+
+class _MovesError(Exception):
+    """A pointer that is used otherwise than as a place in one array."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def without_moves(
+    body: c_ast.Node,
+    parameters: Sequence[c_ast.Node],
+    element_of: Callable[[c_ast.Node], str],
+    new: Callable[[str], str],
+) -> dict[str, str]:
+    """Replace pointers that move inside one array by integers, in place: the element that they point to. Return the
+    name of each with that of its integer.
+
+    These are pointers that the body declares, and parameters that it moves; what is used otherwise stays as it is. The
+    indices of a row keep their values where the pointer lives. new: makes a name that the text has not.
+    """
+    inside = [each for each in every([*parameters, body]) if isinstance(each, c_ast.Decl)]
+    times = Counter(text_at(each, "name") for each in inside)
+    declared = {text_at(each, "name"): each for each in inside if times[text_at(each, "name")] == 1}
+    kinds = {name: (element_of(each), len(_axes(node_at(each, "type")))) for name, each in declared.items()}
+    own, moved = {text_at(each, "name") for each in parameters}, changed_names(list(every([body])))
+    names = {
+        name
+        for name, each in declared.items()
+        if kinds[name][0] and kinds[name][1] == 1
+        if (name in moved if name in own else isinstance(node_at(each, "type"), c_ast.PtrDecl))
+    }
+    while names:
+        bases: dict[str, c_ast.Node] = {name: c_ast.ID(name) for name in names & own}
+        found = _Moves(kinds, {name: new(f"{name}_at") for name in sorted(names)}, bases)
+        changed = deepcopy(body)
+        try:
+            found.visit(changed)
+        except _MovesError as error:
+            names = names - {error.name}
+            continue
+        starts = [_integer(found.integers[name], c_ast.Constant("int", "0"), body) for name in sorted(names & own)]
+        put(body, "block_items", [*starts, *nodes_at(changed, "block_items")])
+        return found.integers
+    return {}
+
+
+def _integer(name: str, value: c_ast.Node | None, at: c_ast.Node) -> c_ast.Node:
+    kind = c_ast.TypeDecl(name, [], None, c_ast.IdentifierType(["long"]))
+    return c_ast.Decl(name, [], [], [], [], kind, value, None, at.coord)
+
+
+@dataclass(slots=True)
+class _Moves:
+    """Rewrites a body. kinds: type of the elements and number of axes of each variable; integers: of each pointer, its
+    name; bases: the array, or row, that each points into, where that is known; lives: names that are set or declared
+    where each lives; around: where the visit is."""
+
+    kinds: Mapping[str, tuple[str, int]]
+    integers: dict[str, str]
+    bases: dict[str, c_ast.Node]
+    lives: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
+    around: set[str] = field(default_factory=set[str])
+
+    def visit(self, node: c_ast.Node) -> None:
+        """Rewrite the parts of a node, in textual order."""
+        outer = self.around
+        if isinstance(node, c_ast.Compound):
+            inside = list(every([node]))
+            self.around = changed_names(inside) | {
+                text_at(each, "name") for each in inside if isinstance(each, c_ast.Decl)
+            }
+        for where, part in children(node):
+            put(node, where, self._rewritten(part))
+        self.around = outer
+
+    def _rewritten(self, node: c_ast.Node) -> c_ast.Node:
+        match node:
+            case c_ast.Decl() if text_at(node, "name") in self.integers:
+                value = nodes_at(node, "init")
+                name = text_at(node, "name")
+                self.lives[name] = self.around
+                return _integer(self.integers[name], self._offset(name, value[0]) if value else None, node)
+            case c_ast.Assignment() if (name := _name(node_at(node, "lvalue"))) in self.integers:
+                if text_at(node, "op") == "=":
+                    right = self._offset(name, node_at(node, "rvalue"))
+                else:
+                    right = self._rewritten(node_at(node, "rvalue"))
+                return c_ast.Assignment(text_at(node, "op"), self._place(name), right, node.coord)
+            case c_ast.UnaryOp() if is_unary(node, "*") and (origin := self._origin(node_at(node, "expr"))):
+                return self._element(origin, node)
+            case c_ast.ArrayRef() if _name(node_at(node, "name")) in self.integers:
+                origin = self._origin(node_at(node, "name"))
+                assert origin is not None, "it is a pointer"
+                return self._element(origin.plus("+", self._rewritten(node_at(node, "subscript"))), node)
+            case c_ast.BinaryOp() if text_at(node, "op") in ("<", "<=", ">", ">=", "==", "!=", "-"):
+                one, other = (self._origin(node_at(node, side)) for side in ("left", "right"))
+                if one is not None and other is not None and _text(one.base) == _text(other.base):
+                    sides = (each.offset or c_ast.Constant("int", "0") for each in (one, other))
+                    return c_ast.BinaryOp(text_at(node, "op"), *sides, node.coord)
+            case c_ast.UnaryOp() if any(is_unary(node, step) for step in ("p++", "++", "p--", "--")):
+                if (name := _name(node_at(node, "expr"))) in self.integers:
+                    return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
+            case c_ast.ID() if text_at(node, "name") in self.integers:
+                raise _MovesError(text_at(node, "name"))
+            case _:
+                pass
+        self.visit(node)
+        return node
+
+    def _place(self, name: str) -> c_ast.Node:
+        return c_ast.ID(self.integers[name])
+
+    def _element(self, origin: _Origin, node: c_ast.Node) -> c_ast.Node:
+        return c_ast.ArrayRef(deepcopy(origin.base), origin.offset or c_ast.Constant("int", "0"), node.coord)
+
+    def _origin(self, node: c_ast.Node) -> _Origin | None:
+        """Return the array, or the row, and the element that an expression of pointers stands for."""
+        name = _name(node)
+        if name in self.integers:
+            if name not in self.bases:
+                raise _MovesError(name)
+            return _Origin(self.bases[name], self._place(name))
+        if isinstance(node, c_ast.ID | c_ast.ArrayRef):
+            return _Origin(node, None) if self._is_row(node) else None
+        if isinstance(node, c_ast.BinaryOp) and text_at(node, "op") in ("+", "-"):
+            inner = self._origin(node_at(node, "left"))
+            if inner is not None and self._origin(node_at(node, "right")) is None:
+                return inner.plus(text_at(node, "op"), self._rewritten(node_at(node, "right")))
+        if is_unary(node, "&") and isinstance(element := node_at(node, "expr"), c_ast.ArrayRef):
+            inner = self._origin(node_at(element, "name"))
+            return None if inner is None else inner.plus("+", self._rewritten(node_at(element, "subscript")))
+        steps = isinstance(node, c_ast.UnaryOp) and text_at(node, "op") in ("p++", "++", "p--", "--")
+        if steps and (name := _name(node_at(node, "expr"))) in self.bases:
+            return _Origin(self.bases[name], c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord))
+        return None
+
+    def _is_row(self, node: c_ast.Node) -> bool:
+        """Return whether an expression is an array of one axis, or as many indices of one as leave one axis."""
+        depth = 0
+        while isinstance(node, c_ast.ArrayRef):
+            node, depth = node_at(node, "name"), depth + 1
+        return self.kinds.get(_name(node), ("", 0))[1] == depth + 1
+
+    def _offset(self, name: str, value: c_ast.Node) -> c_ast.Node:
+        """Return the element that a pointer is set to; raises where it is one of another array, or of none."""
+        origin = self._origin(value)
+        if origin is None:
+            raise _MovesError(name)
+        base = array = self.bases.setdefault(name, origin.base)
+        indices: list[c_ast.Node] = []
+        while isinstance(array, c_ast.ArrayRef):
+            array, indices = node_at(array, "name"), [*indices, node_at(array, "subscript")]
+        index_names = {_name(each) for each in every(indices)} - {""}
+        flat = any(not isinstance(each, c_ast.ID) for each in indices)  # &A[0][0] may leave its row
+        if flat or _text(base) != _text(origin.base) or self.kinds[_name(array)][0] != self.kinds[name][0]:
+            raise _MovesError(name)
+        if not index_names.isdisjoint(self.lives.get(name, ())):
+            raise _MovesError(name)
+        return origin.offset or c_ast.Constant("int", "0", value.coord)
+
+
+def _text(node: c_ast.Node) -> str:
+    return str(c_generator.CGenerator().visit(node))
