@@ -388,7 +388,7 @@ class _Walker:
         signs = (("<", "<=") if rising else (">", ">=")) + (("!=",) if size == 1 else ())
         if loop.variable in bound.names or condition.operator not in signs:
             return unknown
-        length = (bound - start if rising else start - bound) + Linear((), int("=" in condition.operator))
+        length = (bound - start if rising else start - bound) + Linear((), int(condition.operator in ("<=", ">=")))
         if size == 1:
             return start + length.times(step.constant)
         rounded = (length + Linear((), size - 1)).expression(line)
