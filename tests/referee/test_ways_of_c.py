@@ -9,6 +9,7 @@ prints of it with the same compiler.
 from __future__ import annotations
 
 import ctypes
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,20 @@ BODIES = {
     "beside": ("", "int j = 0; for (int i = 0; i++ < N; j++) a[i] += a[j];"),
     "while": ("", "int i = 0, k = N; while (i < N) l[i++] = a[--k];"),
     "declared beside": ("", "int k = 3; for (int i = k++, j = 0; i < N; i++, j++) a[i] = j; a[k] = 2;"),
+    "moving": ("", f"int *p = a + 1; const signed char *q = c; {EACH} {{ *p++ = *q++ * 2; }} *p = 5; while (q > c) l[--q - c] += 3;"),
+    "moving to an end": ("", "int *p = a, *e = a + N; while (p != e) *p++ += 2; for (long *w = l; w < l + N; w += 2) *w = w - l;"),
+    "moving down": ("", "double *p = &y[N]; int i = N; while (i-- > 0) *--p = i * 2; p[0] = i; l[0] = i;"),
+    "moving parameters": ("", f"{EACH} *l++ = a[i]; l[3] = 7; *--l = -1;"),
+    "set in a loop": ("", "int *p, i = 0; while (i < N) { p = &a[i + 1]; p[0] = i; p[1] -= 2; i++; } c[0] = i;"),
+    "a pointer's neighbour": ("", f"float *p = x, *q = p + 2; {EACH} {{ *q = *p * 0.5f; p++; q++; }} *q = 1;"),
+    "behind while": ("", "int i = N; while (--i > 2) a[i] = i; l[1] = i; while (i++ < N) a[i] += i; l[2] = i; while (i-- > 0); l[3] = i;"),
+    "unequal": ("", "for (short i = 0; i != N; i++) a[i] -= i; for (unsigned char i = N; i != 3; --i) l[i] = a[i - 1]; for (int i = N; -1 != i; i--) c[i]++;"),
+    "unequal while": ("", "long i = 2; for (; i != N; i++) l[i] = i; int j = 9; while (j != 20) y[j++] += j0; ".replace("j0", "0.5") + "l[0] = j;"),
+    "enum": ("enum kind { ONE = 1, TWO, FOUR = TWO * 2, LOW = -3, AFTER };", EACH + " { a[i] = LOW + i * FOUR; y[i] = i / TWO; } for (int i = 0; i < FOUR; i++) l[i + ONE] = AFTER;"),
+    "enum inside": ("", "enum { K = 'b' - 90, L }; for (int i = 0; i != L; i++) a[i + K] = L / 2;"),
+    "lrint": ("", EACH + " { float f = a[i] * 0.75f; double d = c[i] * 1.5; l[i] = lrint(d) + llrintf(f) * 3; a[i] = lround(d) - lroundf(f) + llround(0.5); }"),
+    "register": ("static int hop(register int v, const register int w) { return v * w; } _Noreturn void stop(int); static _Noreturn void die(int v) { stop(v); }",
+                 "register int i; for (i = 0; i < N; i++) { register int v = a[i]; a[i] = hop(v, i); }"),
     "skipped": ("", "for (int i = N; --i >= 0;) { if (c[i] > 0) continue; a[i] += i; }"),
 }  # fmt: skip
 
@@ -69,7 +84,7 @@ def source(name: str, function: str) -> str:
     """Return the text of a function, and of those that it calls."""
     head, body = BODIES[name]
     listed = ", ".join(f"{kind} {array}[{2 * N + 1}]" for array, (kind, _) in ARRAYS.items())
-    return f"{head}\nvoid {function}({listed}) {{ {body} }}\n".replace("N", str(N))
+    return re.sub(r"\bN\b", str(N), f"{head}\nvoid {function}({listed}) {{ {body} }}\n")
 
 
 def values(seed: int) -> dict[str, NDArray[Any]]:
@@ -129,7 +144,23 @@ def test_what_is_printed_has_the_values_of_the_text(
     compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CC", compiler)
-    for name in ("labs", "copysign", "fma", "rint", "fdim", "base 16", "steps", "helpers", "unsigned down", "down"):
+    for name in (
+        "labs",
+        "copysign",
+        "fma",
+        "rint",
+        "fdim",
+        "base 16",
+        "steps",
+        "helpers",
+        "unsigned down",
+        "down",
+        "moving",
+        "moving down",
+        "set in a loop",
+        "unequal",
+        "lrint",
+    ):
         fn = pm.compile(from_c(source(name, "f")), "host_cpu")
         flags = ("-O1", "-fwrapv", "-ffp-contract=off", "-shared", "-fPIC", "-w")
         head = "#include <math.h>\n#include <stdlib.h>\n#include <stddef.h>\n"
@@ -152,11 +183,21 @@ def test_what_is_printed_has_the_values_of_the_text(
         (f"static int r(int v) {{ return v ? r(v - 1) : 0; }} void f(int a[9]) {{ {EACH} a[i] = r(i); }}", "a function 'r' of its own"),
         (f"{SET} void f(int a[9]) {{ {EACH} set(a, i, *a); }}", "what it does is not known: 'set(a, i, a[0])'"),
         (f"{SET} void f(int a[9]) {{ {EACH} set(a, i, a[i]); }}", "what it does is not known: 'set(a, i, a[i])'"),
+        (f"void f(int a[9], int b[9]) {{ int *p = a; {EACH} if (b[i]) *p++ = i; }}", "where the pointer 'p' points to depends on data"),
+        (f"void f(int a[9], int b[9]) {{ int *p = a; {EACH} *p++ = i; p = b; {EACH} *p++ = i; }}", "a pointer cannot be read: '*(p++)'"),
+        (f"void f(int a[9], int b[9]) {{ int *p = a; {EACH} *p++ = i; if (p) b[0] = 1; }}", "a pointer cannot be read: '*(p++)'"),
+        ("void f(int a[9][9]) { int *p = &a[0][0]; for (int i = 0; i < 81; i++) *p++ = i; }", "an address cannot be read"),
+        ("void f(int a[9], int b[9]) { for (float *p = a; p < a + 9; p++) *p = 1; }", "the loop counts in 'p', a pointer"),
+        ("void f(int a[9], int n) { for (short i = 5; i != n; i++) a[i % 9] = 0; }", "the loop over 'i' may begin behind 'n'"),
+        ("void f(int a[9]) { for (unsigned i = 8; i != -1; i--) a[i] = 0; }", "'-1' reaches -1, which 'unsigned' does not hold"),
+        ("enum { K = 3 }; void f(int a[9]) { int K = 2; for (int i = 0; i < K; i++) a[i] = 0; }", "'K', 3 in an enum, is declared twice"),
+        (f"_Noreturn int g(int v) {{ return v; }} void f(int a[9]) {{ {EACH} a[i] = g(i); }}", "a function 'g' of its own"),
+        (f"enum e {{ K }}; void f(int a[9], enum e k) {{ {EACH} a[i] = k; }}", "the type 'enum' is not read"),
         (f"void f(double a[9]) {{ {EACH} a[i] = 0x1.00000000000001p0; }}", "no double is the number '0x1.00000000000001p0'"),
         (f"void f(float a[9]) {{ {EACH} a[i] = 0x1p200f; }}", "no float is the number '0x1p200f'"),
     ],
 )  # fmt: skip
 def test_what_is_refused(text: str, said: str) -> None:
     with pytest.raises(PolymapError) as caught:
-        from_c(text.replace("N", "8"))
+        from_c(re.sub(r"\bN\b", "8", text), {"n": 4} if "int n" in text else None)
     assert said in str(caught.value)

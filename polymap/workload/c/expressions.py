@@ -121,7 +121,8 @@ class Expressions:
         """Return the element type ("float32") of a plain C type; Refused for any other."""
         self.check_qualifiers(kind)
         inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
-        words = cast("list[str]", getattr(inner, "names", None) or [type(inner).__name__.lower()])
+        kinds = {c_ast.Struct: "struct", c_ast.Union: "union", c_ast.Enum: "enum"}
+        words = cast("list[str]", getattr(inner, "names", None) or [kinds.get(type(inner), "of a pointer")])
         found = self._types.get(_plain_type(words))
         if found is None:
             hint = "Integers of 8 to 64 bits, float and double are."

@@ -165,7 +165,7 @@ class _Reader:
             self.complaints.add("PM261", self.expressions.line(each), what, "Give both the same type.")
         moved: dict[str, str] = {}
         if not self.source.has_region and not self.source.wrapped:
-            moved = without_moves(node_at(function, "body"), parameters, self._element_of, self._new)
+            moved = without_moves(node_at(function, "body"), parameters, nodes, self._element_of, self._new)
             pointers |= moved.keys()
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
@@ -426,6 +426,9 @@ class _Reader:
             declared, *others = self.statement(starts[0])
             if others or not isinstance(declared, Declare) or declared.value is None:
                 raise Refused("PM261", line, "a loop counts one variable", "Write for (int i = 0; i < N; i++).")
+            if declared.shape:
+                what = f"the loop counts in '{declared.name}', a pointer that is no place in one array all along"
+                raise Refused("PM261", line, what, "Count in an int, and write A[i].")
             variable, start, element_type = declared.name, declared.value, declared.element_type
         else:
             first = self._assignment(starts[0], line) if isinstance(starts[0], c_ast.Assignment) else None

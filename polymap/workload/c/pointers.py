@@ -172,6 +172,7 @@ class _MovesError(Exception):
 def without_moves(
     body: c_ast.Node,
     parameters: Sequence[c_ast.Node],
+    outside: Sequence[c_ast.Node],
     element_of: Callable[[c_ast.Node], str],
     new: Callable[[str], str],
 ) -> dict[str, str]:
@@ -179,22 +180,23 @@ def without_moves(
     name of each with that of its integer.
 
     These are pointers that the body declares, and parameters that it moves; what is used otherwise stays as it is. The
-    indices of a row keep their values where the pointer lives. new: makes a name that the text has not.
+    indices of a row keep their values where the pointer lives. outside: declarations around the body, the parameters
+    among them. new: makes a name that the text has not.
     """
-    inside = [each for each in every([*parameters, body]) if isinstance(each, c_ast.Decl)]
-    times = Counter(text_at(each, "name") for each in inside)
-    declared = {text_at(each, "name"): each for each in inside if times[text_at(each, "name")] == 1}
+    inside = list(every([body]))
+    moved = changed_names(inside)
+    every_one = [each for each in (*outside, *inside) if isinstance(each, c_ast.Decl)]
+    times = Counter(text_at(each, "name") for each in every_one)
+    declared = {text_at(each, "name"): each for each in every_one if times[text_at(each, "name")] == 1}
     kinds = {name: (element_of(each), len(_axes(node_at(each, "type")))) for name, each in declared.items()}
-    own, moved = {text_at(each, "name") for each in parameters}, changed_names(list(every([body])))
-    names = {
-        name
-        for name, each in declared.items()
-        if kinds[name][0] and kinds[name][1] == 1
-        if (name in moved if name in own else isinstance(node_at(each, "type"), c_ast.PtrDecl))
-    }
+    own = {text_at(each, "name") for each in parameters}
+    local = {name for name, each in declared.items() if isinstance(node_at(each, "type"), c_ast.PtrDecl)}
+    local -= {text_at(each, "name") for each in outside}
+    names = {name for name in (own & moved) | local if kinds.get(name, ("", 0))[0] and kinds[name][1] == 1}
     while names:
         bases: dict[str, c_ast.Node] = {name: c_ast.ID(name) for name in names & own}
-        found = _Moves(kinds, {name: new(f"{name}_at") for name in sorted(names)}, bases)
+        kept = {name: kind for name, kind in kinds.items() if name in names or name not in moved}
+        found = _Moves(kept, {name: new(f"{name}_at") for name in sorted(names)}, bases)
         changed = deepcopy(body)
         try:
             found.visit(changed)
@@ -227,7 +229,7 @@ class _Moves:
     def visit(self, node: c_ast.Node) -> None:
         """Rewrite the parts of a node, in textual order."""
         outer = self.around
-        if isinstance(node, c_ast.Compound):
+        if isinstance(node, c_ast.Compound | c_ast.For):
             inside = list(every([node]))
             self.around = changed_names(inside) | {
                 text_at(each, "name") for each in inside if isinstance(each, c_ast.Decl)
@@ -254,7 +256,9 @@ class _Moves:
             case c_ast.ArrayRef() if _name(node_at(node, "name")) in self.integers:
                 origin = self._origin(node_at(node, "name"))
                 assert origin is not None, "it is a pointer"
-                return self._element(origin.plus("+", self._rewritten(node_at(node, "subscript"))), node)
+                index = node_at(node, "subscript")
+                is_zero = isinstance(index, c_ast.Constant) and text_at(index, "value") == "0"
+                return self._element(origin if is_zero else origin.plus("+", self._rewritten(index)), node)
             case c_ast.BinaryOp() if text_at(node, "op") in ("<", "<=", ">", ">=", "==", "!=", "-"):
                 one, other = (self._origin(node_at(node, side)) for side in ("left", "right"))
                 if one is not None and other is not None and _text(one.base) == _text(other.base):
