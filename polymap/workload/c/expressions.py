@@ -121,8 +121,8 @@ class Expressions:
         """Return the element type ("float32") of a plain C type; Refused for any other."""
         self.check_qualifiers(kind)
         inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
-        kinds = {c_ast.Struct: "struct", c_ast.Union: "union", c_ast.Enum: "enum"}
-        words = cast("list[str]", getattr(inner, "names", None) or [kinds.get(type(inner), "of a pointer")])
+        unread = type(inner).__name__.lower() if isinstance(inner, c_ast.Struct | c_ast.Union | c_ast.Enum) else "pointer"
+        words = cast("list[str]", getattr(inner, "names", [unread]))
         found = self._types.get(_plain_type(words))
         if found is None:
             hint = "Integers of 8 to 64 bits, float and double are."
@@ -204,7 +204,7 @@ class Expressions:
             raise Refused("PM261", line, f"{what} cannot be read{as_text(node)}", hint)
         return Unary(operator, self.read(node_at(node, "expr"), depth + 1), line)
 
-    def _call(self, node: c_ast.Node, depth: int) -> Call:
+    def _call(self, node: c_ast.Node, depth: int) -> Call | Cast:
         function = node_at(node, "name")
         if not isinstance(function, c_ast.ID):
             raise Refused("PM261", self.line(node), "a call of something that is no function's name")

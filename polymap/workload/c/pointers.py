@@ -204,7 +204,8 @@ def without_moves(
             names = names - {error.name}
             continue
         starts = [_integer(found.integers[name], c_ast.Constant("int", "0"), body) for name in sorted(names & own)]
-        put(body, "block_items", [*starts, *nodes_at(changed, "block_items")])
+        assert isinstance(body, c_ast.Compound), "it is that of a function"
+        body.block_items = [*starts, *nodes_at(changed, "block_items")]
         return found.integers
     return {}
 
@@ -262,8 +263,8 @@ class _Moves:
             case c_ast.BinaryOp() if text_at(node, "op") in ("<", "<=", ">", ">=", "==", "!=", "-"):
                 one, other = (self._origin(node_at(node, side)) for side in ("left", "right"))
                 if one is not None and other is not None and _text(one.base) == _text(other.base):
-                    sides = (each.offset or c_ast.Constant("int", "0") for each in (one, other))
-                    return c_ast.BinaryOp(text_at(node, "op"), *sides, node.coord)
+                    left, right = (each.offset or c_ast.Constant("int", "0") for each in (one, other))
+                    return c_ast.BinaryOp(text_at(node, "op"), left, right, node.coord)
             case c_ast.UnaryOp() if any(is_unary(node, step) for step in ("p++", "++", "p--", "--")):
                 if (name := _name(node_at(node, "expr"))) in self.integers:
                     return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
