@@ -59,14 +59,15 @@ def _obstacle(name: str) -> str | None:
     if "\0" in name:
         return "its name holds a null byte"
     try:
+        os.fsencode(name)
         if path.is_dir() or name.endswith(("/", os.sep)):
             return "it names a folder"
         if not path.parent.is_dir():
             return "its folder does not exist"
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             return "permission denied"
-    except OSError as error:  # a name that is too long
-        return error.strerror or str(error)
+    except (OSError, UnicodeEncodeError) as error:  # a name that is too long, or none of a file
+        return getattr(error, "strerror", None) or str(error)
     return None
 
 

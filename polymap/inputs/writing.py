@@ -36,8 +36,8 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 def stage(name: str, content: bytes) -> tuple[Path, Path]:
     """Return a finished file beside the target, and the target (the file that a symbolic link names)."""
-    target = Path(os.path.realpath(name))
     try:
+        target = Path(os.path.realpath(name))
         handle, temporary = tempfile.mkstemp(prefix=".polymap-", dir=target.parent)
         try:
             with open(handle, "wb") as file:
@@ -46,7 +46,7 @@ def stage(name: str, content: bytes) -> tuple[Path, Path]:
         except BaseException:  # also Ctrl-C leaves no half file behind
             os.unlink(temporary)
             raise
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise _failure(name, error) from None
     return Path(temporary), target
 
@@ -89,5 +89,5 @@ def _mode(target: Path) -> int:
     return 0o666 & ~mask
 
 
-def _failure(name: str, error: OSError) -> OutputError:
-    return OutputError(unwritten(name, error.strerror or str(error)))
+def _failure(name: str, error: OSError | UnicodeEncodeError) -> OutputError:
+    return OutputError(unwritten(name, getattr(error, "strerror", None) or str(error)))

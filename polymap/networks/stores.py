@@ -108,8 +108,9 @@ def opened_store(path: str | Path | None) -> Generator[Store | None, None, None]
         raise OptionError(Mistake("PM120", f"the store is {shown(path)}", "Expected the path of a file, or None."))
     kind = _JsonLines if str(path).endswith(".jsonl") else _Sqlite
     try:
+        os.access(path, os.F_OK)  # ValueError where it is no name of a file
         store = kind(Path(path))
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, ValueError) as error:
         raise _refusal(path, error) from None
     try:
         yield store

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from polymap.inputs import LIMITS, answers_in_words, expected_text, shown
 from polymap.ir import InputError, Mistake, Workload
@@ -92,7 +93,7 @@ def workload_from_affine(
 
 def _refuse_others(tokens: Sequence[Token], file: str) -> None:
     """Raise the mistakes of all operations that are not read, at once."""
-    pairs = zip(tokens, [*tokens[1:], Token("", 0)], strict=True)
+    pairs = pairwise([*tokens, Token("", 0)])
     named = (each for each, after in pairs if re.fullmatch(_OPERATION, each.text) and after.text not in ("=", ",", "}"))
     others = [each for each in named if each.text not in _KNOWN]
     hint = "Loops, loads and stores of affine with arithmetic between them are; `from_linalg` reads linalg."

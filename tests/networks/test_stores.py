@@ -234,3 +234,10 @@ def test_a_read_only_store_is_read_and_not_written(name: str, open_folder: Path)
             pm.sweep(LAYERS, GRID, tiles="divide", store=store)
     finally:
         os.seteuid(user)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wrong", ["\0", "\ud800"])
+def test_what_is_no_name_of_a_file_is_refused(name: str, wrong: str) -> None:
+    with pytest.raises(pm.errors.OutputError, match="PM703 .* cannot be used"):
+        pm.sweep(LAYERS, GRID, store=wrong + name)

@@ -367,3 +367,9 @@ def test_transformed_programs_are_written_as_mlir(tmp_path: Path) -> None:
 def test_what_affine_loops_cannot_say_is_refused(line: str, message: str) -> None:
     with pytest.raises(pm.errors.InputError, match=f"PM288.*{message}"):
         pm.io.c_to_affine(f"void f(double x[9]) {{\n  {line}\n}}")
+
+
+@pytest.mark.parametrize("text", ["", "\n", "// a comment", "module {}"])
+def test_a_text_without_functions_is_refused(text: str) -> None:
+    with pytest.raises(pm.errors.InputError, match="PM287 the text, line 1: there are 0 functions with a body"):
+        pm.io.workload_from_affine(text)

@@ -39,6 +39,7 @@ _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
 _FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
 _HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]*)\.?([0-9a-fA-F]*)[pP]([+-]?[0-9]{1,4})([fF]?)")
 _TO_LONG = re.compile(r"ll?(rint|round)(f?)")  # a `long` of what the function without l is
+_KINDS: dict[type[c_ast.Node], str] = {c_ast.Struct: "struct", c_ast.Union: "union", c_ast.Enum: "enum"}
 _NO_VALUES = {  # what it is called, and what would work
     "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
     "sizeof": ("sizeof", "Write the number."),
@@ -121,8 +122,7 @@ class Expressions:
         """Return the element type ("float32") of a plain C type; Refused for any other."""
         self.check_qualifiers(kind)
         inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
-        unread = type(inner).__name__.lower() if isinstance(inner, c_ast.Struct | c_ast.Union | c_ast.Enum) else "pointer"
-        words = cast("list[str]", getattr(inner, "names", [unread]))
+        words = cast("list[str]", getattr(inner, "names", [_KINDS.get(type(inner), "pointer")]))
         found = self._types.get(_plain_type(words))
         if found is None:
             hint = "Integers of 8 to 64 bits, float and double are."

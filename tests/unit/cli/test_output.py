@@ -70,7 +70,12 @@ def test_a_full_device_is_an_error() -> None:
 def test_what_cannot_be_written_is_known_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="(?s)PM701.*it names a folder.*PM701.*its folder does not exist"):
         check_writable([str(tmp_path), str(tmp_path / "no" / "x"), "-", str(tmp_path / "good")])
-    for name, reason in (("x/", "names a folder"), ("a\0b", "null byte"), ("x" * 300, "too long")):
+    for name, reason in (
+        ("x/", "names a folder"),
+        ("a\0b", "null byte"),
+        ("\ud800", "surrogates"),
+        ("x" * 300, "too long"),
+    ):
         with pytest.raises(OutputError, match=f"PM701.*{reason}"):
             check_writable([str(tmp_path / name) + ("/" if name == "x/" else "")])
     assert os.listdir(tmp_path) == []
