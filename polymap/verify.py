@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 # `import polymap` loads this module (it and the function share their name), so what it needs is loaded when it is used.
-from polymap.inputs import answers_in_words
+from polymap.inputs import answers_in_words, expected_seconds, expected_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,11 +35,8 @@ def verify(
     from polymap.checker import verify as check
 
     # Here and not above: a certificate is checked without anything of the search.
-    if not isinstance(text, str) or not isinstance(time_limit_s, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-        from polymap.inputs import expected_seconds, expected_text
-
-        expected_text(text, "the certificate")
-        expected_seconds(time_limit_s)
+    expected_text(text, "the certificate")
+    expected_seconds(time_limit_s)
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, time_limit_s)
     from polymap.ir import Mistake, OptionError

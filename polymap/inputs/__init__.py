@@ -29,6 +29,7 @@ with lazy(__name__):
         NAME_RULE as NAME_RULE,
         Fields as Fields,
         as_bits as as_bits,
+        as_float as as_float,
         as_fraction as as_fraction,
         as_integer as as_integer,
         as_whole as as_whole,

@@ -141,10 +141,18 @@ def expected_list(value: object, what: str) -> Sequence[object]:
     raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", "Expected a list."))
 
 
+def as_float(value: object) -> float:
+    """Return a number as a float; NaN for anything else, and for one that is larger than any float."""
+    try:
+        return float(value) if isinstance(value, SupportsFloat) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+
+
 def expected_seconds(value: object) -> float:
     """Return a time limit in seconds, or infinity, that a caller in Python gave; raises OptionError otherwise."""
-    if isinstance(value, SupportsFloat) and not isinstance(value, bool) and not math.isnan(float(value)):
-        return float(value)
+    if not math.isnan(found := as_float(value)):
+        return found
     raise OptionError(Mistake("PM120", f"time_limit_s is {shown(value)}", "Expected a number of seconds."))
 
 

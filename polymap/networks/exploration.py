@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from polymap.explore import explore, search
 from polymap.formatting import plural
 from polymap.inputs import (
+    Fields,
     answers_in_words,
     as_integer,
     expected_method,
@@ -32,7 +33,6 @@ from polymap.ir import (
     Shown,
     WorkloadError,
     all_read,
-    did_you_mean,
 )
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import (
@@ -380,11 +380,10 @@ def run_question(document: Mapping[str, Any]) -> Document:
     from polymap.workload import workload_from_document
 
     known = ("workload", "arch", "objective", *_ASKED, *_KNOWN_BEFORE)
-    unknown = [name for name in document if name not in known]
-    if unknown:
-        raise OptionError(
-            Mistake("PM110", f"a question has no field {shown(unknown[0])}", did_you_mean(unknown[0][:64], known))
-        )
+    mistakes: list[Mistake] = []
+    Fields.of(document, "a question", mistakes, known=known, required=known[:2])
+    if mistakes:
+        raise OptionError(mistakes)
     asked, machine = document["workload"], document["arch"]
     workload = workload_of(asked) if isinstance(asked, str) else workload_from_document(asked)
     arch = arch_of(machine) if isinstance(machine, str) else arch_from_document(machine)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from time import monotonic
-from typing import SupportsFloat
 
-from polymap.inputs import as_integer, shown
+from polymap.inputs import as_float, as_integer, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, all_read
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import Objective, Rules, parse_objective, rules_from_document
@@ -80,7 +79,7 @@ class Options:
             mistakes.append(Mistake("PM548", what, "Use an integer of at least 1 (2^20 bytes each)."))
         if self.tiles not in ("any", "divide"):
             mistakes.append(Mistake("PM503", f"tiles is {shown(self.tiles)}", "Use 'any' or 'divide'."))
-        if not _is_positive(self.time_limit_s):
+        if not as_float(self.time_limit_s) > 0:  # infinity is
             what = f"time_limit_s is {shown(self.time_limit_s)}"
             mistakes.append(Mistake("PM504", what, "Use a positive number of seconds."))
         if _read_integer(self.workers) < 1:
@@ -98,11 +97,6 @@ def _read_integer(value: object) -> int:
     """Return an integer; -1 for anything else."""
     found = as_integer(value)
     return -1 if found is None else found
-
-
-def _is_positive(value: object) -> bool:
-    """Return whether a value is a number above 0; infinity is one."""
-    return isinstance(value, SupportsFloat) and not isinstance(value, bool) and float(value) > 0
 
 
 @dataclass(frozen=True, slots=True)

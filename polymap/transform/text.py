@@ -10,7 +10,7 @@ from polymap.ir import Mistake, ScheduleError, Statement, Workload
 from polymap.schedules import Fold, LoopKind, Schedule, TimeDim, scattering_matrices
 from polymap.workload import quasi_affine
 
-_LINE = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
+_LINE = re.compile(r"\b(\w+)\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
 _LABEL = re.compile(r"\s*([A-Za-z_]\w*)\s*:")
 _FOLD = re.compile(r"^fold (\w+)((?:\[mod \d+\])*)\s*$", re.MULTILINE)
 _KINDS = {kind.value: kind for kind in LoopKind}

@@ -99,7 +99,7 @@ def test_a_question_is_plain_json_in_and_out() -> None:
     question = {"workload": {"matmul": {"m": 2, "n": 2, "k": 4}}, "arch": "flat3", "tiles": "divide"}
     answer = json.loads(json.dumps(pm.study.run_question(json.loads(json.dumps(question)))))
     assert answer["value"] == pm.explore(small(4), "flat3", tiles="divide").value
-    with pytest.raises(pm.errors.OptionError, match="PM110 a question has no field 'machine'"):
+    with pytest.raises(pm.errors.OptionError, match="PM110 a question has an unknown field 'machine'"):
         pm.study.run_question({"machine": "flat3"})
 
 

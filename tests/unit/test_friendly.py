@@ -210,6 +210,12 @@ API: Any = pm  # type checkers would refuse what follows
 SAMPLE = pm.sample_mappings(LAYER, FLAT, 3)
 WRONG: dict[str, Callable[[], object]] = {
     "evaluate, time for a mapping": lambda: API.evaluate(LAYER, FLAT, 60),
+    "explore, more seconds than a float holds": lambda: API.explore(LAYER, FLAT, time_limit_s=10**400),
+    "verify, more seconds than a float holds": lambda: API.verify("", 10**400),
+    "plot.machine, a width beyond all": lambda: API.plot.machine(FLAT, width_px=10**400),
+    "merge_stores, into nothing": lambda: API.study.merge_stores(None, ["a.sqlite"]),
+    "merge_stores, bytes": lambda: API.study.merge_stores("a.sqlite", b"b.sqlite"),
+    "run_question, of nothing": lambda: API.study.run_question({}),
     "explore, words for seconds": lambda: API.explore(LAYER, FLAT, time_limit_s="x"),
     "explore, a table for an objective": lambda: API.explore(LAYER, FLAT, {"energy": 1}),
     "dependences": lambda: API.dependences(3),

@@ -14,6 +14,7 @@ from polymap.report.figures import svg
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 WIDTH_PX = 860  # of charts, unless another width is asked for
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
+MOST_PX = 100_000  # widest picture
 _AXIS_PX = 56.0  # an axis' numbers and its name
 _LEAST = 1e-300  # a logarithm needs something
 
@@ -395,11 +396,11 @@ def _begin(width: float) -> float:
 
 
 def checked_width(width_px: object) -> int:
-    """Return the width of a picture; raises OptionError for one that is no integer of at least 320."""
+    """Return the width of a picture; raises OptionError for one that is no integer from 320 to 100,000."""
     width = as_integer(width_px) or 0
-    if width < LEAST_PX:
+    if not LEAST_PX <= width <= MOST_PX:
         what = f"width_px is {shown(width_px)}"
-        raise OptionError(Mistake("PM120", what, f"Expected an integer of at least {LEAST_PX}."))
+        raise OptionError(Mistake("PM120", what, f"Expected an integer from {LEAST_PX} to {MOST_PX}."))
     return width
 
 
