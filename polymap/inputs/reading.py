@@ -130,7 +130,8 @@ def expected_kind(value: object, kind: type[Kind], what: str, error: type[Polyma
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     held = _HELD_BY_RESULTS.get(kind.__name__, "") if type(value).__name__ == "SearchResult" else ""
     given = held or (f", as {_MADE_BY[kind.__name__]} returns" if kind.__name__ in _MADE_BY else "")
-    wanted = "True or False" if kind is bool else f"{article} {kind.__name__}{given}"
+    spoken = {"bool": "True or False", "Path": "the path of a file, as a text or a Path"}
+    wanted = spoken.get(kind.__name__) or f"{article} {kind.__name__}{given}"
     raise error(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {wanted}."))
 
 

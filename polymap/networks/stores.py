@@ -126,12 +126,10 @@ def opened_store(path: str | Path | None) -> Generator[Store | None, None, None]
 def merge_stores(target: str | Path, parts: Iterable[str | Path]) -> int:
     """Put all entries of the parts into the target, the better answer where several have one; return how many entries
     the target then has. Raises OutputError (PM703) for a part that does not exist or is no store."""
-    parts = list(parts) if isinstance(parts, Iterable) and not isinstance(parts, str | bytes) else [""]
+    parts = [""] if isinstance(parts, str | bytes) else list(parts)
     wrong = [each for each in (target, *parts) if not isinstance(each, str | Path) or not str(each)]  # pyright: ignore[reportUnnecessaryIsInstance]
     if wrong:
-        raise OptionError(
-            Mistake("PM120", f"a store is {shown(wrong[0])}", "Expected the paths of files.")
-        )
+        raise OptionError(Mistake("PM120", f"a store is {shown(wrong[0])}", "Expected the paths of files."))
     with opened_store(target) as store:
         assert store is not None, "a path was given"
         for part in parts:
