@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from polymap.importers.timeloop import Findings, Place, Record, Value
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, all_read
 from polymap.resolve import arch_of
 
 ROLES = {"I1": "@input", "I2": "@weight", "O": "@output"}
@@ -112,12 +113,16 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
         told.no_equal(
             value.place, f"the costs of memory {name} are to be computed by CACTI (auto_cost_extraction)", hint
         )
-    operands = _words(fields["operands"], "operands", _OPERANDS)
-    dims = _words(fields["served_dimensions"], "served_dimensions", None if array is None else tuple(array.sizes))
-    ports = _ports(name, fields)
+    served = None if array is None else tuple(array.sizes)
+    operands, dims, ports, *_ = all_read(
+        partial(_words, fields["operands"], "operands", _OPERANDS),
+        partial(_words, fields["served_dimensions"], "served_dimensions", served),
+        partial(_ports, name, fields),
+        partial(fields.integer, "size"),
+        partial(check_numbers, fields, ("area", "latency")),
+    )
     read, write = _bandwidths(name, fields["ports"], ports, told)
     energies = [_energy(name, word, value, fields, told) for word in ("r_cost", "w_cost")]
-    check_numbers(fields, ("area", "latency"))
     is_shared = {each.kind for each in ports} == {"read_write"}
     doubled = [fields[each] for each in ("force_double_buffering", "double_buffering_support") if each in fields]
     level = MemoryLevel(
@@ -163,31 +168,33 @@ def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str,
 
 def _ports(name: str, fields: Record) -> list[_Port]:
     """Return the ports that an operand uses: as they are listed, or (version 2) by their numbers."""
-    found: list[_Port] = []
-    names: list[str] = []
     if any(word in fields for word in ("r_bw", "w_bw")):
         return _numbered_ports(name, fields)
-    for port in fields.listed("ports"):
-        needed = ("name", "type", "bandwidth_max", "allocation")
-        one = port.fields(f"a port of {name}", ("bandwidth_min", *needed), needed=needed)
-        kind = one.text("type")
-        if kind not in ("read", "write", "read_write"):
-            raise one["type"].refuse(f"type is {kind[:60]!r}", "Expected read, write or read_write.")
-        for each in one.listed("allocation"):
-            _check_allocation(each, kind)
-        most = one.integer("bandwidth_max")
-        least = one.integer("bandwidth_min", default=most)
-        if least > most:
-            raise one["bandwidth_min"].refuse(f"bandwidth_min is {least} and bandwidth_max {most}")
-        label = one.text("name")
-        if label in names or not label:
-            raise one["name"].refuse(f"{name} has two ports of the name {label[:60]!r}, or one without")
-        names.append(label)
-        if one.listed("allocation"):
-            found.append(_Port(label, kind, least, most))
-    if not found:
+    names: list[str] = []
+    found = all_read(*(partial(_port, name, each, names) for each in fields.listed("ports")))
+    if not any(found):
         raise fields["ports"].refuse(f"memory {name} has no port with an allocation")
-    return found
+    return [each for each in found if each is not None]
+
+
+def _port(name: str, port: Value, names: list[str]) -> _Port | None:
+    """Return a port of a memory, None where no operand uses it. names: of those before it."""
+    needed = ("name", "type", "bandwidth_max", "allocation")
+    one = port.fields(f"a port of {name}", ("bandwidth_min", *needed), needed=needed)
+    kind = one.text("type")
+    if kind not in ("read", "write", "read_write"):
+        raise one["type"].refuse(f"type is {kind[:60]!r}", "Expected read, write or read_write.")
+    for each in one.listed("allocation"):
+        _check_allocation(each, kind)
+    most = one.integer("bandwidth_max")
+    least = one.integer("bandwidth_min", default=most)
+    if least > most:
+        raise one["bandwidth_min"].refuse(f"bandwidth_min is {least} and bandwidth_max {most}")
+    label = one.text("name")
+    if label in names or not label:
+        raise one["name"].refuse(f"{name} has two ports of the name {label[:60]!r}, or one without")
+    names.append(label)
+    return _Port(label, kind, least, most) if one.listed("allocation") else None
 
 
 def _check_allocation(value: Value, kind: str) -> None:

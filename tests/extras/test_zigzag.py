@@ -287,6 +287,14 @@ def test_all_mistakes_come_at_once() -> None:
     with pytest.raises(pm.errors.InputError) as caught:
         pm.io.from_zigzag(text, MAPPINGS, LAYERS.replace("equation:", "equations:"))
     assert "equations" in str(caught.value)
+    wrong = (
+        MACHINE.replace("type: write", "type: writes")
+        .replace("[I1, O]", "[I1, I3]")
+        .replace("bandwidth_max:", "bandwidth_max: -", 1)
+    )
+    with pytest.raises(pm.errors.InputError) as told:
+        pm.io.from_zigzag(wrong)
+    assert all(word in str(told.value) for word in ("type is 'writes", "I3", "bandwidth_max"))
     assert "much" in str(caught.value)
 
 
