@@ -290,7 +290,7 @@ def test_all_mistakes_come_at_once() -> None:
     wrong = (
         MACHINE.replace("type: write", "type: writes")
         .replace("[I1, O]", "[I1, I3]")
-        .replace("bandwidth_max:", "bandwidth_max: -", 1)
+        .replace("bandwidth_max: ", "bandwidth_max: -", 1)
     )
     with pytest.raises(pm.errors.InputError) as told:
         pm.io.from_zigzag(wrong)
