@@ -58,7 +58,7 @@ from polymap.search.problem import (
     rules_of_nest,
 )
 from polymap.search.programs import in_lines, instance_bound, makes_rows_again, may_be_climbed
-from polymap.search.relatives import Relative, asked_of, at_least, is_plain_energy
+from polymap.search.relatives import Relative, asked_of, at_least, filled_once, is_plain_energy
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
@@ -253,6 +253,38 @@ def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
     return tuple(nodes)
 
 
+def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
+    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
+    hold. apart: others have written parts of these before."""
+    found = list[Tensor]()
+    for tensor in workload.tensors:
+        users = users_of(workload, tensor.name)
+        writers = [each for each in workload.statements if each.target.tensor == tensor.name]
+        if len(users) < 2 or not writers:
+            if writers and tensor.temporary:
+                return None  # nobody reads it: it never leaves
+            continue
+        is_alone = len(writers) == 1 and (
+            writers[0].target.is_plain or (apart and _sets_each_once(writers[0], workload))
+        )
+        if not is_alone or users[0] != writers[0].name or tensor.initial:
+            return None
+        found.append(tensor)
+    return tuple(found) or None
+
+
+def _sets_each_once(writer: Statement, workload: Workload) -> bool:
+    """Return whether for other values of its target's dims a statement writes other elements."""
+    extents = workload.extents()
+    forms = [(each - each.constant, prod(extents[name] for name in each.dims)) for each in writer.target.index]
+    return writer.target.is_box and all(form.reach(extents) == many for form, many in forms)
+
+
+def users_of(workload: Workload, tensor: str) -> list[str]:
+    """Return the names of the statements that touch a tensor."""
+    return [each.name for each in workload.statements if accesses_of(each, tensor)]
+
+
 def is_long(workload: Workload) -> bool:
     """Return whether a program has more nests than share loops, so that each segment gets few trees."""
     return len(workload.statements) > TUNING.most_in_a_segment
@@ -432,6 +464,13 @@ def move_cost(arch: Architecture, objective: Objective, number: int, read: int, 
         return level.access_pj(read, written)
     width = width_of(arch, level)
     return Fraction(0) if width is None else (read + written) / width
+
+
+def filled_at_most(search: Search, objective: Objective, bits: int) -> Fraction:
+    """Return what it costs at most that so many bits come into every instance of each level once."""
+    if objective.goal is Goal.ENERGY:
+        return filled_once(search.arch, bits)
+    return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
 
 
 def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from polymap.search.legs import (
     dividing_legs,
     elements_of,
     is_long,
+    passed_tensors,
     simple_accesses,
     slow_levels,
     takes_long_to_climb,
@@ -31,7 +32,7 @@ from polymap.search.problem import Powers, analyse, floor_of, least_steps, parse
 from polymap.search.program_search import DrawnMappings, sample_mappings
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.refunds import Cases, Refunds, Stay, passed_tensors
+from polymap.search.refunds import Cases, Refunds, Stay
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 

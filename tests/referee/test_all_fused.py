@@ -234,7 +234,7 @@ def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     asked, _ = read_question(*question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers)
     cases = replace(refunds.Cases.of(asked, asked.objective), in_parts=refunds.read_in_parts(asked))
-    passed = refunds.passed_tensors(asked.workload)
+    passed = legs.passed_tensors(asked.workload)
     assert passed is not None, "T and U pass"
     assert list(cases.in_parts) == ["A"]
     return float(max(refunds.Refunds(cases, never).sums(passed, 8))) / 8
@@ -278,7 +278,7 @@ def test_sums_do_not_fall_where_nothing_is_found_in_time_of_parts(seed: int, mon
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     monkeypatch.setattr(refunds.Cases, "alone", in_time)
     asked, _ = read_question(*question(*drawn(seed)), Options("traffic:DRAM", "divide", clock=process_time), provers)
-    passed = refunds.passed_tensors(asked.workload)
+    passed = legs.passed_tensors(asked.workload)
     assert passed is not None, "something passes"
     sums = [*refunds.Refunds(refunds.Cases.of(asked, asked.objective), never).sums(passed, 8)]
     assert sums == sorted(sums), "a part of a case costs no less than the case"
