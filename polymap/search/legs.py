@@ -52,8 +52,10 @@ from polymap.search.problem import (
     Span,
     analyse,
     floor_of,
+    least_steps,
     measure_of,
     objective_values,
+    parse_single,
     rules_from_document,
     rules_of_nest,
 )
@@ -205,6 +207,16 @@ def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
     is_climbed = may_be_climbed(search.workload, search.arch, search.objective)
     is_last = statement == search.workload.statements[-1]
     return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
+
+
+def least_cycles(search: Search) -> Fraction:
+    """Return the cycles that every tree takes at least, of tiles that divide as many siblings as divide an extent."""
+    workload, arch, extents = search.workload, search.arch, search.workload.extents()
+    nests = [each for each in workload.statements if is_box(each)]
+    boxes = [(each, {name: extents[name] for name in each.dims}) for each in nests]
+    steps = sum(least_steps(box, arch, divides=dividing_legs(search, each)) or 0 for each, box in boxes)
+    fastest = floor_of(workload, arch, parse_single("latency", arch))
+    return max(fastest, Fraction(-(-steps // arch.compute.per_cycle)))
 
 
 def adds_up(search: Search, objective: Objective) -> bool:

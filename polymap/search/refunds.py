@@ -68,6 +68,7 @@ from polymap.search.legs import (
     filled_at_most,
     in_lines_of,
     is_long,
+    least_cycles,
     least_of_leg,
     move_cost,
     passed_tensors,
@@ -77,7 +78,7 @@ from polymap.search.legs import (
     users_of,
 )
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, Powers, Span, divisors, floor_of, parse_single
+from polymap.search.problem import Goal, Objective, Powers, Span, divisors, parse_single
 from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
 
 CHAINS = "chains"  # the space that answers name
@@ -158,8 +159,8 @@ def _floor_of_product(
     """Return what no tree costs less than by a product of powers of energy and latency: each is at least so much; and
     as a level's transfers take no longer than the run, energy and a price for each cycle together are at least energy
     on a machine where the bits that the level moves in a cycle cost that more. known: a tree, whose slow levels do."""
-    energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
-    least, fastest = _floor(search, energy, passed, stop, 0), floor_of(search.workload, search.arch, latency)
+    energy = parse_single("energy", search.arch)
+    least, fastest = _floor(search, energy, passed, stop, 0), least_cycles(search)
     if least is None or not splits:
         return None if least is None else powers.product(least, fastest)
     sums, dearest = list[tuple[Fraction, Fraction]](), (least, search, Fraction(0))
