@@ -175,7 +175,8 @@ def least_product(program: Program, room: int, lanes: int, speed: int, power: in
 
 @pytest.mark.parametrize("seed", few(range(200), 4))
 def test_no_product_is_less_where_transfers_are_priced(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
+    for module in (refunds, legs):
+        monkeypatch.setattr(module, "dividing_legs", lambda *_: True)
     rng, (program, room) = random.Random(f"priced {seed}"), drawn(seed, 12)
     lanes, speed, power = rng.choice((1, 2, 4)), rng.choice((4, 8, 24)), rng.choice((1, 2))
     by_nests, priced = floor_of_product(program, room, lanes, speed, {1: "edp", 2: "ed2p"}[power])
@@ -202,7 +203,7 @@ def floor_by_stays(program: Program, room: int, lanes: int, speed: int, objectiv
 
 @pytest.mark.parametrize("seed", few(range(400), 8))
 def test_no_tree_takes_less_time_where_tensors_stand(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (refunds, program_provers):
+    for module in (refunds, legs):
         monkeypatch.setattr(module, "dividing_legs", lambda *_: True)
     rng, (program, room) = random.Random(f"stays {seed}"), drawn(seed, 12)
     lanes, speed, power = rng.choice((1, 2, 3, 4)), rng.choice((4, 8, 24)), rng.choice((0, 1, 2))
