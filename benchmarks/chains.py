@@ -125,13 +125,17 @@ def block_cases() -> list[Case]:
     plain = ("U[m,f] += A[m,d] * W1[d,f]", "G[m,f] = max(U[m,f], 0)", "Y[m,d] += G[m,f] * W2[f,d]")
     gated = (plain[0], "H[m,f] += A[m,d] * W3[d,f]", "G[m,f] = U[m,f] * H[m,f]", plain[2])
     gpt = [*before, *SOFTMAX, joined, *plain]
-    llama = [grouped[0], *before[1:], *grouped[1:], "A[m,d] += Z[h,g,m,e] * WO[h,g,e,d]", *gated]
+    after = [*grouped[1:], "A[m,d] += Z[h,g,m,e] * WO[h,g,e,d]", *gated]
+    llama = [grouped[0], *before[1:], *after]
     decoded = [before[0], *SOFTMAX, joined, *plain]
     sizes = {"m": 2048, "n": 2048, "d": 4096, "e": 128}
     programs = {
         "GPT-3 6.7B block": chain(*gpt, temporary="QKVSMPLCZAUG", sizes=sizes | {"h": 32, "f": 16_384}),
         "GPT-3 6.7B decode": chain(*decoded, temporary="QSMPLCZAUG", sizes=sizes | {"m": 1, "h": 32, "f": 16_384}),
         "Llama-3-8B block": chain(*llama, temporary="QKVSMPLCZAUHG", sizes=sizes | {"h": 8, "g": 4, "f": 14_336}),
+        "Llama-3-8B decode": chain(
+            grouped[0], *after, temporary="QSMPLCZAUHG", sizes=sizes | {"m": 1, "h": 8, "g": 4, "f": 14_336}
+        ),
     }
     asked = [("tpu_like", one) for one in ("energy", "latency", "edp", "traffic:DRAM")]
     asked += [("tpu_v4i_like", one) for one in ("energy", "latency", "edp", "traffic:HBM")]

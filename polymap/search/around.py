@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product, takewhile
+from math import prod
 
 from polymap.ir import (
     Architecture,
@@ -19,9 +20,10 @@ from polymap.ir import (
     Temporal,
     Workload,
     accesses_of,
+    written_tensors,
 )
 from polymap.search.legs import Leg, Nodes, common_accesses, elements_of, shared_tile, simple_accesses
-from polymap.search.problem import divisors
+from polymap.search.problem import Span, divisors
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,3 +382,70 @@ def without_nodes(nodes: Nodes, tensors: Collection[str], levels: Collection[str
         else:
             found.append(node)
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A tensor that a statement does not touch, and what it shares with a user of it: the nodes of both stand on the
+    user's way, so the one inside stands on the statement's, too, or the other does."""
+
+    tensor: str
+    shared: str
+    user: str
+
+
+def nodes_met(workload: Workload, once: Mapping[str, Collection[str]]) -> dict[str, Met]:
+    """Return, by statement, what it meets, the largest such tensor. once: by statement, what is charged to others."""
+    written, found = written_tensors(workload), dict[str, Met]()
+    sizes = {each.name: prod(each.shape) for each in workload.tensors if each.name in written}
+    for own in workload.statements:
+        met = list[Met]()
+        for shared in sizes:
+            users = [
+                each for each in workload.statements if accesses_of(each, shared) and shared not in once[each.name]
+            ]
+            if own in users and len(users) == 2:
+                user = next(each for each in users if each != own)
+                before = {each.target.tensor for each in workload.statements[: workload.statements.index(own)]}
+                names = [each for each in sizes if each in before and accesses_of(user, each)]
+                names = [each for each in names if not accesses_of(own, each)]
+                met += [Met(name, shared, user.name) for name in names]
+        if met:
+            found[own.name] = max(met, key=lambda each: sizes[each.tensor])
+    return found
+
+
+def levels_that_may_hold(program: Workload, arch: Architecture, tensor: str, least: int) -> list[int]:
+    """Return the levels that may hold a tensor, from one inwards."""
+    own, levels = program.tensor(tensor), [*enumerate(arch.levels)][least:]
+    return [number for number, level in levels if not number or level.may_hold(own)]
+
+
+def sides_of(
+    program: Workload,
+    arch: Architecture,
+    statement: str,
+    met: Met,
+    level: int,
+    ranges: Mapping[str, tuple[int, int]],
+    nodes: Mapping[str, list[int]],
+) -> Iterator[tuple[Span, ...]]:
+    """Yield what is left at nodes of a statement in every case of where the node stands that it meets: inside that of
+    what it shares with the user; or around it, and inside some nodes of its largest other operand. level: of the node
+    that it meets. ranges: of indices left there, by dim. nodes: levels of tensors that have some, outermost first."""
+    whole, names = program.extents(), [each.name for each in arch.levels]
+
+    def left(tensor: str, around: Sequence[int], inside: Sequence[int]) -> Iterator[Span]:
+        for at, (dim, (least, most)) in product((*around, *inside), ranges.items()):
+            ends = (least, whole[dim]) if at in around else (1, most)
+            if ends != (1, whole[dim]):
+                yield Span(names[at], tensor, names[min(at, level)], dim, *ends)
+
+    shared = nodes[met.shared]
+    yield tuple(left(met.shared, shared[:1], ()))
+    others = {each.tensor for each in program.statement(statement).reads if each.tensor in nodes} - {met.shared}
+    sizes = {each.name: prod(each.shape) for each in program.tensors if each.name in others}
+    other = max(sizes, key=lambda name: sizes[name], default="")
+    places = nodes[other] if other else []
+    for outer in range(len(places) + 1):
+        yield (*left(met.shared, (), shared), *left(other, places[:outer], places[outer:]))

@@ -15,6 +15,7 @@ from polymap.ir import (
     Branch,
     BudgetError,
     Compute,
+    Fanout,
     Mapping,
     Spatial,
     Statement,
@@ -189,8 +190,9 @@ class FusedTrees:
         return next((way for way in ways if Surroundings.of(program, self._search.arch, way) is not None), None)
 
     def nearby(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
-        """Yield the trees with one tensor above the branch in another level, then those with another tile of one loop
-        there, and smaller ones of the innermost loop where that leaves no room."""
+        """Yield the trees on more siblings; those with one tensor above the branch in another level; and those with
+        another tile of one loop there, and smaller ones of the innermost loop where that leaves no room."""
+        yield from self._on_more_siblings(program, nodes)
         yield from with_one_level_changed(program, self._search.arch, nodes)
         (*above, last), interface, extents = nodes, Interface.of(program), program.extents()
         loops = [(at, node) for at, node in enumerate(above) if isinstance(node, Temporal)]
@@ -202,6 +204,54 @@ class FusedTrees:
                 with_room = interface and self._with_room(program, interface, (*above[:at], *other, *above[at + 1 :]))
                 if with_room:
                     yield (*with_room, last)
+
+    def _on_more_siblings(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
+        """Yield the trees in which branches inside spread the dim of a loop around, too, over a fan-out of which they
+        then use more siblings: that loop in larger tiles, the innermost one in the largest with room."""
+        (*above, branch), extents = nodes, program.extents()
+        loops = {node.dim: node for node in above if isinstance(node, Temporal)}
+        left = extents | {dim: node.tile for dim, node in loops.items()}
+        for fanout, dim in product(self._search.arch.fanouts, loops):
+            found = dict[int, tuple[int, Branch]]()  # by how many siblings are used
+            for many in divisors(extents[dim] // left[dim])[1:] if isinstance(branch, Branch) else ():
+                assert isinstance(branch, Branch)
+                tile = left[dim] * many
+                parts = [_spread_too(child, left | {dim: tile}, fanout, dim, many) for child in branch.children]
+                found.setdefault(max(used for used, _ in parts), (tile, Branch(tuple(child for _, child in parts))))
+            for tile, last in (each for used, each in found.items() if used):
+                loop = (Temporal(dim, tile),) if tile < extents[dim] else ()
+                at = above.index(loops[dim])
+                yield from self._with_less_above(program, (*above[:at], *loop, *above[at + 1 :], last))
+
+    def _with_less_above(self, program: Workload, nodes: Nodes) -> Iterator[Nodes]:
+        """Yield the trees with the largest tiles of the innermost loop above a branch for which there is room if the
+        smallest tensors there pass through the outermost level, or one stands above a branch of its users alone."""
+        *above, last, branch = nodes
+        at = max((at for at, node in enumerate(above) if isinstance(node, Temporal)), default=None)
+        if at is None or not isinstance(last, Storage) or not isinstance(branch, Branch):
+            return
+        loop, arch = above[at], self._search.arch
+        assert isinstance(loop, Temporal)
+        sizes = {name: prod(program.tensor(name).shape) for name in last.tensors}
+        names = sorted(sizes, key=lambda name: -sizes[name])
+        below = [statements_below(child) for child in branch.children]
+        is_found = False
+        for tile, end in product(reversed(divisors(loop.tile)), range(len(names), 0, -1)):
+            around, held = (*above[:at], replace(loop, tile=tile), *above[at + 1 :]), tuple(names[:end])
+            if is_found and end == len(names):
+                return
+            if Surroundings.of(program, arch, (*around, Storage(last.level, held))) is not None:
+                is_found = True
+                yield (*around, Storage(last.level, held), branch)
+            for name in held[1:]:
+                rest = Storage(last.level, tuple(each for each in held if each != name))
+                users = [number for number, own in enumerate(below) if _touch(program, own, name)]
+                begin, stop = users[0], users[-1] + 1
+                own = (Storage(last.level, (name,)), Branch(branch.children[begin:stop]))
+                has_room = Surroundings.of(program, arch, (*around, rest, own[0])) is not None
+                if 1 < stop - begin < len(below) and has_room:
+                    is_found = True
+                    yield (*around, rest, Branch((*branch.children[:begin], own, *branch.children[stop:])))
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
@@ -601,6 +651,36 @@ def _inner_nodes(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> 
         for node in without_nodes(nodes, held)
         if not (isinstance(node, Temporal) and node.dim in dims)
     )
+
+
+def _spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, many: int) -> tuple[int, Nodes]:
+    """Return nodes that spread a dim over so many siblings of a fan-out, too, above their branch, and how many are then
+    used; 0 where these are no more, or there is no branch. left: indices of each dim above the nodes."""
+    *own, last = nodes
+    spread = [at for at, node in enumerate(own) if isinstance(node, Spatial) and node.fanout == fanout.name]
+    if not isinstance(last, Branch) or not spread:
+        return 0, nodes
+    trips, kept, room = dict[int, int](), dict[int, int](), fanout.size // many
+    inside = dict(left)
+    for at, node in enumerate(own):
+        if isinstance(node, Temporal | Spatial):
+            trips[at], inside[node.dim] = inside[node.dim] // node.tile, node.tile
+    for at in spread:
+        kept[at] = max((each for each in divisors(trips[at]) if each <= room), default=1)
+        room //= kept[at]
+    used = many * prod(kept.values())
+    if many > fanout.size or used <= prod(trips[at] for at in spread):
+        return 0, nodes
+    fewer = Counter[str]()
+    for at in spread:
+        node = own[at]
+        assert isinstance(node, Spatial)
+        fewer[node.dim] = trips[at] // kept[at] * (fewer[node.dim] or 1)
+    found = [
+        replace(node, tile=node.tile // fewer[node.dim]) if isinstance(node, Temporal) and fewer[node.dim] else node
+        for node in own[: spread[0]]
+    ]
+    return used, (*found, Spatial(dim, left[dim] // many, fanout.name), *own[spread[0] :], last)
 
 
 def _stores(level: str, tensors: tuple[str, ...]) -> Nodes:

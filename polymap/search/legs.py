@@ -52,13 +52,15 @@ from polymap.search.problem import (
     Span,
     analyse,
     floor_of,
+    least_steps,
     measure_of,
     objective_values,
+    parse_single,
     rules_from_document,
     rules_of_nest,
 )
 from polymap.search.programs import in_lines, instance_bound, makes_rows_again, may_be_climbed
-from polymap.search.relatives import Relative, asked_of, at_least, is_plain_energy
+from polymap.search.relatives import Relative, asked_of, at_least, filled_once, is_plain_energy
 from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
@@ -207,6 +209,16 @@ def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
     return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
 
 
+def least_cycles(search: Search) -> Fraction:
+    """Return the cycles that every tree takes at least, of tiles that divide as many siblings as divide an extent."""
+    workload, arch, extents = search.workload, search.arch, search.workload.extents()
+    nests = [each for each in workload.statements if is_box(each)]
+    boxes = [(each, {name: extents[name] for name in each.dims}) for each in nests]
+    steps = sum(least_steps(box, arch, divides=dividing_legs(search, each)) or 0 for each, box in boxes)
+    fastest = floor_of(workload, arch, parse_single("latency", arch))
+    return max(fastest, Fraction(-(-steps // arch.compute.per_cycle)))
+
+
 def adds_up(search: Search, objective: Objective) -> bool:
     """Return whether what a program costs is a sum over what its statements move, so many times each."""
     return objective.goal is Goal.TRAFFIC or (objective.goal is Goal.ENERGY and is_plain_energy(search.arch))
@@ -251,6 +263,38 @@ def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
         else:
             nodes.append(node)
     return tuple(nodes)
+
+
+def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
+    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
+    hold. apart: others have written parts of these before."""
+    found = list[Tensor]()
+    for tensor in workload.tensors:
+        users = users_of(workload, tensor.name)
+        writers = [each for each in workload.statements if each.target.tensor == tensor.name]
+        if len(users) < 2 or not writers:
+            if writers and tensor.temporary:
+                return None  # nobody reads it: it never leaves
+            continue
+        is_alone = len(writers) == 1 and (
+            writers[0].target.is_plain or (apart and _sets_each_once(writers[0], workload))
+        )
+        if not is_alone or users[0] != writers[0].name or tensor.initial:
+            return None
+        found.append(tensor)
+    return tuple(found) or None
+
+
+def _sets_each_once(writer: Statement, workload: Workload) -> bool:
+    """Return whether for other values of its target's dims a statement writes other elements."""
+    extents = workload.extents()
+    forms = [(each - each.constant, prod(extents[name] for name in each.dims)) for each in writer.target.index]
+    return writer.target.is_box and all(form.reach(extents) == many for form, many in forms)
+
+
+def users_of(workload: Workload, tensor: str) -> list[str]:
+    """Return the names of the statements that touch a tensor."""
+    return [each.name for each in workload.statements if accesses_of(each, tensor)]
 
 
 def is_long(workload: Workload) -> bool:
@@ -432,6 +476,13 @@ def move_cost(arch: Architecture, objective: Objective, number: int, read: int, 
         return level.access_pj(read, written)
     width = width_of(arch, level)
     return Fraction(0) if width is None else (read + written) / width
+
+
+def filled_at_most(search: Search, objective: Objective, bits: int) -> Fraction:
+    """Return what it costs at most that so many bits come into every instance of each level once."""
+    if objective.goal is Goal.ENERGY:
+        return filled_once(search.arch, bits)
+    return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
 
 
 def slow_levels(arch: Architecture, found: Sequence[Incumbent]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import ceil, prod
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping, Tensor, Workload, accesses_of, is_box, written_tensors
+from polymap.ir import Mapping, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
@@ -18,20 +18,21 @@ from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import bits_per_cycle, with_time_priced
 from polymap.search.legs import (
-    dividing_legs,
     elements_of,
     is_long,
+    least_cycles,
+    passed_tensors,
     simple_accesses,
     slow_levels,
     takes_long_to_climb,
 )
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
-from polymap.search.problem import Powers, analyse, floor_of, least_steps, parse_single
+from polymap.search.problem import Powers, analyse, floor_of, parse_single
 from polymap.search.program_search import DrawnMappings, sample_mappings
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.refunds import Cases, Refunds, Stay, passed_tensors
+from polymap.search.refunds import Cases, Refunds, Stay
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 
@@ -127,11 +128,7 @@ class _Times:
     @staticmethod
     def of(search: Search, powers: Powers, known: Incumbent | None, stop: Stop) -> _Times:
         """Return what is known of a program. known: a tree, whose slow levels' transfers are priced."""
-        arch, extents = search.arch, search.workload.extents()
-        nests = [each for each in search.workload.statements if is_box(each)]
-        boxes = [(each, {name: extents[name] for name in each.dims}) for each in nests]
-        steps = sum(least_steps(box, arch, divides=dividing_legs(search, each)) or 0 for each, box in boxes)
-        cycles, energy = (floor_of(search.workload, arch, parse_single("latency", arch)), parse_single("energy", arch))
+        arch, energy = search.arch, parse_single("energy", search.arch)
         cases, sums = Cases.of(search, energy), list[tuple[Refunds, str, Fraction]]()
         sums += [(Refunds(cases, stop), "energy", Fraction(0))] if powers.energy else []
         for level in (each for each in arch.levels if each.has_bandwidth):
@@ -143,7 +140,7 @@ class _Times:
             for other, price in with_time_priced(arch, (name,), (worth / 2, worth)):
                 one = replace(search, asked=replace(search.asked, arch=other, objective=energy))
                 sums.append((Refunds(Cases.of(one, energy), stop), "priced", price))
-        return _Times(powers, cases, max(cycles, Fraction(-(-steps // arch.compute.per_cycle))), sums)
+        return _Times(powers, cases, least_cycles(search), sums)
 
     def least(self, passed: tuple[Tensor, ...], best: Fraction | None) -> Fraction:
         """Return what no tree costs less than: the least of the cases. The least one is split, by the stays of its

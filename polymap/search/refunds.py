@@ -50,10 +50,11 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
+from operator import itemgetter
 
 from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
-from polymap.search.around import levels_above_fanouts
+from polymap.search.around import Met, levels_above_fanouts, levels_that_may_hold, nodes_met, sides_of
 from polymap.search.dividing import Count
 from polymap.search.driver import Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
@@ -64,18 +65,21 @@ from polymap.search.legs import (
     bits_not_read,
     dividing_legs,
     elements_of,
+    filled_at_most,
     in_lines_of,
     is_long,
+    least_cycles,
     least_of_leg,
     move_cost,
+    passed_tensors,
     simple_accesses,
     slow_levels,
     takes_long_to_climb,
+    users_of,
 )
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, Powers, Span, divisors, floor_of, parse_single
+from polymap.search.problem import Goal, Objective, Powers, Span, divisors, parse_single
 from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
-from polymap.search.relatives import filled_once
 
 CHAINS = "chains"  # the space that answers name
 
@@ -100,7 +104,7 @@ class Stay:
 
 
 Stays = Mapping[str, Stay]  # by the tensor
-Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement, in the order of its tensors
+Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement
 Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
 
 
@@ -155,8 +159,8 @@ def _floor_of_product(
     """Return what no tree costs less than by a product of powers of energy and latency: each is at least so much; and
     as a level's transfers take no longer than the run, energy and a price for each cycle together are at least energy
     on a machine where the bits that the level moves in a cycle cost that more. known: a tree, whose slow levels do."""
-    energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
-    least, fastest = _floor(search, energy, passed, stop, 0), floor_of(search.workload, search.arch, latency)
+    energy = parse_single("energy", search.arch)
+    least, fastest = _floor(search, energy, passed, stop, 0), least_cycles(search)
     if least is None or not splits:
         return None if least is None else powers.product(least, fastest)
     sums, dearest = list[tuple[Fraction, Fraction]](), (least, search, Fraction(0))
@@ -205,46 +209,6 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
     return least + search.arch.compute.pj * sum(prod(extents[name] for name in each.dims) for each in ahead)
 
 
-def _levels_of(search: Search, tensor: str, least: int) -> list[int]:
-    """Return the levels that may hold a tensor, from one inwards."""
-    own, levels = search.workload.tensor(tensor), [*enumerate(search.arch.levels)][least:]
-    return [number for number, level in levels if not number or level.may_hold(own)]
-
-
-def _filled_once(search: Search, objective: Objective, bits: int) -> Fraction:
-    """Return what it costs at most that so many bits come into every instance of each level once."""
-    if objective.goal is Goal.ENERGY:
-        return filled_once(search.arch, bits)
-    return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
-
-
-def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
-    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
-    hold. apart: others have written parts of these before."""
-    found = list[Tensor]()
-    for tensor in workload.tensors:
-        users = _users(workload, tensor.name)
-        writers = [each for each in workload.statements if each.target.tensor == tensor.name]
-        if len(users) < 2 or not writers:
-            if writers and tensor.temporary:
-                return None  # nobody reads it: it never leaves
-            continue
-        is_alone = len(writers) == 1 and (
-            writers[0].target.is_plain or (apart and _sets_each_once(writers[0], workload))
-        )
-        if not is_alone or users[0] != writers[0].name or tensor.initial:
-            return None
-        found.append(tensor)
-    return tuple(found) or None
-
-
-def _sets_each_once(writer: Statement, workload: Workload) -> bool:
-    """Return whether for other values of its target's dims a statement writes other elements."""
-    extents = workload.extents()
-    forms = [(each - each.constant, prod(extents[name] for name in each.dims)) for each in writer.target.index]
-    return writer.target.is_box and all(form.reach(extents) == many for form, many in forms)
-
-
 def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
     """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
     workload, found = search.workload, dict[str, tuple[str, ...]]()
@@ -281,16 +245,12 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
 
 def _ask_statement(statement: str, where: Stays) -> Asked:
     """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
-    return statement, tuple((name, stay) for name, stay in where.items() if stay.level)
+    return statement, tuple(sorted(((name, stay) for name, stay in where.items() if stay.level), key=itemgetter(0)))
 
 
 def _reads(statement: Statement, tensor: str) -> bool:
     """Return whether a statement reads what it does not write itself."""
     return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
-
-
-def _users(workload: Workload, tensor: str) -> list[str]:
-    return [each.name for each in workload.statements if accesses_of(each, tensor)]
 
 
 def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
@@ -347,7 +307,7 @@ class Refunds:
         leaves for them what passes through the outermost level; None where nothing is."""
         workload, choices = self.cases.search.workload, dict[str, list[Stay]]()
         for tensor in passed_tensors(workload) or ():
-            users = _users(workload, tensor.name)
+            users = users_of(workload, tensor.name)
             inside = [each for each in users if each in names]
             if inside:  # two of them may share it further in, whether others need it or not
                 choices[tensor.name] = self.cases.widest(tensor) if len(inside) > 1 else [Stay(0)]
@@ -364,9 +324,9 @@ class Refunds:
         of these, the same for both of its users; None where some statement has no mapping. Of parts of known stays the
         sum is no more than theirs."""
         self._told.clear()
-        users = {name: self.cases.charged_users(name) for name in choices}
+        last = {name: self.cases.last_to_hear(name) for name in choices}
         totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
-        for statement in self.cases.search.workload.statements:
+        for number, statement in enumerate(self.cases.search.workload.statements):
             if names is not None and statement.name not in names:
                 continue
             own = [name for name, stays in choices.items() if self._hears(statement, name, stays[0], len(stays))]
@@ -375,11 +335,11 @@ class Refunds:
                 given = dict(known)
                 for stays in product(*([given[name]] if name in given else choices[name] for name in own)):
                     where = dict(zip(own, stays, strict=True))
-                    cost = self._at_least(statement.name, where)
+                    both = given | where
+                    cost = self._at_least(statement.name, where, self.cases.beside(statement.name, both))
                     if cost is None:
                         continue
-                    both = given | {name: stay for name, stay in where.items() if len(users[name]) == 2}
-                    key = tuple((name, stay) for name, stay in both.items() if users[name][-1] != statement.name)
+                    key = tuple(pair for pair in both.items() if number < last[pair[0]][pair[1].wider is not None])
                     if key not in found or total + cost < found[key][0]:
                         found[key] = total + cost, {**chosen, **where}
             totals = found
@@ -395,14 +355,14 @@ class Refunds:
         before = len(self.known)
         for statement in self.cases.search.workload.statements:
             own = {name: stay for name, stay in chosen.items() if self._hears(statement, name, stay)}
-            self._before_refund(statement.name, own)
+            self._before_refund(statement.name, own | self.cases.beside(statement.name, chosen))
         return len(self.known) > before
 
-    def _at_least(self, statement: str, where: Stays) -> Fraction | None:
-        """Return what is known that a statement costs at least with these stays."""
-        known = self._known(statement, where)
+    def _at_least(self, statement: str, where: Stays, beside: Stays) -> Fraction | None:
+        """Return what is known that a statement costs at least with these stays, and that of what it meets."""
+        known = self._known(statement, {**where, **beside})
         search, once = self.cases.search, self.cases.once[statement]
-        refund = _filled_once(search, self.cases.objective, sum(search.workload.tensor(name).bits for name in once))
+        refund = filled_at_most(search, self.cases.objective, sum(search.workload.tensor(name).bits for name in once))
         for name, stay in ((name, stay) for name, stay in where.items() if stay.level and name not in once):
             asked = statement, name, stay
             if asked not in self._refunds:
@@ -421,7 +381,7 @@ class Refunds:
 
     def _of_wider(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known before the refund with the stays of which some are parts; with any if they are whole."""
-        wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+        wider = [self.cases.widened(statement, where, name) for name, stay in where.items() if stay.wider is not None]
         costs = [self._known(statement, each) for each in wider or [{}]]
         return None if None in costs else max(cost for cost in costs if cost is not None)
 
@@ -474,19 +434,21 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
 @dataclass(frozen=True, slots=True)
 class Cases:
     """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
-    others. in_parts: by tensor, the readers to each of which a part of its loads is charged. of_chains: of these
-    alone."""
+    others. in_parts: by tensor, the readers to each of which a part of its loads is charged. met: by statement, whose
+    node it meets though it does not touch that. of_chains: of these alone."""
 
     search: Search
     objective: Objective
     once: dict[str, tuple[str, ...]]
     in_parts: dict[str, tuple[str, ...]]
+    met: dict[str, Met]
     of_chains: bool = False
 
     @staticmethod
     def of(search: Search, objective: Objective, *, of_chains: bool = False) -> Cases:
         """Return the cases of a program, loads charged in parts where that says more of the readers alone."""
-        cases = Cases(search, objective, read_once(search.workload), {}, of_chains)
+        once = read_once(search.workload)
+        cases = Cases(search, objective, once, {}, nodes_met(search.workload, once), of_chains)
         for name, readers in read_in_parts(search).items() if cases.divides else ():
             others = replace(cases, in_parts=cases.in_parts | {name: readers})
             sums = [sum(each.alone(reader, {}) or 0 for reader in readers) for each in (cases, others)]
@@ -499,7 +461,7 @@ class Cases:
 
     def charged_users(self, tensor: str) -> list[str]:
         """Return the statements that touch a tensor and are charged for it."""
-        return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
+        return [each for each in users_of(self.search.workload, tensor) if tensor not in self.once[each]]
 
     def widest(self, tensor: Tensor) -> list[Stay]:
         """Return the stays of a tensor that are all cases together."""
@@ -534,13 +496,27 @@ class Cases:
                 wide = [(most == whole[dim], most // least, dim) for dim, least, most in stay.spans if least < most]
                 wide = [each for each in wide if each[0] or each[1] > least_ratio]
                 if wide:
-                    return name, _in_two(stay, max(wide)[2], divisors(whole[max(wide)[2]]))
+                    parts = _in_two(stay, max(wide)[2], divisors(whole[max(wide)[2]]))
+                    return name, [self._with_room(name, each) for each in parts]
                 others = next(self._not_said(name, stay), None)
                 if others is not None:
                     return name, [
                         replace(stay, held=(*stay.held, (others, is_held)), wider=stay) for is_held in (True, False)
                     ]
         return "", []
+
+    def _with_room(self, tensor: str, stay: Stay) -> Stay:
+        """Return a stay in a level above fan-outs without sizes for which that has no room."""
+        own, room = self.search.workload.tensor(tensor), self.search.arch.levels[stay.level].usable_bits
+        if room is None or stay.level not in self._levels_above(tensor):
+            return stay
+        least, whole = prod(least for _, least, _ in stay.spans), self.search.workload.extents()
+        spans = (
+            (dim, low, max(size for size in divisors(whole[dim]) if low <= size <= max(low, most)))
+            for dim, low, high in stay.spans
+            for most in (min(high, room // own.bits * low // least),)
+        )
+        return replace(stay, spans=tuple(spans))
 
     def _not_said(self, tensor: str, stay: Stay) -> Iterator[str]:
         """Yield the tensors of which nothing is said, and of which it matters whether they are around both users."""
@@ -555,12 +531,58 @@ class Cases:
             if is_open and level.may_hold(workload.tensor(name)):
                 yield name
 
+    def last_to_hear(self, tensor: str) -> tuple[int, int]:
+        """Return the number of the last statement to which a tensor's stay matters, and that to which a part does."""
+        order = [*self.once]
+        last = max(map(order.index, self.charged_users(tensor)))
+        return last, max(last, *(order.index(own) for own, met in self.met.items() if met.tensor == tensor), 0)
+
+    def beside(self, statement: str, where: Stays) -> dict[str, Stay]:
+        """Return the stay of the tensor whose node a statement meets, if it is a part and around the user."""
+        met = self.met.get(statement)
+        stay = Stay(0) if met is None else where.get(met.tensor, Stay(0))
+        if met is None or stay.wider is None or not stay.spans or not where.get(met.shared, Stay(0)).level:
+            return {}
+        is_around = stay.inside or met.user in self.charged_users(met.tensor)
+        is_around |= not stay.also_outside and bool(summed_up_between(self.search.workload, met.tensor))
+        return {met.tensor: stay} if is_around and stay.level in self._levels_above(met.tensor) else {}
+
+    def widened(self, statement: str, where: Stays, tensor: str) -> Stays:
+        """Return the stays with the wider one of a tensor; without it if it then tells the statement nothing."""
+        wider, met = where[tensor].wider, self.met.get(statement)
+        is_met = met is not None and met.tensor == tensor
+        left = {name: stay for name, stay in where.items() if name != tensor}
+        return left if wider is None or (is_met and wider.wider is None) else left | {tensor: wider}
+
     def alone(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what a statement alone costs at least with tensors in some levels, on whichever side of its nodes the
+        node stands that it meets; None where it has no mapping."""
+        met, program = self.met.get(statement), self.search.workload
+        if met is None or met.tensor not in where:
+            return self._alone(statement, where)
+        own = {name: stay for name, stay in where.items() if name != met.tensor}
+        sides = self._sides(program.statement(statement), own, met, where[met.tensor])
+        costs = [self._alone(statement, own, each) for each in sides]
+        return min((cost for cost in costs if cost is not None), default=None)
+
+    def _sides(self, own: Statement, where: Stays, met: Met, stay: Stay) -> Iterator[tuple[Span, ...]]:
+        """Yield what is left at a statement's nodes, whichever stand around the node that it meets (`sides_of`)."""
+        program, arch, whole = self.search.workload, self.search.arch, self.search.workload.extents()
+        users = [program.statement(each) for each in self.charged_users(met.tensor)]
+        ranges = {dim: (least, most) for dim, least, most in stay.spans if dim in own.dims}
+        ranges |= {dim: (whole[dim], whole[dim]) for dim in own.dims if any(dim not in each.dims for each in users)}
+        names = {each.tensor for each in own.reads} - {own.target.tensor, *self.once[own.name]}
+        first = {name: max(1, where.get(name, Stay(0)).level) for name in names}  # any order: by name
+        nodes = {name: levels_that_may_hold(program, arch, name, least) for name, least in first.items()}
+        shared = levels_that_may_hold(program, arch, met.shared, where[met.shared].level)
+        yield from sides_of(program, arch, own.name, met, stay.level, ranges, nodes | {met.shared: shared})
+
+    def _alone(self, statement: str, where: Stays, sides: tuple[Span, ...] = ()) -> Fraction | None:
         """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more
         of what it costs with one element of those that are charged to others, and with their loads free; None where it
         has no mapping."""
         search, own = self.search, self.search.workload.statement(statement)
-        is_part = any(stay.wider is not None for stay in where.values())
+        is_part = bool(sides) or any(stay.wider is not None for stay in where.values())
         share = TUNING.case_share if is_part else TUNING.refunded_leg_share
         shared = self.once[statement]
         least_level = {name: stay.level for name, stay in where.items() if name in shared}
@@ -572,7 +594,7 @@ class Cases:
         for number, level in enumerate(search.arch.levels):
             if not level.has_room_for(sum(bits for (at, _), bits in held.items() if at == number)):
                 return None
-        leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
+        leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys([*spans, *sides])))
         divides = self.of_chains or dividing_legs(search, own)
         parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
         parts = tuple((name, level, len(self.in_parts[name])) for name, level in parts if name not in shared)
@@ -582,11 +604,12 @@ class Cases:
             return least
         leg = replace(leg, once=())
         costs = list[Fraction | None]()
-        for places in product(*(_levels_of(search, name, least_level.get(name, 0)) for name in shared)):
+        each = ((name, least_level.get(name, 0)) for name in shared)
+        for places in product(*(levels_that_may_hold(search.workload, search.arch, *one) for one in each)):
             costs.append(self._with_shared(statement, leg, dict(zip(shared, places, strict=True)), share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
-        return None if apart is None else max(least, apart + _filled_once(search, self.objective, bits))
+        return None if apart is None else max(least, apart + filled_at_most(search, self.objective, bits))
 
     def _parts_of(self, statement: str) -> list[str]:
         """Return the tensors of whose loads a part is charged to a statement."""

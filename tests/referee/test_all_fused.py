@@ -37,6 +37,19 @@ ONE_DIM = (  # m and n of the first statement are one dim of as many indices, no
     ("T[m,n] += A[k] * B[m,n,k]", "E[m] += T[m,n] * V[n]"),
     ("T[m,n] += A[k] * B[m,n,k]", "E[m,p] += T[m,n] * D[n,p]"),
 )
+MET = (  # the last statement meets S, which it does not touch
+    ("S[m,n] = A[m] * B[n]", "P[m,n] = S[m,n] * D[n]", "E[m,k] += P[m,n] * V[n,k]"),
+    ("S[m,n] += A[m,k] * B[k,n]", "P[n] += S[m,n] * D[m]", "E[k] += P[n] * V[n,k]"),
+    ("S[m] += A[m,k] * B[k]", "P[m,n] = S[m] * D[n]", "E[k,n] += P[m,n] * V[m,k]"),
+)
+ATTENTION = (
+    "S[h,m,n] += Q[h,m,e] * K[h,n,e]",
+    "M[h,m] max= S[h,m,n]",
+    "P[h,m,n] = S[h,m,n] - M[h,m]",
+    "L[h,m] += P[h,m,n]",
+    "C[h,m,e] += P[h,m,n] * V[h,n,e]",
+    "Z[h,m,e] = C[h,m,e] * L[h,m]",
+)
 MOST_POINTS = 24  # instances of all statements
 FAR = {"word_bits": 8, "read_pj": 5, "write_pj": 5}
 
@@ -162,7 +175,8 @@ def least_product(program: Program, room: int, lanes: int, speed: int, power: in
 
 @pytest.mark.parametrize("seed", few(range(200), 4))
 def test_no_product_is_less_where_transfers_are_priced(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
+    for module in (refunds, legs):
+        monkeypatch.setattr(module, "dividing_legs", lambda *_: True)
     rng, (program, room) = random.Random(f"priced {seed}"), drawn(seed, 12)
     lanes, speed, power = rng.choice((1, 2, 4)), rng.choice((4, 8, 24)), rng.choice((1, 2))
     by_nests, priced = floor_of_product(program, room, lanes, speed, {1: "edp", 2: "ed2p"}[power])
@@ -189,7 +203,7 @@ def floor_by_stays(program: Program, room: int, lanes: int, speed: int, objectiv
 
 @pytest.mark.parametrize("seed", few(range(400), 8))
 def test_no_tree_takes_less_time_where_tensors_stand(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (refunds, program_provers):
+    for module in (refunds, legs):
         monkeypatch.setattr(module, "dividing_legs", lambda *_: True)
     rng, (program, room) = random.Random(f"stays {seed}"), drawn(seed, 12)
     lanes, speed, power = rng.choice((1, 2, 3, 4)), rng.choice((4, 8, 24)), rng.choice((0, 1, 2))
@@ -234,7 +248,7 @@ def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     asked, _ = read_question(*question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers)
     cases = replace(refunds.Cases.of(asked, asked.objective), in_parts=refunds.read_in_parts(asked))
-    passed = refunds.passed_tensors(asked.workload)
+    passed = legs.passed_tensors(asked.workload)
     assert passed is not None, "T and U pass"
     assert list(cases.in_parts) == ["A"]
     return float(max(refunds.Refunds(cases, never).sums(passed, 8))) / 8
@@ -278,8 +292,54 @@ def test_sums_do_not_fall_where_nothing_is_found_in_time_of_parts(seed: int, mon
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     monkeypatch.setattr(refunds.Cases, "alone", in_time)
     asked, _ = read_question(*question(*drawn(seed)), Options("traffic:DRAM", "divide", clock=process_time), provers)
-    passed = refunds.passed_tensors(asked.workload)
+    passed = legs.passed_tensors(asked.workload)
     assert passed is not None, "something passes"
     sums = [*refunds.Refunds(refunds.Cases.of(asked, asked.objective), never).sums(passed, 8)]
     assert sums == sorted(sums), "a part of a case costs no less than the case"
     assert sums[0] < sums[-1], "what is known of whole cases says more than what is known of statements"
+
+
+@pytest.mark.parametrize("seed", few(range(200), 3))
+def test_no_tree_moves_less_than_is_proven_where_a_node_is_met(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, room = drawn(seed, 16, MET)
+    by_nests, by_cases = floors(program, room, monkeypatch)
+    assert by_nests <= by_cases <= least_words(program, room)
+
+
+def attention() -> tuple[Workload, Architecture, Mapping]:
+    """Return attention of BERT-base and a tree of it on eyeriss_like: 128 rows at a time, so that V comes four times,
+    64 keys in the registers of siblings while all these rows pass."""
+    sizes = {"h": 12, "m": 512, "n": 512, "e": 64}
+    work = pm.program(list(ATTENTION), sizes=sizes, temporary=list("SMPLC"), bits=8)
+    columns, keys = (Spatial("e", 8, "Y"), Spatial("e", 1, "X")), (Spatial("n", 8, "Y"), Spatial("n", 1, "X"))
+    q, k, v, p = Storage("IRF", ("Q",)), Storage("WRF", ("K",)), Storage("WRF", ("V",)), Storage("PRF", ("P",))
+    row, key = Temporal("m", 1), Temporal("n", 1)
+    scores = (Storage("GLB", ("Q",)), Temporal("n", 256), *columns, k, row, q, key, Compute("S0"))
+    weights = Branch(((Compute("S2"),), (Compute("S3"),), (Temporal("e", 1), Compute("S4"))))
+    sums = (Temporal("n", 64), *keys, v, row, p, weights)
+    legs = (scores, (row, Temporal("n", 64), *keys, Compute("S1")), sums, (row, *columns, Compute("S5")))
+    around = (Temporal("h", 1), Temporal("m", 128), Storage("GLB", ("S", "M", "L", "C")))
+    return work, pm.load_arch("eyeriss_like"), Mapping((*around, Branch(legs)))
+
+
+def sums_of_attention(splits: int) -> tuple[list[float], float]:
+    """Return what no tree of attention costs less than, so many cases being split, and what one costs."""
+    work, arch, tree = attention()
+    asked, _ = read_question(work, arch, Options("energy", "divide", clock=process_time), provers)
+    passed = legs.passed_tensors(work)
+    assert passed is not None, "all but Q, K, V and Z passes"
+    sums = refunds.Refunds(refunds.Cases.of(asked, asked.objective), never).sums(passed, splits)
+    return [float(each) for each in sums], float(pm.evaluate(work, arch, tree).energy_pj_exact)
+
+
+def test_what_is_loaded_below_a_node_that_is_met_is_loaded_as_often() -> None:
+    sums, cost = sums_of_attention(2)
+    assert sums[0] < 0.8 * cost, "where scores stand is not known"
+    assert 0.99 * cost < sums[-1] <= cost, "scores of 128 rows stand around the sums over V"
+
+
+def test_a_node_that_is_only_met_inside_another_one_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = refunds.sides_of
+    monkeypatch.setattr(refunds, "sides_of", lambda *asked: next(([each] for each in sides(*asked)), []))
+    sums, cost = sums_of_attention(2)
+    assert sums[-1] > cost

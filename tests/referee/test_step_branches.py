@@ -29,6 +29,7 @@ from polymap.ir import (
     Tensor,
     Workload,
 )
+from polymap.search.problem import floor_of, parse_single
 from tests.cases import Case
 from tests.programs import random_tree
 from tests.referee.test_fused_counts import fused_case
@@ -297,6 +298,23 @@ def told(cost: Cost, run: Run) -> dict[tuple[str, str, int], StepClass]:
     }
 
 
+def floor_of_held(work: Workload, arch: Architecture, mapping: Mapping) -> Fraction:
+    """Return what no mapping takes less than that holds what a tree holds inside of the outermost level on all ways."""
+    legs, outer = legs_of(work, arch, mapping.nodes).values(), arch.levels[0].name
+    held = {
+        each.name
+        for each in work.tensors
+        if all(
+            any(isinstance(n, Storage) and n.level != outer and each.name in n.tensors for n in leg.case.mapping.nodes)
+            for leg in legs
+            if uses(work, leg.statement, each.name)
+        )
+    }
+    inner = replace(arch.levels[1], must_hold=tuple(sorted(held)))
+    arch = replace(arch, nodes=tuple(inner if node == arch.levels[1] else node for node in arch.nodes))
+    return floor_of(work, arch, parse_single("latency", arch))
+
+
 def compared(seeds: range, *, one_bus: bool = False) -> tuple[int, int, int]:
     """Compare fused trees with those that are walked; return how many were, how many classes, and how many loops above
     branches."""
@@ -321,6 +339,7 @@ def compared(seeds: range, *, one_bus: bool = False) -> tuple[int, int, int]:
             seen += 1
         assert cost.steps is not None
         assert cost.steps.cycles == run.cycles, seed
+        assert floor_of_held(work, arch, mapping) <= cost.latency_cycles, seed
         if not is_spread(mapping.nodes):  # one instance of each level gets and gives back all
             for row in simulate(work, arch.without_steps(), mapping).traffic:
                 moved = run.moved.get((row.level, row.tensor), (0, 0))

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import ceil, prod
 
 from polymap.costmodel import compulsory_traffic
-from polymap.ir import Architecture, Workload, is_box
+from polymap.ir import Architecture, Workload, is_box, written_tensors
 from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
 from polymap.search.problem.spreading import least_steps
 from polymap.search.problem.word_clashes import bits_required
@@ -77,5 +77,19 @@ def _cycles(workload: Workload, arch: Architecture, more_bits: int) -> int:
         transfers.append(reads / outer.read_bandwidth_bits_per_cycle)
     if outer.write_bandwidth_bits_per_cycle is not None:
         transfers.append(writes / outer.write_bandwidth_bits_per_cycle)
-    steps = arch.start_cycles + max(compute, arch.compute.pass_least_cycles) + arch.compute.fill_cycles
+    passes = max(compute, arch.compute.pass_least_cycles) + arch.compute.fill_cycles
+    steps = arch.start_cycles + max(passes, _in_turn(workload, arch))
     return max(compute, ceil(max(transfers)), ceil(steps) if arch.is_timed_by_step else 0)
+
+
+def _in_turn(workload: Workload, arch: Architecture) -> Fraction:
+    """Return the cycles that loads and stores of the outermost level take at least on its one bus, if it has one: of
+    tensors that levels inside surely hold, loads of those that are only read."""
+    outer, written, cycles = arch.levels[0], written_tensors(workload), Fraction(0)
+    both = outer.bandwidth_bits_per_cycle
+    for row in compulsory_traffic(workload) if outer.one_bus else ():
+        tensor, stores = workload.tensor(row.tensor), row.tensor in written
+        band = (outer.write_bandwidth_bits_per_cycle if stores else outer.read_bandwidth_bits_per_cycle) or both
+        if band is not None and any(level.requires(tensor) for level in arch.levels[1:]):
+            cycles += ((row.writes if stores else row.reads) or 0) * tensor.bits / band
+    return cycles

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import polymap as pm
+from polymap.explore import provers
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.around import HeldTile, Surroundings, is_in_order, loops_first, read_off, with_one_more
-from polymap.search.fused_trees import Interface
+from polymap.search.fused_trees import FusedTrees, Interface
+from polymap.search.options import Options
+from polymap.search.problem import parse_single
+from polymap.search.provers import read_question
+from tests.referee.test_all_fused import attention
 from tests.unit.search.run.test_nest_after_nest import buffer
 
 PAIR = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
@@ -95,3 +102,15 @@ def test_what_stands_above_a_branch_takes_room_beside_all_statements() -> None:
         found = Surroundings.of(work, arch, (around,))
         assert found is not None
         assert dict(found.leg(work, arch, work.statements[3]).taken) == {1: 16 * 8}
+
+
+def test_heads_are_spread_in_threes_where_siblings_are_idle() -> None:
+    work, arch, tree = attention()
+    asked, _ = read_question(work, arch, Options("edp", "divide", time_limit_s=60, clock=process_time), provers)
+    fused = FusedTrees(asked, work, parse_single("edp", arch), divides=True)
+    nodes = fused.with_best_legs(work, (), next(fused.nearby(work, tree.nodes)))
+    assert nodes is not None, "there is room for sums of three heads around their users"
+    before, after = (pm.evaluate(work, arch, each) for each in (tree, Mapping(nodes)))
+    assert after.legal
+    assert (before.latency_cycles, after.latency_cycles < 0.67 * before.latency_cycles) == (6_445_056, True), "64, 96"
+    assert after.energy_pj * after.latency_cycles < 0.9 * before.energy_pj * before.latency_cycles
