@@ -217,7 +217,7 @@ class ChainBound:
             elif state.last == state.first + 1:
                 self._known[state] = Pair(self, state).least()
             else:
-                self._known[state] = min(self._branch(state), self._loops(state), key=itemgetter(0))
+                self._known[state] = self._loops(state, self._branch(state))
         return self._known[state][0]
 
     def _written(self, steps: Steps) -> Steps:
@@ -255,16 +255,27 @@ class ChainBound:
         """Return the bits of a row of a product's result."""
         return self.products[number].result.bits * self.products[number].columns
 
-    def _loops(self, state: State) -> tuple[float, Steps]:
-        """Return what products cost at least below a loop over rows, above which some matrices stand."""
-        best: tuple[float, Steps] = (inf, ())
+    def _loops(self, state: State, known: tuple[float, Steps]) -> tuple[float, Steps]:
+        """Return what products cost at least below a loop over rows, above which some matrices stand, or what is known
+        of other trees, if that is less."""
+        best, sizes = known, [size for size in self.sizes(self.rows)[::-1].tolist() if size < state.rows]
         for chosen, cost, room in self._held_whole(state):
             held = tuple(sorted((*state.held, *chosen)))
-            for size in (size for size in self.sizes(self.rows).tolist() if size < state.rows and cost < best[0]):
+            for size in sizes:
                 inside = replace(state, rows=size, room=room, held=held)
+                if cost + self._fewest(inside) >= best[0]:
+                    break  # smaller ones cost more
                 above = (*(Hold(number, MATRIX) for number in chosen), Loop(ROWS, size))
                 best = min(best, (cost + self.of(inside), (*above, inside)), key=itemgetter(0))
         return best
+
+    def _fewest(self, state: State) -> float:
+        """Return what the operands of a state cost at least, whatever its room."""
+        found, times = 0.0, -(-self.rows // state.rows)
+        for number in (number for number in range(state.first, state.last + 1) if number not in state.held):
+            found += _at_least(self.products[number].matrix, times)
+        found += 0 if state.ends[0] else _at_least(self.products[state.first].source, 1)
+        return found + (0 if state.ends[1] else _at_least(self.products[state.last].result, 1))
 
     def _held_whole(self, state: State) -> Iterator[tuple[tuple[int, ...], float, int]]:
         """Yield products whose matrices stand above a loop, what these cost, and the room that is left."""
@@ -349,6 +360,12 @@ def _pieces(extent: int) -> Ints:
     """Return the numbers of pieces that an extent can have: those of small tiles, and all small ones."""
     few = np.arange(1, isqrt(extent) + 2)
     return np.unique(np.concatenate((-(-extent // few), few[few <= extent])))
+
+
+def _at_least(tensor: Operand, times: int) -> float:
+    """Return what a tensor costs at least of which each element comes in so many times."""
+    held = tensor.weight * tensor.elements * times - tensor.saved if tensor.may else inf
+    return min(held, _bypassing(tensor))
 
 
 def _bypassing(tensor: Operand) -> float:
@@ -449,7 +466,8 @@ class Pair:
         grid = np.meshgrid(rows if left else rows[:1], columns if left else columns[:1], indexing="ij")
         x, y = grid[0].ravel().astype(float), grid[1].ravel().astype(float)
         ways = [list(self._ways(number, at, left, x, y)) for number in (first, last)]
-        total = at.cost + sum(np.minimum.reduce([cost for cost, _ in own]) for own in ways)
+        least = [np.minimum.reduce([cost for cost, _ in own]) for own in ways]
+        total: FloatArray = at.cost + least[0] + least[1]
         best = int(np.argmin(total))
         if total[best] < self.best:
             self.best = float(total[best])

@@ -49,10 +49,7 @@ class ProductChain:
         """Return what a program is as a chain; None where it is none. alike: tensors that all statements access alike,
         each axis by a dim of its own."""
         statements = workload.statements
-        are_products = all(
-            each.operator is Operator.ADD and is_box(each) and len(each.reads) == 2 for each in statements
-        )
-        if len(statements) < 2 or not are_products or len(alike) != 2 * len(statements) + 1:
+        if len(statements) < 2 or len(alike) != 2 * len(statements) + 1 or not all(map(_is_product, statements)):
             return None
         runs = frozenset(statements[0].dims).intersection(*(access.dims for access in alike.values()))
         own = {name: frozenset(access.dims) - runs for name, access in alike.items()}
@@ -76,7 +73,10 @@ class ProductChain:
                 return None
             own = {nest.tensors[one.number].name: one for one in read[0].operands}
             source, matrix, result = (own[name] for name in names)
-            passes, floor = (refund(each.name, names[0]), refund(each.name, names[2])), max(alone[number], least or 0)
+            passes, floor = (
+                (refund(each.name, names[0]), refund(each.name, names[2])),
+                max(alone[number], least or Fraction(0)),
+            )
             sizes, besides = (self.extent(number), self.extent(number + 1)), measure.unscaled(read[1])
             found.append(Priced(*sizes, (source, matrix, result), measure.unscaled(1), besides, floor, passes))
         return found
