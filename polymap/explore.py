@@ -173,6 +173,7 @@ def provers_of_programs() -> Table:
         begin_large_products,
         begin_near_relatives,
         begin_nest_after_nest,
+        begin_product_chains,
         begin_timed_nests,
         begin_without_steps,
         bound_by_cases,
@@ -195,6 +196,7 @@ def provers_of_programs() -> Table:
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
+        Line(begin_product_chains, Kind.PROGRAM, further(TUNING.refunds_share)),  # products in a row on one buffer
         Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
         Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # nests alone, less what stays on chip

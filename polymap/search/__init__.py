@@ -47,6 +47,7 @@ with lazy(__name__):
     from polymap.search.program_provers import (
         begin_dividing_trees as begin_dividing_trees,
         begin_near_relatives as begin_near_relatives,
+        begin_product_chains as begin_product_chains,
         bound_times as bound_times,
         most_refunded_bits as most_refunded_bits,
         sample_programs as sample_programs,

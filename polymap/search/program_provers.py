@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import ceil, prod
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Mapping, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
@@ -18,9 +18,15 @@ from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import bits_per_cycle, with_time_priced
 from polymap.search.legs import (
+    Leg,
+    Nodes,
+    adds_up,
+    as_written,
+    dividing_legs,
     elements_of,
     is_long,
     least_cycles,
+    legs_of,
     passed_tensors,
     simple_accesses,
     slow_levels,
@@ -28,7 +34,7 @@ from polymap.search.legs import (
 )
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
-from polymap.search.problem import Powers, analyse, floor_of, parse_single
+from polymap.search.problem import Objective, Powers, analyse, floor_of, parse_single
 from polymap.search.program_search import DrawnMappings, sample_mappings
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of, round_extent
@@ -102,6 +108,42 @@ def bound_times(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
             known = min(evidence.incumbents, key=lambda each: each.values[place], default=None)
             best = None if known is None else known.values[place]
             evidence = evidence.with_floor(place, _Times.of(search, powers, known, stop).least(passed, best))
+    return evidence
+
+
+def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floors of products in a row through one buffer to what no tree costs less than, and propose the tree of
+    the case that costs so much."""
+    workload, arch = search.workload, search.arch
+    if search.rules or evidence.is_met or arch.fanouts or len(arch.levels) != 2 or passed_tensors(workload) is None:
+        return evidence
+    from polymap.search.single_level import ProductChain  # other searches do without
+
+    chain, legs = ProductChain.of(workload, simple_accesses(workload)), legs_of(search)
+    passed = [each.name for each in passed_tensors(workload) or ()]
+    for place, objective in enumerate(search.objective.singles if chain is not None else ()):
+        if chain is None or not adds_up(search, objective):
+            continue
+        cases = Cases.of(search, objective)
+        alone = [cases.alone(each.name, {}) or Fraction(0) for each in workload.statements]
+
+        def refund(name: str, tensor: str, cases: Cases = cases) -> Fraction:
+            return cases.refund(name, tensor, Stay(int(tensor in passed)))
+
+        def nodes(each: Statement, objective: Objective = objective) -> Nodes:
+            leg = replace(Leg.of(each, workload.extents()), divides=search.divides)
+            return legs.nodes(search, workload, leg, objective, TUNING.leg_share) or as_written(each)
+
+        priced, room = chain.priced(arch, objective, alone, refund, stop), arch.levels[1].usable_bits
+        with suppress(OutOfTime):
+            for divide in dict.fromkeys((dividing_legs(search), search.divides)):
+                found = None if priced is None else chain.least(priced, room, divide=divide, stop=stop)
+                is_bound, is_asked = divide <= dividing_legs(search), divide == search.divides
+                if found is not None and is_bound:
+                    evidence = evidence.with_floor(place, found[0])
+                if found is not None and is_asked:
+                    tree = chain.tree(arch.levels[1].name, found[1], nodes)
+                    evidence = search.with_tree(evidence, workload, tree)
     return evidence
 
 

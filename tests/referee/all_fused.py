@@ -1,8 +1,8 @@
 """All trees of a tiny program of several statements through one buffer, and the fewest words that any of them moves at
 the outermost level, or the least that a price of steps and words asks: written out, step by step, in sets.
 
-It shares nothing with the counting and the search. Tiles divide; every loop above a branch is over a dim of each
-statement below, and none sums up what another statement below reads. Nodes stand above loops and branches. A node
+It shares nothing with the counting and the search. Tiles divide, or are of any size; every loop above a branch is over
+a dim of each statement below, and none sums up what another statement below reads. Nodes stand above loops and branches. A node
 holds its whole tile; elements that die before the tile ends would leave room for others. With lanes, loops also run
 side by side below the buffer, above branches too: these lanes share what they read and add up what they write.
 """
@@ -44,10 +44,10 @@ class Program:
         return self.accesses(number)[0][0]
 
 
-def least_words(program: Program, room: int) -> int:
+def least_words(program: Program, room: int, *, divides: bool = True) -> int:
     """Return how many words any tree moves at least through a buffer of so many words."""
     best = -1
-    for tree in trees(program, tuple(range(len(program.texts))), dict(program.sizes)):
+    for tree in trees(program, tuple(range(len(program.texts))), dict(program.sizes), divides=divides):
         options = [_options(program, tree, name, room) for name in program.tensors()]
         best = _least(sorted(options, key=len), room, best)
     return best
@@ -66,7 +66,13 @@ def least_price(program: Program, room: int, lanes: int, price: Callable[[int, i
 
 
 def trees(
-    program: Program, group: tuple[int, ...], left: dict[str, int], above: str = "", lanes: int = 1
+    program: Program,
+    group: tuple[int, ...],
+    left: dict[str, int],
+    above: str = "",
+    lanes: int = 1,
+    *,
+    divides: bool = True,
 ) -> Iterator[Tree]:
     """Yield the trees of neighbouring statements, so many indices of each dim being left. above: the dim of the loop
     right above. lanes: still free. Branches stand right below others, too: nodes in between hold what these share."""
@@ -76,17 +82,19 @@ def trees(
     for dim in program.dims(group[0]):
         if any(dim not in program.dims(each) for each in group):
             continue
-        for tile in (tile for tile in range(1, left[dim]) if left[dim] % tile == 0):
-            inside, many = left | {dim: tile}, left[dim] // tile
-            if dim != above and not _is_summed_up(program, group, dim):
-                yield from (("loop", dim, tile, each) for each in trees(program, group, inside, dim, lanes))
+        for tile in (tile for tile in range(1, left[dim]) if not divides or left[dim] % tile == 0):
+            inside, many = left | {dim: tile}, -(-left[dim] // tile)
+            if (dim != above or not divides) and not _is_summed_up(program, group, dim):
+                below = trees(program, group, inside, dim, lanes, divides=divides)
+                yield from (("loop", dim, tile, each) for each in below)
             if many <= lanes:
-                yield from (("lanes", dim, tile, each) for each in trees(program, group, inside, "", lanes // many))
+                below = trees(program, group, inside, "", lanes // many, divides=divides)
+                yield from (("lanes", dim, tile, each) for each in below)
     if len(group) > 1:
         for many in range(1, len(group)):
             for cuts in combinations(range(1, len(group)), many):
                 ends = list(zip((0, *cuts), (*cuts, len(group)), strict=True))
-                parts = (list(trees(program, group[begin:end], left, "", lanes)) for begin, end in ends)
+                parts = (list(trees(program, group[a:b], left, "", lanes, divides=divides)) for a, b in ends)
                 yield from (("branch", children) for children in product(*parts))
 
 
@@ -196,7 +204,7 @@ class Walk:
         kind, dim, tile, _ = tree
         low, high = boxes[0][dim]
         every = [
-            tuple(box | {dim: (box[dim][0] + at, box[dim][0] + at + tile)} for box in boxes)
+            tuple(box | {dim: (box[dim][0] + at, min(box[dim][1], box[dim][0] + at + tile))} for box in boxes)
             for at in range(0, high - low, tile)
         ]
         yield from (tuple(box for one in every for box in one),) if kind == "lanes" else every

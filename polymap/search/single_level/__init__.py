@@ -4,6 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.search.single_level.bounds import bound_at_once as bound_at_once
+    from polymap.search.single_level.product_programs import ProductChain as ProductChain
     from polymap.search.single_level.sizes import (
         OfSize as OfSize,
         solve_sizes as solve_sizes,
