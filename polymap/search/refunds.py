@@ -161,7 +161,7 @@ def _floor_of_product(
     on a machine where the bits that the level moves in a cycle cost that more. known: a tree, whose slow levels do."""
     energy = parse_single("energy", search.arch)
     least, fastest = _floor(search, energy, passed, stop, 0), least_cycles(search)
-    if least is None or not splits:
+    if least is None or not splits or not known:
         return None if least is None else powers.product(least, fastest)
     sums, dearest = list[tuple[Fraction, Fraction]](), (least, search, Fraction(0))
     slow = tuple(slow_levels(search.arch, known))

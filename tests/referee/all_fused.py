@@ -2,9 +2,10 @@
 the outermost level, or the least that a price of steps and words asks: written out, step by step, in sets.
 
 It shares nothing with the counting and the search. Tiles divide, or are of any size; every loop above a branch is over
-a dim of each statement below, and none sums up what another statement below reads. Nodes stand above loops and branches. A node
-holds its whole tile; elements that die before the tile ends would leave room for others. With lanes, loops also run
-side by side below the buffer, above branches too: these lanes share what they read and add up what they write.
+a dim of each statement below, and none sums up what another statement below reads. Nodes stand above loops and
+branches. A node holds its whole tile; elements that die before the tile ends would leave room for others. With lanes,
+loops also run side by side below the buffer, above branches too: these lanes share what they read and add up what they
+write.
 """
 
 from __future__ import annotations

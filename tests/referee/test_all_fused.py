@@ -192,6 +192,15 @@ def test_a_price_of_which_half_is_charged_is_seen(monkeypatch: pytest.MonkeyPatc
     assert floor_of_product(program, 16, 4, 4, "edp")[1] > least_product(program, 16, 4, 4, 1)
 
 
+def test_products_are_bounded_before_a_tree_is_known() -> None:
+    program = Program(CHAINS[1], (("m", 2), ("n", 2), ("k", 2)), "T")
+    asked, nothing = read_question(*question(program, 16, 4, 4), Options("edp", "divide", clock=process_time), provers)
+    assert not nothing.incumbents
+    floor = refunds.bound_by_cases(asked, nothing, never).floors[0]
+    assert 0 < floor == refunds.bound_by_refunds(asked, nothing, never).floors[0]
+    assert floor <= floor_of_product(program, 16, 4, 4, "edp")[1] <= least_product(program, 16, 4, 4, 1)
+
+
 def floor_by_stays(program: Program, room: int, lanes: int, speed: int, objective: str) -> Fraction:
     """Return what no tree costs less than by where tensors stand, transfers of the buffer for nothing."""
     asked, known = read_question(

@@ -1,9 +1,8 @@
 """The referee of the search: every legal canonical loop tree, scored exactly (docs/counting.md, "The mapping space").
 
 It walks all sequences of loops and, for each, all placements of the storage nodes. A tensor's traffic depends only on
-the loops and on its own nodes. So it is counted once per tensor and placement, and a tree is a sum over tensors. The
-referee shares no code with the search, the counting of the space, or the cost model. It is for small problems: one
-accumulation over a box.
+the loops and on its own nodes. So it is counted once per tensor and placement, and a tree is a sum over tensors. It
+shares no code with the search, the counting of the space, or the cost model. It is for one accumulation over a box.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ class ExhaustiveResult:
     """value: the exact least objective among legal trees within capacity; None where there is none.
 
     values: of an order or a front, one per part, of the best tree. front: the values of all undominated trees.
-    front_trees: one tree for each of them. legal: number of legal canonical trees. fitting: those within capacity.
+    front_trees: one tree for each of them. legal: number of legal canonical trees. fitting: those within capacity;
+    where tiles need not divide, of what has several accesses the first tile is asked to fit, perhaps not its largest.
     distinct: number of different cost vectors among the legal ones (traffic per level and tensor, steps), if requested.
     """
 
