@@ -167,7 +167,6 @@ class KnownMappings:
 
 
 Values = tuple[Fraction, ...]
-_NEAR = Fraction(5, 4)  # values that are no farther apart are neighbours
 
 
 class FrontLimits(dict[Fraction, Fraction | None]):
@@ -232,7 +231,7 @@ class FrontBounds:
             return None
         first = max([following[1], *(most for most in self._known if most < last and self._is_closed(most, following))])
         limit = last
-        if self._is_near_a_limit(point) and last > first * _NEAR:
+        if self._is_near_a_limit(point) and last > first * TUNING.neighbours_apart:
             middle = isqrt(int(first / self.unit) * int(last / self.unit)) * self.unit
             limit = middle if first < middle < last else last
         if self._asked[limit] >= TUNING.most_asked_limits:
@@ -246,4 +245,4 @@ class FrontBounds:
 
     def _is_near_a_limit(self, point: Values) -> bool:
         """Return whether a point was found, or may have been, just below a limit: then its neighbours are many."""
-        return any(point[1] <= limit <= point[1] * _NEAR for limit in self._known)
+        return any(point[1] <= limit <= point[1] * TUNING.neighbours_apart for limit in self._known)
