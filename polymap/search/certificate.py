@@ -262,7 +262,7 @@ def _proofs(problem: Problem, value: int) -> list[str]:
 
 @contextmanager
 def _deadline(seconds: float) -> Generator[None]:
-    """Let the checker's bounds raise OutOfTime after so many seconds of CPU time."""
+    """Return the hook by which the checker's bounds raise OutOfTime after so many seconds of CPU time."""
     before = DEADLINE.set(time.process_time() + seconds)
     try:
         yield
