@@ -263,7 +263,7 @@ class Climber:
         idle = 0
         while not self.is_over and self.best is not None and idle < TUNING.idle_climbs:
             before = self.best
-            changed = self._changed(before)
+            changed = self._change(before)
             if changed is not None:
                 self.climb(changed)
             idle = idle + 1 if self.best is before else 0
@@ -356,7 +356,7 @@ class Climber:
             return ()
         workload = self.program(rewriting).workload
         plain = source_shape(workload)
-        found = dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain)))
+        found = dict.fromkeys((plain, self._fused(rewriting, plain), self._distribute(rewriting, plain)))
         for dim in workload.extents():
             led = move_to_front(plain, dim)
             if led != plain and self.is_legal(rewriting, led):
@@ -374,7 +374,7 @@ class Climber:
                     break
         return shape
 
-    def _distributed(self, rewriting: Rewriting, shape: Shape) -> Shape:
+    def _distribute(self, rewriting: Rewriting, shape: Shape) -> Shape:
         """Return the shape with statements in loops of their own wherever that is legal, outermost groups first."""
         for _ in range(len(shape.statements)):
             for group in all_groups(shape):
@@ -467,7 +467,7 @@ class Climber:
                 yield from hoist_loops(shape, group)
         yield from sharings(shape)
 
-    def _changed(self, found: FoundShape) -> FoundShape | None:
+    def _change(self, found: FoundShape) -> FoundShape | None:
         """Return a legal shape a few random steps away."""
         shape = found.shape
         for _ in range(self.rng.randint(2, 4)):
