@@ -124,7 +124,7 @@ def wired(arch: Architecture) -> Architecture:
 def test_scores_are_the_costs(name: str, layer: str) -> None:
     workload = matmul(m=64, n=48, k=30) if layer == "product" else builtin_workload(layer)
     arch = wired(load_arch("cluster4")) if name == "wired" else load_arch(name)
-    sample = sample_mappings(workload, arch, 20, seed=5)
+    sample = sample_mappings(workload, arch, 50, seed=5)
     found = sample.scores()
     for number, mapping in enumerate(sample):
         cost = evaluate(workload, arch, mapping)
