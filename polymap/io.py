@@ -45,10 +45,7 @@ with lazy(__name__):
         workload_from_document as workload_from_document,
         workload_to_document as workload_to_document,
     )
-    from polymap.workload.mlir_affine import (
-        affine_to_c as affine_to_c,
-        workload_from_affine as workload_from_affine,
-    )
+    from polymap.workload.mlir_affine import affine_to_c as affine_to_c, workload_from_affine as workload_from_affine
     from polymap.workload.mlir_written import c_to_affine as c_to_affine
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
     from polymap.workload.openscop_loops import (

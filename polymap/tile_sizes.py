@@ -13,14 +13,7 @@ from polymap.ir import Mapping, Mistake, OptionError, Shown
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import Options
 from polymap.search.dividing import Found, best_product_tiles, solve
-from polymap.search.problem import (
-    Goal,
-    analyse,
-    beyond_sums,
-    is_confirmed,
-    measure_of,
-    objective_values,
-)
+from polymap.search.problem import Goal, analyse, beyond_sums, is_confirmed, measure_of, objective_values
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,6 +11,7 @@ import pytest
 
 import polymap as pm
 from polymap.cli.arguments import command_names
+from polymap.explore import provers
 from polymap.importers.timeloop import attributes
 from polymap.inputs import machines, mappings
 from polymap.search.problem import goals, read_rules
@@ -84,6 +85,11 @@ def test_the_defaults_of_machines_are_those_of_the_page() -> None:
 def test_every_objective_goal_is_documented() -> None:
     for goal in goals.Goal:
         assert f"`{goal.value}" in page("reference/objectives.md"), goal
+
+
+def test_the_table_of_provers_is_the_one_that_is_asked() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", page("provers.md"), re.MULTILINE)
+    assert rows == [line.prover.__name__ for line in provers()]
 
 
 def test_every_command_is_documented() -> None:

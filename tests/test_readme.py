@@ -56,7 +56,10 @@ def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest)
         README.write_text(readme()[:start] + output + readme()[end:], encoding="utf-8")
     assert output == example()["output"]
     assert names["picture"] == picture.read_text(encoding="utf-8")
-    exec(compile(second_example(), "README.md", "exec"), names)
+    # Of the families the best of all alone: the docs' pictures are drawn with all of them, which takes ten seconds.
+    asked = second_example().replace("pm.compare(layer, flat3)", "pm.compare(layer, flat3, ['WS', 'optimum'])")
+    assert asked != second_example()
+    exec(compile(asked, "README.md", "exec"), names)
     assert str(names["space"]).startswith("<svg ")
     families = names["families"]
     assert isinstance(families, pm.study.Comparison)

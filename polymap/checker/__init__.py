@@ -5,12 +5,7 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.checker.any_size import least as least
     from polymap.checker.bounds import Places as Places, Prices as Prices
-    from polymap.checker.check import (
-        FORMAT as FORMAT,
-        HEAD as HEAD,
-        Verdict as Verdict,
-        verify as verify,
-    )
+    from polymap.checker.check import FORMAT as FORMAT, HEAD as HEAD, Verdict as Verdict, verify as verify
     from polymap.checker.counts import cost as cost
     from polymap.checker.grids import FITS as FITS
     from polymap.checker.model import (

@@ -40,13 +40,7 @@ from polymap.ir import (
     PolymapError,
     Workload,
 )
-from polymap.schedules import (
-    check_machine,
-    check_mapping,
-    check_readable,
-    idle_fanouts,
-    mapping_warnings,
-)
+from polymap.schedules import check_machine, check_mapping, check_readable, idle_fanouts, mapping_warnings
 from polymap.search import head_document
 from polymap.search.problem import parse_objective
 from polymap.verify import first_difference

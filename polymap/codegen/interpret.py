@@ -12,19 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.codegen.tuning import TUNING
-from polymap.ir import (
-    Access,
-    Affine,
-    Apply,
-    Convert,
-    Expression,
-    Index,
-    Number,
-    Operator,
-    Read,
-    Statement,
-    Workload,
-)
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, Statement, Workload
 from polymap.workload.c import FLOATS, common, limits, number_type, promoted, value_types
 
 # In the elements' own types; int64 where these are not known.

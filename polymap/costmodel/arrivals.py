@@ -217,7 +217,7 @@ class Sending:
         for dim in self.workload.dims:
             own = [loop for loop in self.loops if loop.dim == dim.name]
             outside = sum(loop.role is Role.TIME for loop in own)
-            found = self._chosen(dim.name, outside, moves=False, first=True)
+            found = self._choices_of(dim.name, outside, moves=False, first=True)
             tiles = sum(len(each) for each in found.moments) * len(found.shifts)
             if tiles != prod(loop.trips for loop in own if loop.role in (Role.TIME, Role.SIBLINGS)):
                 return False
@@ -226,17 +226,17 @@ class Sending:
     def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> _Choices:
         outside, moves = self._whens[advance][dim]
         if advance == END:
-            last = self._chosen(dim, 0, moves=False, first=False).moments[0]
+            last = self._choices_of(dim, 0, moves=False, first=False).moments[0]
             return _Choices([[replace(each, now=_NOTHING) for each in last if len(each.before)]], _ONCE)
-        return self._chosen(dim, outside, moves=moves, first=advance == FIRST or not held)
+        return self._choices_of(dim, outside, moves=moves, first=advance == FIRST or not held)
 
-    def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
+    def _choices_of(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
         of these digits has advanced; first: nothing was held before."""
         own, outer, number = self._case(dim, outside, moves=moves)
         known, key = self.shelf.choices, (number, first)
         if key not in known:
-            known[key] = self._listed(dim, own, outer, moves=moves, first=first)
+            known[key] = self._list_choices(dim, own, outer, moves=moves, first=first)
             self.shelf.kept += sum(len(one.now) for each in known[key].moments for one in each)
         return known[key]
 
@@ -253,7 +253,7 @@ class Sending:
             self.shelf.kept += len(own)
         return known[key]
 
-    def _listed(self, dim: str, own: list[Loop], outside: int, *, moves: bool, first: bool) -> _Choices:
+    def _list_choices(self, dim: str, own: list[Loop], outside: int, *, moves: bool, first: bool) -> _Choices:
         extent = self.workload.extents()[dim]
         times = [place for place, loop in enumerate(own) if loop.role is Role.TIME]
         spread = [place for place, loop in enumerate(own) if loop.role is Role.SIBLINGS]
@@ -309,7 +309,7 @@ class Sending:
             if self.keeps or dim.name in self.own_dims or _divide(own, dim.extent):
                 continue
             outside = sum(loop.role is Role.TIME for loop in own)
-            found = self._chosen(dim.name, outside, moves=False, first=True).moments
+            found = self._choices_of(dim.name, outside, moves=False, first=True).moments
             if len({tuple(each.siblings for each in moments) for moments in found}) > 1:
                 return dim.name
         return ""

@@ -48,13 +48,13 @@ def _by_sets_or_steps(
     question = workload, arch, mapping
     refused: BudgetError | None = None  # what sets could not do with any amount of time
     try:
-        with budget(min(OF_ISL.first_operations, 50_000 + 2 * moves), seconds=first, what=what):
+        with budget(min(OF_ISL.first_operations, TUNING.least_operations + 2 * moves), seconds=first, what=what):
             return counts_of_sets(*question), "sets"
     except BudgetError as error:
         refused = None if is_exhausted(error) else error
     left = seconds - min(first, process_time() - begin)
     if moves <= TUNING.many_moves and (refused or moves * TUNING.walk_s_per_move <= left / 2):
-        walk = left if refused else 0.75 * left
+        walk = left if refused else TUNING.walk_share * left
         left -= walk
         try:
             return in_a_process(walk, what, count_by_simulation, *question), "steps"

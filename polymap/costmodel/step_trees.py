@@ -138,7 +138,7 @@ class _Tree:
         else:
             own = self.streams[legs[0].statement.name]
             beside = [stream for _, level, stream in own if _is_beside_compute(self.arch, level)]
-            ticks, accesses = self._computed(legs[0])
+            ticks, accesses = self._compute_steps(legs[0])
         missed = [] if begins or len(legs) > 1 else list(missed_lines(self.workload, self.arch, legs[0].view, stages))
         return StepCounts(
             tuple(
@@ -181,7 +181,7 @@ class _Tree:
         """Return whether anything of a tensor passes a node: not of a temporary one that all of its statements below
         pass on among them. users: the legs below that access it, of the first of which the stream is."""
         below = [leg.statement for leg in users]
-        reason = self._unlike(tensor, users, stream) if len(users) > 1 else ""
+        reason = self._difference(tensor, users, stream) if len(users) > 1 else ""
         writer = next((each for each in below if each.target.tensor == tensor.name), None)
         if tensor.temporary and writer is not None and not reason:
             others = [each for each in self.workload.statements if each not in below]
@@ -194,7 +194,7 @@ class _Tree:
             raise BudgetError(not_in_steps(self.workload, self.arch, reason))
         return True
 
-    def _unlike(self, tensor: Tensor, users: list[_Leg], stream: Stream) -> str:
+    def _difference(self, tensor: Tensor, users: list[_Leg], stream: Stream) -> str:
         """Return why the statements below a node that access a tensor are not taken together; "" where they are."""
         below, shared = [leg.statement for leg in users], min(leg.starts[-1] for leg in users)
         cut = [loop.node.dim for loop in users[0].view.loops if loop.position < shared]
@@ -206,7 +206,7 @@ class _Tree:
         sums = [loop.dim for loop in stream.sending.clock if loop.trips > 1 and loop.dim not in stream.sending.own_dims]
         return f"{tensor.name} is read below a loop over {sums[0]} that sums it up" if writers and sums else ""
 
-    def _computed(self, leg: _Leg) -> tuple[int, list[tuple[str, Fraction, Fraction]]]:
+    def _compute_steps(self, leg: _Leg) -> tuple[int, list[tuple[str, Fraction, Fraction]]]:
         """Return the steps of statement instances of a leg, and what these access at levels with beats."""
         if len(self.legs) == 1:
             return self.counts.steps, [*_accesses(self.workload, self.arch, leg.view, self.counts)]

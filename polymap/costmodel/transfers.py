@@ -49,7 +49,7 @@ def transfers(sending: Sending, fanouts: Sequence[Fanout], tensor: Tensor) -> It
         entered = {where: np.setdiff1d(tiles[where], held.get(where, _NOTHING), assume_unique=True) for where in tiles}
         if is_plain:
             yield from (Transfer(is_write=True, elements=each) for each in left.values() if len(each))
-            yield from _loaded(sending, fanouts, entered)
+            yield from _messages_of_step(sending, fanouts, entered)
         else:
             yield from _merge_arrivals(fanouts, partial, left)
             for where in sorted(entered):
@@ -76,7 +76,7 @@ def _merge_arrivals(fanouts: list[Fanout], partial: np.ndarray, left: dict[Digit
         yield Transfer(is_write=True, elements=arriving)
 
 
-def _loaded(sending: Sending, fanouts: list[Fanout], entered: dict[Digits, Ints]) -> Iterator[Transfer]:
+def _messages_of_step(sending: Sending, fanouts: list[Fanout], entered: dict[Digits, Ints]) -> Iterator[Transfer]:
     """Yield the distinct messages of one step, merged as the fan-outs' multicast says."""
     (statement,) = sending.workload.statements
     is_read = any(read.tensor == sending.access.tensor for read in statement.reads)

@@ -16,6 +16,10 @@ class Tuning(NamedTuple):
     """A walk of so many takes 5 to 40 s and some 200 MiB: no longer one is begun."""
     walk_s_per_move: float = 4e-6
     """Seconds of one move, timed."""
+    walk_share: float = 0.75
+    """Of the time that is left, where sets may still answer after it (not swept)."""
+    least_operations: int = 50_000
+    """Of isl, beside two for each move, before a walk is begun (not swept)."""
     corner_symbols: int = 8
     """Of a condition of a formula, whose corners are listed: 2^8 (not swept)."""
     coherence_s: float = 20.0

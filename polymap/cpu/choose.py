@@ -150,9 +150,9 @@ def choose_cpu_mapping(
     near, others = _tiles_to_try(workload, facts, vector_dims, lanes, steps, threads)
     for number, tile in enumerate((*near, *others)):
         left = (end - clock()) / max(1, len(near) - number)
-        if found and (number >= len(near) or left < 0.1 * time_limit_s):
+        if found and (number >= len(near) or left < TUNING.least_share * time_limit_s):
             break
-        left = max(left, 0.05 * time_limit_s)
+        left = max(left, TUNING.first_share * time_limit_s)
         limit = clock, clock() + left, left
         scattered = is_scattered(workload, tile.vector, steps or {})
         choice = _choice(workload, arch, facts, tile, lanes, threads, limit, is_scattered=scattered)
@@ -268,7 +268,7 @@ def _choice(
         if found and (not kept or found[0].is_fastest):
             break
         windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
-        left = max(end - clock(), 0.1 * seconds)
+        left = max(end - clock(), TUNING.least_share * seconds)
         result = _loops_around_tile(rounded, dealt, {**rules, **windows}, left, clock)
         if result.best is not None and _is_one_row(result.best, {facts.lane, *names.values()}):
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)

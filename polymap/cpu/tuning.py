@@ -37,6 +37,10 @@ class Tuning(NamedTuple):
     """Of the cycles to load and store neighbouring sums once more: steps hide the rest (the same)."""
 
     # Which tiles and loops are tried.
+    least_share: float = 0.1
+    """Of the limit, for the search of a tile: with less left no other tile is begun (not swept),"""
+    first_share: float = 0.05
+    """and for the first tile whatever is left."""
     most_slots: int = 4
     """Vectors along the vector dim where other dims can give sums too (code.py)."""
     tiles_tried: int = 2

@@ -18,11 +18,7 @@ with lazy(__name__):
         mapping_to_document as mapping_to_document,
         with_names_of as with_names_of,
     )
-    from polymap.inputs.parsing import (
-        located as located,
-        mistakes_in as mistakes_in,
-        parse_json as parse_json,
-    )
+    from polymap.inputs.parsing import located as located, mistakes_in as mistakes_in, parse_json as parse_json
     from polymap.inputs.presets import load_arch as load_arch, preset_names as preset_names
     from polymap.inputs.reading import (
         LABEL_RULE as LABEL_RULE,

@@ -9,16 +9,7 @@ from dataclasses import replace
 
 from polymap.inputs.arguments import answers_in_words
 from polymap.inputs.limits import LIMITS
-from polymap.inputs.reading import (
-    NAME_RULE,
-    Fields,
-    expected_kind,
-    is_list,
-    is_name,
-    is_table,
-    kinds_found,
-    shown,
-)
+from polymap.inputs.reading import NAME_RULE, Fields, expected_kind, is_list, is_name, is_table, kinds_found, shown
 from polymap.ir import (
     Branch,
     Compute,

@@ -13,10 +13,9 @@ from polymap.inputs import answers_in_words, expected_kind
 from polymap.ir import Shown
 from polymap.networks.buffer_sweep import sizes_of, with_capacity
 from polymap.networks.told import whole_bound
+from polymap.networks.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import Options
-
-_NEAR = Fraction(21, 20)  # of the least energy: from that size on more room saves less than 5 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +73,11 @@ def knee_of(points: Sequence[CapacityPoint]) -> int | None:
     if last is None or last.energy_pj is None:
         return None
     for point in points:
-        if point.energy_pj is not None and Fraction(point.energy_pj) <= _NEAR * Fraction(last.energy_bound):
+        if point.energy_pj is not None and Fraction(point.energy_pj) <= TUNING.nearly_least * Fraction(
+            last.energy_bound
+        ):
             return point.bits
-        if point.fits is not False and Fraction(point.energy_bound) <= _NEAR * Fraction(last.energy_pj):
+        if point.fits is not False and Fraction(point.energy_bound) <= TUNING.nearly_least * Fraction(last.energy_pj):
             return None
     return None
 

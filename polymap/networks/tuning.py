@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 
@@ -24,6 +25,10 @@ class Tuning(NamedTuple):
     """The first round of parts; each next one is twice as long."""
     least_s: float = 0.1
     """That a question which goes on is given."""
+
+    # Sizes of a buffer.
+    nearly_least: Fraction = Fraction(21, 20)
+    """Of the least energy: from the size on that takes no more, more room saves less than 5 %."""
 
     # A store that another process writes.
     busy_s: int = 60

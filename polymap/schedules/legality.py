@@ -12,13 +12,7 @@ from enum import Enum
 from polymap.ir import BudgetError, InstancePoint, Mapping, Mistake, Violation, Workload
 from polymap.poly import Clock, Map, at_same_time, budget, first_pair, is_exhausted, is_open, not_in_order, within
 from polymap.schedules.relation import Times, schedule_of
-from polymap.schedules.signs import (
-    band,
-    carried_by,
-    legal_permutations,
-    only_accumulates,
-    sign_vectors,
-)
+from polymap.schedules.signs import band, carried_by, legal_permutations, only_accumulates, sign_vectors
 from polymap.schedules.tuning import TUNING
 from polymap.workload import Dependence, Kind, dependence_relations, dependences
 

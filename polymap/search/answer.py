@@ -1,4 +1,4 @@
-"""From what a search found to what it answers: exact values, bounds, status; for a front, a point each."""
+"""Builds answers from what a search has found: exact values, bounds and status, for a front one per point."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def gap_of(value: Fraction, bound: Fraction) -> float:
 
 
 def number_of(objective: Objective, value: Fraction) -> int | float:
-    """Return a value as it is shown: an integer where the objective counts."""
+    """Return a value as a number to show: an integer for objectives that count."""
     counts = objective.goal in (Goal.LATENCY, Goal.TRAFFIC, Goal.CAPACITY, *PIECES)
     if counts and value.denominator == 1:
         return int(value)
@@ -224,7 +224,7 @@ def number_of(objective: Objective, value: Fraction) -> int | float:
 
 
 def bound_of(objective: Objective, bound: Fraction, value: Fraction | None) -> int | float:
-    """Return a bound as it is shown: a number that is not above it, or that of the value if it is met."""
+    """Return a bound as a number to show, rounded down; the value's own number where the bound is attained."""
     shown = number_of(objective, bound)
     if bound == value or shown <= bound:
         return shown

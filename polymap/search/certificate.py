@@ -262,7 +262,7 @@ def _proofs(problem: Problem, value: int) -> list[str]:
 
 @contextmanager
 def _deadline(seconds: float) -> Generator[None]:
-    """Let the checker's bounds raise OutOfTime after so many seconds of CPU time."""
+    """Return the hook by which the checker's bounds raise OutOfTime after so many seconds of CPU time."""
     before = DEADLINE.set(time.process_time() + seconds)
     try:
         yield
@@ -282,7 +282,7 @@ class _Writer:
         structures = self.prover.structures
         with _deadline(float("inf")):  # what rests on the solver's word is told with this bound
             apart = {rows: self.prover.apart(rows) for rows in structures}
-        left = [rows for rows in structures if not self._alone(rows, apart[rows])]
+        left = [rows for rows in structures if not self._refute_by_tensors(rows, apart[rows])]
         with suppress(OutOfTime):
             self._together(left)
         lines = [f"structures {len(structures)}"]
@@ -291,7 +291,7 @@ class _Writer:
             lines += [f"{label(rows)} {proof[0]}", *proof[1:]]
         return lines
 
-    def _alone(self, rows: Rows, bound: int) -> bool:
+    def _refute_by_tensors(self, rows: Rows, bound: int) -> bool:
         """Return whether the bound of every tensor at its own best refutes a structure, and note that."""
         if bound >= self.prover.value:
             self.found[rows] = [f"apart {bound}"]
@@ -309,7 +309,7 @@ class _Writer:
         left = [rows for rows in left if not self._note(rows, (), bounds[rows])]
         while left:
             first, *left = left
-            best, prices = self._priced(first, (), bounds[first] or 0)
+            best, prices = self._best_prices(first, (), bounds[first] or 0)
             if best >= self.prover.value and prices:
                 self._note(first, prices, best)
                 left = [rows for rows in left if not self._note(rows, prices, self.prover.joint(rows, (), prices))]
@@ -317,7 +317,7 @@ class _Writer:
                 self.found[first] = self._cases(first, prices, best)
 
     def _note(self, rows: Rows, prices: Prices, bound: int | None) -> bool:
-        proof = self._refuted(prices, bound)
+        proof = self._proof_by_bound(prices, bound)
         if proof is not None:
             self.found[rows] = [proof]
         return proof is not None
@@ -326,18 +326,18 @@ class _Writer:
         """Return the proof of a structure by the places of its spatial loops, or by a search."""
         choices = self.prover.places(rows)
         if len(choices) < 2:
-            return [self._searched(rows, (), prices, best)]
+            return [self._proof_by_search(rows, (), prices, best)]
         lines = [f"places {len(choices)}"]
         for one in choices:
             bound = self.prover.joint(rows, one, ())
-            proof, used = self._refuted((), bound), Prices()
+            proof, used = self._proof_by_bound((), bound), Prices()
             if proof is None:
-                least, used = self._priced(rows, one, bound or 0)
-                proof = self._refuted(used, least) or self._searched(rows, one, used, least)
+                least, used = self._best_prices(rows, one, bound or 0)
+                proof = self._proof_by_bound(used, least) or self._proof_by_search(rows, one, used, least)
             lines.append(f"  {label_of_places(one, choices)} {proof}")
         return lines
 
-    def _searched(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:
+    def _proof_by_search(self, rows: Rows, places: Places, prices: Prices, best: int) -> str:
         """Return the proof of a structure by a search; where that meets a mapping that costs less, there is no
         certificate at all."""
         prover = self.prover
@@ -352,13 +352,13 @@ class _Writer:
                 raise OptionError(Mistake("PM517", what, "This is a bug of the search: please report it.")) from None
         return f"word {prover.apart(rows)}"
 
-    def _priced(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
+    def _best_prices(self, rows: Rows, places: Places, best: int) -> tuple[int, Prices]:
         """Return the best bound of all tensors together above `best`, the one without prices, and its prices."""
         prices = _PriceSearch(self.prover, rows, places).best()
         least = (self.prover.joint(rows, places, prices) or 0) if prices else best
         return (least, prices) if least > best else (best, ())
 
-    def _refuted(self, prices: Prices, bound: int | None) -> str | None:
+    def _proof_by_bound(self, prices: Prices, bound: int | None) -> str | None:
         """Return the proof by a bound of all tensors together; None where it is too low."""
         if bound is None:
             return "empty"
@@ -421,7 +421,7 @@ class _PriceSearch:
         vector: Vector = (unit, *(0 for _ in range(levels + (len(problem.parts) - 1) * (not measure.linear))))
         for slot, amount in list(slots.items()) * 2:
             start = vector[slot] or max(1, int(abs(wanted) * unit) // amount)
-            vector = self._climbed(vector, slot, start, cycles, wanted)
+            vector = self._climb_along(vector, slot, start, cycles, wanted)
             if self._height(vector, cycles) >= wanted:
                 break
         return vector if any(vector[1:]) else None
@@ -433,7 +433,7 @@ class _PriceSearch:
         first, slope = self._line(vector)
         return first - slope * cycles
 
-    def _climbed(self, vector: Vector, slot: int, start: int, cycles: int, wanted: Fraction) -> Vector:
+    def _climb_along(self, vector: Vector, slot: int, start: int, cycles: int, wanted: Fraction) -> Vector:
         """Return the vector with one price moved to where its line is highest, within a tenth (it is concave)."""
 
         def priced(amount: int) -> Vector:

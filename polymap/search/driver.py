@@ -244,8 +244,8 @@ class Search:
         return self.tell(evidence.with_incumbents((self.incumbent(mapping, cost, workload),)))
 
     def proven(self, evidence: Evidence, claims: tuple[tuple[Mapping, Values], ...], space: SpaceCount) -> Evidence:
-        """Return the evidence that nothing beats these mappings, claimed to have these values; what was known before
-        where one does not cost what is claimed, so that other provers are asked."""
+        """Return the evidence that no mapping beats these, after evaluating each one. Where one does not cost what the
+        prover claims, the old evidence is returned and the next prover is asked."""
         if believed_bounds(self.asked, (), [(*claim, None) for claim in claims]):
             return evidence
         is_as_good = covers if self.objective.goal is Goal.PARETO else le
@@ -272,7 +272,7 @@ class Search:
         return replace(found, dividing=dividing, proof=proof)
 
     def closed(self, evidence: Evidence, *, whole: bool = True) -> SearchResult:
-        """Return the answer with the incumbents. whole: over all that was asked, so that it ends the history."""
+        """Return the answer made from the incumbents. whole: over all that was asked, so that it ends the history."""
         seconds, found = self._seconds(), evidence.incumbents
         space = evidence.space or counted_space(evidence.size, Count(evaluated=evidence.nodes))
         if not found:
@@ -407,17 +407,17 @@ Share = Callable[[Limits], Stop]
 
 
 def first(share: float) -> Share:
-    """Let a prover search until that share of the limit is spent."""
+    """Return the limits of a prover that ends when this share of the whole limit is spent."""
     return lambda limits: limits.until(share)
 
 
 def further(share: float) -> Share:
-    """Let a prover search for that share of the limit."""
+    """Return the limits of a prover that takes at most this share of the whole limit."""
     return lambda limits: limits.until(min(1, limits.share() + share))
 
 
 def of_rest(share: float) -> Share:
-    """Let a prover search for that share of what is left of the limit."""
+    """Return the limits of a prover that takes at most this share of what is left of the limit."""
     return lambda limits: limits.until((spent := limits.share()) + share * max(0.0, 1 - spent))
 
 

@@ -1,4 +1,4 @@
-"""What is known of a question: frozen, and joined from what provers find."""
+"""The evidence of a search: bounds and mappings that its provers have found, as frozen data that can be joined."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Evidence:
     space: SpaceCount | None = None
 
     def joined(self, other: Evidence) -> Evidence:
-        """Return what both know: of bounds the largest, of mappings the best, of all else what the other says."""
+        """Return the union of two pieces of evidence: the largest bounds, the best mappings, and the other one's
+        remaining fields."""
         return Evidence(
             tuple(max(pair) for pair in zip(self.floors, other.floors, strict=True)),
             other.with_incumbents(self.incumbents).incumbents,
@@ -75,7 +76,8 @@ class Evidence:
         return replace(self, incumbents=tuple(kept))
 
     def renewed(self) -> Evidence:
-        """Return what holds for a search that goes on: all but how the last call ended, unless nothing was left."""
+        """Return the evidence that a resumed search begins with: without how the last call ended, unless that was a
+        proof."""
         return self if self.left == () else replace(self, left=None, clash=None, space=None)
 
     @property
@@ -85,7 +87,7 @@ class Evidence:
 
     @property
     def is_met(self) -> bool:
-        """Return whether a mapping costs what the floors say: none is better."""
+        """Return whether a mapping attains the floors, which makes it optimal."""
         return any(each.values == self.floors for each in self.incumbents)
 
     @property

@@ -304,6 +304,8 @@ class Tuning:
     """and for the best of local search, where another mapping is known."""
     most_asked_limits: int = 2
     """Times that one limit of a front is asked about: first with little effort, then with more."""
+    neighbours_apart: Fraction = Fraction(5, 4)
+    """Two values of a part of a front that are no farther apart are neighbours."""
     most_kinds_of_output: int = 256
     """Ways to hold and spread a temporary output that are searched one by one."""
     most_merged: int = 256

@@ -1,5 +1,5 @@
-"""Orders and fronts, part by part: each part under limits of the others is another question to the driver, and
-bounds of the first of two parts, below limits of the second one, prove a front."""
+"""Lexicographic orders and Pareto fronts, part by part. Each part, under limits on the others, is a question of its own
+to the driver. Bounds of the first of two parts below limits of the second one prove a front."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from polymap.search.provers import few_timed_trees
 
 
 def search_order(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
-    """Find the mapping that is best by the first part, by the next one among those that are as good, ..."""
+    """Find the lexicographic optimum: the least value of the first part, then of the next one among the mappings that
+    attain it, and so on."""
     known = KnownMappings(search, evidence)
     singles = search.objective.singles
     limits: Rules = ()
@@ -167,7 +168,6 @@ class KnownMappings:
 
 
 Values = tuple[Fraction, ...]
-_NEAR = Fraction(5, 4)  # values that are no farther apart are neighbours
 
 
 class FrontLimits(dict[Fraction, Fraction | None]):
@@ -186,7 +186,8 @@ class FrontBounds:
         self._asked: Counter[Fraction] = Counter()
 
     def note(self, limit: Fraction, bound: Fraction | None) -> None:
-        """Take that the first part is at least `bound` where the second is at most `limit`; None: it never is."""
+        """Record that the first part is at least `bound` where the second is at most `limit` (None: no mapping keeps
+        the limit)."""
         if limit in self._known:
             old = self._known[limit]
             bound = None if old is None or bound is None else max(old, bound)
@@ -194,7 +195,8 @@ class FrontBounds:
         self._asked[limit] += 1
 
     def below(self, limit: Fraction) -> Fraction | None:
-        """Return the best bound of the first part where the second is at most `limit` (None: it never is)."""
+        """Return the best lower bound of the first part where the second is at most `limit` (None: no mapping keeps
+        it)."""
         found = self.floors[0]
         for most, bound in self._known.items():
             if most >= limit:
@@ -232,7 +234,7 @@ class FrontBounds:
             return None
         first = max([following[1], *(most for most in self._known if most < last and self._is_closed(most, following))])
         limit = last
-        if self._is_near_a_limit(point) and last > first * _NEAR:
+        if self._is_near_a_limit(point) and last > first * TUNING.neighbours_apart:
             middle = isqrt(int(first / self.unit) * int(last / self.unit)) * self.unit
             limit = middle if first < middle < last else last
         if self._asked[limit] >= TUNING.most_asked_limits:
@@ -246,4 +248,4 @@ class FrontBounds:
 
     def _is_near_a_limit(self, point: Values) -> bool:
         """Return whether a point was found, or may have been, just below a limit: then its neighbours are many."""
-        return any(point[1] <= limit <= point[1] * _NEAR for limit in self._known)
+        return any(point[1] <= limit <= point[1] * TUNING.neighbours_apart for limit in self._known)

@@ -175,8 +175,8 @@ def _has_one_union(workload: Workload) -> bool:
 
 
 def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
-    at once of all mappings."""
+    """Raise the floors for tiles of any size by two bounds that hold for all mappings at once: one from whole numbers
+    of siblings, one from boxes of products on one buffer."""
     if not search.problem.classes:
         from polymap.search.single_level import bound_at_once  # searches over dividing tiles do without
 
@@ -251,7 +251,8 @@ def _with_longer(search: Search, evidence: Evidence, longer: tuple[int, ...], sh
 
 
 def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floors structure by structure, best first, and look for mappings there in turn, until they meet."""
+    """Raise the floors structure by structure, least bound first, in turn with local search there, until bound and
+    value meet."""
     from polymap.search.any_size import climb_structures  # searches over dividing tiles do without
 
     if search.divides:
@@ -354,7 +355,8 @@ def bound_windows(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 def _bounded(
     search: Search, evidence: Evidence, best: Known | None, bound: Fraction | None, solved: int = 0
 ) -> Evidence:
-    """Return the evidence with a mapping and a bound of all (None: nothing is left), the proof where they meet."""
+    """Return the evidence with a mapping and a lower bound over all mappings (None: all are searched), or the proof
+    where the two meet."""
     evidence = _offer_mapping(search, evidence.with_floor(0, bound), best)
     if best is None or (bound is not None and evidence.floors[0] < best[1]):
         return evidence
@@ -363,7 +365,7 @@ def _bounded(
 
 
 def begin_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose a mapping by construction of a nest of which each tree is counted by itself, which takes long."""
+    """Propose a mapping by construction, for a large nest whose trees are counted one by one."""
     climber = climber_of(search, divide=search.divides) if _is_one_value(search) else None
     if climber is None or evidence.best is not None or search.instances() <= TUNING.quickly_counted:
         return evidence
@@ -487,7 +489,7 @@ def _limit_of_list(search: Search, outcome: Outcome | None, stop: Stop) -> Stop:
 
 
 def _told_before(search: Search, measure: Measure) -> Outcome | None:
-    """Return what the question tells of itself: a mapping, or what an earlier search of it left."""
+    """Return the hints of the question: a mapping to begin with, or what an earlier search left."""
     hints = search.asked.hints
     known = () if hints.start is None else (_known_start(search, hints.start, measure),)
     left = None if hints.left is None else outcome_to_resume(search.problem, hints.left, known)
@@ -618,7 +620,8 @@ def _walk_trees(search: Search, counting: Stop) -> ExhaustiveResult | None:
 
 
 def walk_timed_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Prove the best of all trees where they are few: each that may be better by sums of traffic is counted."""
+    """Prove the best of all trees where they are few, by rising sums of traffic: only a tree whose sum is below the
+    incumbent is counted exactly."""
     if search.kind is not Kind.PROGRAM or search.problem.reason is not None or len(search.objective.singles) > 1:
         return evidence
     count, best = few_timed_trees(search), evidence.best
@@ -655,8 +658,8 @@ def few_timed_trees(search: Search) -> int | None:
 
 
 def _by_sums(search: Search, evidence: Evidence, stop: Stop) -> list[tuple[Fraction, Mapping]] | None:
-    """Return the trees within the capacities, each with what it costs at least: by sums of traffic without steps, the
-    least first, up to the mapping that is known. None where `stop` says so before."""
+    """Return the trees within the capacities, each with a lower bound of its cost (sums of traffic, without steps), in
+    rising order up to the incumbent. None: `stop` ended it."""
     known, sums = evidence.best, in_sums(search.arch, search.objective).text
     found: list[tuple[Fraction, Mapping]] = []
     for tree in scored_trees(search.workload, search.arch, sums, search.asked.tiles):
@@ -673,8 +676,8 @@ def _is_one_value(search: Search) -> bool:
 
 
 def climb_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose mappings near the best one that is known and anywhere, where each tree is counted by itself, until one
-    meets the floor."""
+    """Propose mappings by local search from the incumbent and from new trees, each counted by itself, until one attains
+    the floor."""
     climber, best, floor = climber_of(search, divide=search.divides), evidence.best, evidence.floors[0]
     if not _is_one_value(search) or climber is None or best is None:
         return evidence

@@ -78,7 +78,7 @@ class Starts:
 
 
 def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
-    """Return mappings to begin with, and the evidence with the floors that no mapping beats.
+    """Return initial mappings from related nests, and the evidence with the floors that follow from these.
 
     No mappings where the lattice search does not cover the related nests, or there are none: no tensor is read through
     several accesses, no output is temporary, and no fan-out that unites loads costs energy.
@@ -402,7 +402,7 @@ def _floor(search: Search, objective: Objective) -> Fraction:
 
 
 def is_plain_energy(arch: Architecture) -> bool:
-    """Return whether energy is what accesses cost, however long the run, and of whatever size."""
+    """Return whether energy is a sum over accesses: without wires, leakage over time, and bursts."""
     return not arch.has_wire_energies and not any(level.leak_pj_per_cycle or level.burst_bits for level in arch.levels)
 
 
@@ -422,8 +422,8 @@ def at_least(relative: Relative, found: SearchResult | None, objective: Objectiv
 
 
 def filled_too_much(workload: Workload, arch: Architecture) -> Fraction:
-    """Return the energy, at most, of filling an element with the bits of all reads together in place of one element:
-    once per instance of each level, with a read of an outer one each time."""
+    """Return an upper bound on the energy by which fills of an element with the bits of all reads exceed those of one
+    element: one fill per instance of each level, each with a read of the level outside."""
     (statement,) = workload.statements
     return filled_once(
         arch, sum(one.bits * (len(accesses_of(statement, one.name)) - 1) for one in read_often(workload))
@@ -444,8 +444,8 @@ def filled_once(arch: Architecture, bits: int) -> Fraction:
 
 
 def _moved_besides(workload: Workload, arch: Architecture, objective: Objective, often: tuple[Tensor, ...]) -> Fraction:
-    """Return what the outermost level reads of a tensor that an inner one holds, beyond what it reads of one element in
-    its place, at least; 0 for objectives that do not add that up."""
+    """Return a lower bound on what the outermost level reads of a tensor that an inner level holds, beyond the reads of
+    the one element in its place; 0 for objectives that do not sum reads."""
     (tensor,) = often
     reads = next((row.reads for row in compulsory_traffic(workload) if row.tensor == tensor.name), None)
     bits = tensor.bits * max(0, (reads or 0) - messages_of_one_element(arch))

@@ -10,16 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from polymap.inputs import answers_in_words, shown
-from polymap.ir import (
-    Branch,
-    Mapping,
-    MappingError,
-    MappingNode,
-    Mistake,
-    Spatial,
-    Storage,
-    Temporal,
-)
+from polymap.ir import Branch, Mapping, MappingError, MappingNode, Mistake, Spatial, Storage, Temporal
 
 Nodes = tuple[MappingNode, ...]
 Place = int | tuple[int, ...]

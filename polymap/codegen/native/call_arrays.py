@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from polymap.codegen.lower import LINE_BYTES
 from polymap.codegen.native.arrays import ArrayForm
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import InputError, Mistake, PolymapError
 
 Values = NDArray[Any]
-_FEW_ELEMENTS = 512
 ALIGNED, WRITEABLE = 0x100, 0x400  # NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
 
 
@@ -64,7 +64,7 @@ def empty(form: ArrayForm, elements: int | None = None) -> Values:
     elements: instead, a flat one of so many elements."""
     dtype = dtype_of(form)
     shape = form.shape if elements is None else (elements,)
-    if elements is None and form.elements <= _FEW_ELEMENTS:
+    if elements is None and form.elements <= TUNING.few_elements:
         return np.empty(shape, dtype)
     raw = np.empty(math.prod(shape) * dtype.itemsize + LINE_BYTES, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % LINE_BYTES)

@@ -54,7 +54,7 @@ class NativeCall:
         out: the array for it (of several a tuple), or None. Raises InputError as `array_of`, for another number of
         arrays (PM636) and for weights packed by another function (PM637).
         """
-        made = self._entered(arrays, out)
+        made = self._enter(arrays, out)
         if made is not None:
             return made[0] if len(made) == 1 else made
         read, starts, packed = self._operands(arrays)
@@ -66,7 +66,7 @@ class NativeCall:
         (self.with_packed if packed else self.plain)(*starts, *ends)
         return written[0] if len(written) == 1 else tuple(written)
 
-    def _entered(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
+    def _enter(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
         """Return the outputs if a door accepts the arrays."""
         door = self.door
         if door is None or (out is None and self.started) or len(arrays) != len(self.reads):

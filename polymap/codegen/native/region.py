@@ -31,7 +31,7 @@ class RegionCall:
         not changed unless they are also passed as `out`. Variables without axes may be given as numbers. Raises
         InputError for another number of arrays (PM636), and as `array_of` does (PM630 to PM634).
         """
-        done = self._entered(arrays, out)
+        done = self._enter(arrays, out)
         if done is not None:
             return done
         forms = self.function.arrays
@@ -49,7 +49,7 @@ class RegionCall:
         self.plain(*(place[form.tensor].ctypes.data for form in forms))
         return tuple(values for _, values in written)
 
-    def _entered(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
+    def _enter(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
         """Return the outputs if the door accepts the arrays."""
         door = self.door
         if door is None:

@@ -61,6 +61,10 @@ class Tuning(NamedTuple):
     band_bytes: int = 2**17
     """Of the rows that are copied at a time."""
 
+    # Arrays of callers.
+    few_elements: int = 512
+    """Of a new array: one that has no more need not begin at a line of the cache (not swept)."""
+
     # Limits of the length of the text (not swept).
     most_accumulators: int = 64
     """Vectors of a register tile."""

@@ -6,10 +6,7 @@ with lazy(__name__):
     from polymap.codegen.source.choices import ORDERS as ORDERS
     from polymap.codegen.source.chooser import ChosenOrder as ChosenOrder, choose as choose
     from polymap.codegen.source.contiguous import writes_interleaved as writes_interleaved
-    from polymap.codegen.source.contraction import (
-        Contraction as Contraction,
-        Core as Core,
-    )
+    from polymap.codegen.source.contraction import Contraction as Contraction, Core as Core
     from polymap.codegen.source.dependences import Conflict as Conflict, conflicts_of as conflicts_of
     from polymap.codegen.source.executed import check_instances as check_instances
     from polymap.codegen.source.given import (

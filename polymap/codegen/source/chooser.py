@@ -58,12 +58,12 @@ def choose(
     if arrays == workload:
         return plain
     other = _best_order(arrays, facts if tiled else None, threads, clock, untiled)
-    if _worth(other) >= _worth(plain):
+    if _rank_of(other) >= _rank_of(plain):
         return plain
     return replace(other, changes=(*other.changes, EXPANDED))
 
 
-def _worth(chosen: ChosenOrder) -> tuple[float, float]:
+def _rank_of(chosen: ChosenOrder) -> tuple[float, float]:
     """Return what decides between orders, the less the better."""
     extents = chosen.workload.extents()
     own = {each.name: each for each in chosen.workload.statements}

@@ -42,13 +42,13 @@ def with_destinations(region: Region) -> tuple[Region, tuple[str, ...]]:
 
 def _without_idle(region: Region) -> Region:
     """Return the region without the declarations of variables that are not used any more."""
-    used = {one.array for each in region.statements for one in each.references} | _returned(region)
+    used = {one.array for each in region.statements for one in each.references} | _names_returned(region)
     gone = sorted(name for name in region.names if name not in used)
     kept = tuple(each for each in region.variables if not any(re.search(rf"\b{name}\b", each) for name in gone))
     return replace(region, variables=kept)
 
 
-def _returned(region: Region) -> frozenset[str]:
+def _names_returned(region: Region) -> frozenset[str]:
     return frozenset() if region.result is None else frozenset(names_of(region.result))
 
 
@@ -71,7 +71,7 @@ def with_arrays(
     """
     words: list[str] = []
     tensors = _tensors(text, wider)
-    for name in sorted(set(wanted) & region.names - _returned(region)):
+    for name in sorted(set(wanted) & region.names - _names_returned(region)):
         lives = _lives_in_arrays(region, name, tensors, wider, names, prefix)
         made = {each.array.name: _in_array(region, name, each, prefix) for each in lives}
         if lives and all(_is_set_first(region, made[each.array.name], each) for each in lives):

@@ -324,7 +324,7 @@ class _Loops:
                 whole = Invoke(name, (whole, each))
             return whole
         if operation == "minus":
-            return Int(-parts[0].value) if isinstance(parts[0], Int) else Binary("-", Int(0), self._wide(parts[0]))
+            return Int(-parts[0].value) if isinstance(parts[0], Int) else Binary("-", Int(0), self._as_long(parts[0]))
         if operation == "fdiv_q":
             return Invoke(self.names.floor, (parts[0], parts[1]))
         if operation in ("cond", "select"):
@@ -332,9 +332,9 @@ class _Loops:
         symbol = _SYMBOLS[operation]
         if symbol not in _ARITHMETIC:
             return Binary(symbol, parts[0], parts[1])
-        return Binary(symbol, self._wide(parts[0]), self._wide(parts[1]))
+        return Binary(symbol, self._as_long(parts[0]), self._as_long(parts[1]))
 
-    def _wide(self, value: Expr) -> Expr:
+    def _as_long(self, value: Expr) -> Expr:
         """Return the value as a `long`: sums of parameters may exceed their own type."""
         if isinstance(value, Name) and self.region.parameters.get(value.text, "long") != "long":
             return Name(f"(long){value.text}")

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from polymap.importers.timeloop.arch import Machine, Spread
-from polymap.importers.timeloop.directives import (
-    Directive,
-    factors_of,
-    head_of,
-    held_by,
-    permutation_of,
-)
+from polymap.importers.timeloop.directives import Directive, factors_of, head_of, held_by, permutation_of
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import CONSTRAINTS, directives_of, tell_unread
 from polymap.importers.timeloop.yaml_tables import Record, Value

@@ -6,13 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from polymap.importers.timeloop.arch import Machine, Spread
-from polymap.importers.timeloop.directives import (
-    Directive,
-    factors_of,
-    head_of,
-    held_by,
-    permutation_of,
-)
+from polymap.importers.timeloop.directives import Directive, factors_of, head_of, held_by, permutation_of
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.parts import BYPASS
 from polymap.importers.timeloop.yaml_tables import Record, Value

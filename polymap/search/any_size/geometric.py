@@ -102,7 +102,7 @@ class _Barrier:
             for _ in range(self.tuning.newton_steps):
                 if not self._step(point, weight) or is_over():
                     break
-            now = self._solved(point, weight)
+            now = self._bounds_at(point, weight)
             multipliers = np.where((now.bounds > best)[:, None], now.row_multipliers, multipliers)
             best = np.maximum(best, now.bounds)
             if weight >= self.tuning.last_weight or is_over():
@@ -174,7 +174,7 @@ class _Barrier:
             length /= 2
         return moved
 
-    def _solved(self, z: FloatArray, weight: float) -> Solution:
+    def _bounds_at(self, z: FloatArray, weight: float) -> Solution:
         """Return lower bounds from the multipliers of the barrier at the points."""
         now = self._at(z)
         slopes = self._slopes(*self._shares(now))

@@ -93,7 +93,7 @@ class ProductEngine:
             return clock() > 1 or work.is_spent()
 
         boxes = self._boxes
-        if boxes is None or not self._begun(boxes, is_over, work, climber):
+        if boxes is None or not self._begin(boxes, is_over, work, climber):
             return None
         looked, missing = boxes.solved, self._missing(boxes)
         while not is_over():
@@ -112,7 +112,7 @@ class ProductEngine:
             work.add(boxes.solved - before)
         return ProductAnswer(self.best, self._bound(boxes), boxes.solved)
 
-    def _begun(
+    def _begin(
         self, boxes: ProductSearch, is_over: Callable[[], bool], work: Work, climber: TreeClimber | None
     ) -> bool:
         """Bound all orders and try mappings near their optima, once; return whether there was time for it."""

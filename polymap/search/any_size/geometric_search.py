@@ -135,11 +135,11 @@ class ProductSearch:
         for begin in range(0, len(boxes), at_once):
             part = boxes[begin : begin + at_once]
             solved = solve(self.programs.programs(part), is_over=is_over)
-            found += [self._bounded(box, solved, at) for at, box in enumerate(part)]
+            found += [self._box_with_bound(box, solved, at) for at, box in enumerate(part)]
         self.solved += len(boxes)
         return found
 
-    def _bounded(self, box: Box, solved: Solution, at: int) -> BoundedBox:
+    def _box_with_bound(self, box: Box, solved: Solution, at: int) -> BoundedBox:
         value = float(solved.bounds[at])
         size = value + float(self._magnitude[box.order])
         bound = value + float(self._besides[box.order]) - MARGIN * size

@@ -248,16 +248,16 @@ class JointSearch:
 
         def parts(cost: float, first: tuple[_Relaxation, Part]) -> list[tuple[float, tuple[_Relaxation, Part]]] | None:
             children = self._children(*first)
-            return [found for child in children for found in self._bounded(cost, child)] if children else None
+            return [found for child in children for found in self._bound_part(cost, child)] if children else None
 
         if not self.rounds:
-            for each in self._bounded(0.0, Part(self.structure, (), self.structure.first_axes())):
+            for each in self._bound_part(0.0, Part(self.structure, (), self.structure.first_axes())):
                 self._queue.add(*each)
         self.is_final = self.is_final or self._queue.split(parts, is_over)
         cost = self._queue.bound
         return None if cost is None else (_round_up(cost), self._queue.first[0].chain)
 
-    def _bounded(self, least: float, part: Part) -> list[tuple[float, tuple[_Relaxation, Part]]]:
+    def _bound_part(self, least: float, part: Part) -> list[tuple[float, tuple[_Relaxation, Part]]]:
         """Return a part after its bound, if something fits; least: what is known already."""
         self.rounds += 1
         found = Recurrence(part, self.component).relaxed() if part.structure.crossings.is_possible else None
@@ -271,7 +271,7 @@ class JointSearch:
         finer = self._finer(relaxed.places, part.axes)
         if finer is not None and max(map(_cells, finer)) <= TUNING.many_cells:
             return [replace(part, axes=finer)]
-        split = self._split(relaxed)
+        split = self._halves_of_overfull(relaxed)
         if split is not None:
             return [replace(part, ranges=(*part.ranges, half)) for half in split]
         if finer is not None:
@@ -362,7 +362,7 @@ class JointSearch:
         ]
         return replace(part, structure=structure, axes=structure.with_wholes(axes))
 
-    def _split(self, relaxed: _Relaxation) -> tuple[BitRange, BitRange] | None:
+    def _halves_of_overfull(self, relaxed: _Relaxation) -> tuple[BitRange, BitRange] | None:
         """Return both halves that cut off a chain which overfills a level: of the tensor that holds most there."""
         for level, held in enumerate(relaxed.bits):
             room = _room(self.structure.problem, level)

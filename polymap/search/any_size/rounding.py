@@ -46,7 +46,7 @@ def _trips_near(problem: Problem, optimum: OrderOptimum) -> list[Trips]:
     low, high = 1 - TUNING.factor_spread, 1 + TUNING.factor_spread
     choices: list[list[tuple[float, Row, dict[int, Row]]]] = []
     for one, row in zip(problem.classes, optimum.factors, strict=True):
-        near = _few([[n for n in range(floor(c * low), ceil(c * high) + 1) if n >= 1] for c in row], row)
+        near = _nearest_numbers([[n for n in range(floor(c * low), ceil(c * high) + 1) if n >= 1] for c in row], row)
         far = sorted((sum(abs(log(n / c)) for n, c in zip(trips, row, strict=True)), trips) for trips in product(*near))
         shared = ((distance, trips, _shares(problem, one.fanouts, trips)) for distance, trips in far)
         choices.append(list(islice(((d, t, s) for d, t, s in shared if s is not None), TUNING.factors_listed)))
@@ -61,7 +61,7 @@ def _trips_near(problem: Problem, optimum: OrderOptimum) -> list[Trips]:
     return found if problem.classes else [()]
 
 
-def _few(near: list[list[int]], row: Sequence[float]) -> list[list[int]]:
+def _nearest_numbers(near: list[list[int]], row: Sequence[float]) -> list[list[int]]:
     """Return numbers near those of a row, of which there are at most `most_rounded` choices: the farthest ones of the
     longest lists go."""
     near = list(near)

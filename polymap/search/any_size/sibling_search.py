@@ -71,7 +71,7 @@ class SiblingSearch:
         powers = None if measure.shares else measure.goal.powers
         if self.structures:
             is_timed = powers is not None and powers.cycles > 0
-            for bound, item in self._slower(0) if is_timed else self._bounded(self._trees.root()):
+            for bound, item in self._slower(0) if is_timed else self._bound_chunk(self._trees.root()):
                 self._queue.add(bound, item)
 
     @property
@@ -100,8 +100,8 @@ class SiblingSearch:
             self.steps += 1
             work.add()
             if isinstance(first, SingleStructure):
-                return self._refined(first, bound, best, stop)
-            return self._layer(first, bound) if isinstance(first, Slower) else self._cut(first)
+                return self._refine(first, bound, best, stop)
+            return self._layer(first, bound) if isinstance(first, Slower) else self._halve(first)
 
         self._queue.split(parts, is_over)
         return self.value
@@ -143,7 +143,7 @@ class SiblingSearch:
         low = self._trees.boxes(_part(chunk, place, place + 1)).low[:, :, 0]
         return tuple(tuple(int(n) for n in row) for row in low.tolist())
 
-    def _refined(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> list[tuple[int, Item]]:
+    def _refine(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> list[tuple[int, Item]]:
         """Return a structure with a better bound; nothing where none of its mappings fits."""
         halves = [] if item.refined else self.by_working(item, bound)
         if halves:
@@ -193,13 +193,13 @@ class SiblingSearch:
             for d in range(len(self.problem.dims))
         )
 
-    def _cut(self, chunk: Chunk) -> list[tuple[int, Item]]:
+    def _halve(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Return the halves of the first boxes of a chunk, or its first structure, and the rest of it."""
         if chunk.is_final:
             return [(chunk.bounds[0], SingleStructure(self._counts(chunk))), *_left_of(chunk, 1)]
         return [
             *_left_of(chunk, TUNING.boxes_at_once),
-            *self._bounded(self._trees.halves(_part(chunk, 0, TUNING.boxes_at_once))),
+            *self._bound_chunk(self._trees.halves(_part(chunk, 0, TUNING.boxes_at_once))),
         ]
 
     def _slower(self, steps: int) -> list[tuple[int, Item]]:
@@ -214,13 +214,13 @@ class SiblingSearch:
         most = int(max(slower.steps, self._fewest) * TUNING.more_steps)
         chunk = self._trees.of_steps(slower.steps, most)
         if chunk is None:
-            return self._bounded(replace(self._trees.root(), bounds=(bound,)))
+            return self._bound_chunk(replace(self._trees.root(), bounds=(bound,)))
         found = self._slower(most + 1)
         for first in range(0, len(chunk.bounds), TUNING.boxes_at_once):
-            found += self._bounded(_part(chunk, first, first + TUNING.boxes_at_once))
+            found += self._bound_chunk(_part(chunk, first, first + TUNING.boxes_at_once))
         return found
 
-    def _bounded(self, chunk: Chunk) -> list[tuple[int, Item]]:
+    def _bound_chunk(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Bound the boxes of a chunk; return it sorted, without those where nothing fits."""
         found = least_components(self.problem, self.measure, self._trees.boxes(chunk)).values(self.measure)
         values = [None if new is None else max(new, old) for new, old in zip(found, chunk.bounds, strict=True)]

@@ -108,14 +108,14 @@ class _Rooms:
         for level in range(1, counts.problem.level_count):
             must = [term for term in counts.problem.terms if level in term.must_hold]
             if must:
-                self.all_fit = self.all_fit & self._fit(must, level)
+                self.all_fit = self.all_fit & self._has_room(must, level)
 
     def fits(self, term: TensorTerm, level: int) -> NDArray[np.bool_]:
         """Return where one tensor fits beside those that the level must hold."""
         others = [one for one in self._problem.terms if level in one.must_hold and one.index != term.index]
-        return self._fit([term, *others], level)
+        return self._has_room([term, *others], level)
 
-    def _fit(self, terms: list[TensorTerm], level: int) -> NDArray[np.bool_]:
+    def _has_room(self, terms: list[TensorTerm], level: int) -> NDArray[np.bool_]:
         room = self._problem.arch.levels[level].usable_bits
         bits = sum(self.held[term.index, level] * term.tensor.bits for term in terms)
         return np.asarray(bits > -1 if room is None else bits <= room, dtype=np.bool_)
@@ -153,10 +153,10 @@ class _TensorCost:
         """Return a lower bound on the cost of holding the tensor in a level, with its traffic from or to the parent."""
         term, loads = self._term, self._loads
         weights = self._weights(edge.parent, edge.levels)
-        cost = self._weighed(lambda: self._rooms.held[term.index, edge.level], weights.held)
+        cost = self._times_weight(lambda: self._rooms.held[term.index, edge.level], weights.held)
         cost = cost + self._moved(weights, lambda cut: loads.messages(edge.parent, edge.level, cut))
         if not term.is_output:
-            return cost + self._weighed(lambda: loads.fills(edge.level), weights.fill)
+            return cost + self._times_weight(lambda: loads.fills(edge.level), weights.fill)
         # A partial sum that is there from the start moves inwards once, level by level.
         return cost + (loads.elements if term.tensor.initial and not loads.alone else 0) * weights.fill
 
@@ -171,12 +171,12 @@ class _TensorCost:
     def _moved(self, weights: NodeWeights, amount: Callable[[int], IntArray]) -> IntArray:
         """Return the cost of the traffic between a parent and a level. amount: elements that pass below so many
         fan-outs."""
-        cost = self._weighed(lambda: amount(0), weights.message)
+        cost = self._times_weight(lambda: amount(0), weights.message)
         for cut, price in weights.least_crossings():
-            cost = cost + self._weighed(lambda cut=cut: amount(cut), price)
+            cost = cost + self._times_weight(lambda cut=cut: amount(cut), price)
         return cost
 
-    def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray:
+    def _times_weight(self, amount: Callable[[], IntArray], weight: int) -> IntArray:
         """Return an amount times its weight; the amount is not computed where the weight is 0."""
         if not weight:
             return self._zero

@@ -103,7 +103,7 @@ class Branching:
 
     @property
     def key(self) -> BranchKey:
-        """Return what branchings are sorted by, best first."""
+        """Return the sort key: the most promising branching first."""
         return self.bound, self.level, self.move.tensor, tuple(-i for i in self.index), self.number
 
 

@@ -175,7 +175,8 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
 
 
 def are_stackable(problem: Problem, measure: Measure) -> bool:
-    """Return whether structures can be bounded side by side: no rules bar nodes, and costs are in 63 bits."""
+    """Return whether structures can be bounded side by side in one array: no rule forbids nodes, and costs have at most
+    63 bits."""
     return not problem.rules and all(arithmetic_of(problem, one).kind is Kind.NARROW for one in measure.components)
 
 
@@ -205,8 +206,8 @@ def _winning_states(tables: Tables, inside: Inside, multipliers: Multipliers, va
 
 
 def relaxed_bound(tables: Tables, multipliers: Multipliers) -> tuple[int | None, Inside | None]:
-    """Return a lower bound of the objective over all mappings below the top (None: none fits), of linear objectives at
-    multipliers where there are any, with the least costs inside that give it (None: not linear)."""
+    """Return a lower bound of the objective over all mappings (None: none fits), and the least costs inside that give
+    it (None: the objective is not linear). Linear objectives are bounded at the multipliers, if there are any."""
     measure = tables.measure
     if not measure.is_linear:
         return least_value(BoundTables(tables)), None

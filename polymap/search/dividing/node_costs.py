@@ -333,7 +333,7 @@ class StackedMembers(Members):
 
 
 def uncovered_vectors(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the vectors no entry of which may be larger for another one to take their place, each once."""
+    """Return the vectors that no other one covers (Pareto dominance), each once."""
     distinct = dict.fromkeys(map(tuple, vectors))
     return [one for one in distinct if not any(other != one and covers(other, one) for other in distinct)]
 

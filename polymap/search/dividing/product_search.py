@@ -104,12 +104,12 @@ def is_product(problem: Problem, measure: Measure) -> bool:
         and PartValues(measure).is_estimated(prod(problem.extents))
         and not any(component.held for component in measure.components)
         and prod(problem.extents) < TUNING.most_instances
-        and all(_lost(problem, component) < _NEVER / 4 for component in measure.components)
+        and all(_rounding_of(problem, component) < _NEVER / 4 for component in measure.components)
         and sum(len(term.may_hold) for term in problem.terms if term.dims) <= TUNING.most_nodes
     )
 
 
-def _lost(problem: Problem, component: Component) -> float:
+def _rounding_of(problem: Problem, component: Component) -> float:
     """Return what floats lose of a component's cost at most, no more than 2^158 (costs may exceed floats); far below
     2^62, sums modulo 2^64 tell the rest."""
     return TUNING.lost * min(most_costed(problem.workload, problem.arch, component), 1 << 200)
@@ -169,7 +169,7 @@ class _Plans:
     def __init__(self, weights: Weights, measure: Measure) -> None:
         problem = self.problem = weights.problem
         fixed = TUNING.lost * abs(measure.fixed_energy)
-        losses = tuple(_lost(problem, one) + fixed for one in measure.components)
+        losses = tuple(_rounding_of(problem, one) + fixed for one in measure.components)
         self.weights, self.values = weights, PartValues(measure, losses)
         self.never: Number = _NEVER if weights.kept == INT64 and measure.is_linear else inf  # where nothing fits
         self.chains = [weights.chains(term) for term in problem.terms]
@@ -186,11 +186,11 @@ class _Plans:
     def bounds(self, some: IntArray) -> Bounds:
         """Return lower bounds of the value [plan, structure] of some structures where every node is filled once;
         `never` where the smallest tiles do not fit."""
-        parts = self._summed([[chain.total[:, some] for chain in own] for own in self.chains])
+        parts = self._sums_of_plans([[chain.total[:, some] for chain in own] for own in self.chains])
         bounds = self.values.least(parts, self.weights.cycles[some])
         for level, usable in self.usable.items():
             own = [[_at(chain, chain.bits, level, self._none)[some] for chain in own] for own in self.chains]
-            bounds = np.where(self._summed(own) <= usable, bounds, self.never)
+            bounds = np.where(self._sums_of_plans(own) <= usable, bounds, self.never)
         return bounds
 
     def raised(self, plans: IntArray, some: IntArray) -> Bounds:
@@ -268,7 +268,7 @@ class _Plans:
         extent = self.weights.whole[self.lacks[tensor] or 0][some].astype(np.float64)
         return Side(weight, bits, np.array(usable)[chosen, None], extent)
 
-    def _summed(self, parts: list[list[IntArray]]) -> IntArray:
+    def _sums_of_plans(self, parts: list[list[IntArray]]) -> IntArray:
         """Return the sums of one array per tensor's chain, with one more axis [plan] before the last."""
         total = parts[0][0][..., None, :] * 0
         for own in parts:

@@ -149,7 +149,7 @@ class StructureBatch(SpatialFactors[IntArray]):
 
     def _group_count(self, group: IndexGroup, levels: tuple[int, int], count: _Count) -> IntArray:
         dims = tuple(self.problem.dims.index(dim) for dim in group.dims)
-        representatives, kind = self._alike(dims)
+        representatives, kind = self._groups_by_factors(dims)
         values: IntArray = np.empty(len(representatives), dtype=self.arithmetic.dtype)
         for place, structure in enumerate(self._structures[int(number)] for number in representatives):
             factors = StructureFactors(self.problem, structure)
@@ -158,7 +158,7 @@ class StructureBatch(SpatialFactors[IntArray]):
             values[place] = count(self.counts, group.coefficients, extents, crossings)
         return values[kind]
 
-    def _alike(self, dims: tuple[int, ...]) -> tuple[IntArray, IntArray]:
+    def _groups_by_factors(self, dims: tuple[int, ...]) -> tuple[IntArray, IntArray]:
         """Group structures by their factors along `dims`: (index of one representative per group, group of each
         structure)."""
         if dims not in self._kinds:

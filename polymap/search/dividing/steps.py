@@ -73,8 +73,9 @@ def step_on(
     group: Group,
     most: int | None = None,
 ) -> Iterator[Entry]:
-    """Work on an entry of the queue: yield those that replace it. What is found and the bound of the structure's group
-    go to the incumbent; at limits a stop point is kept. most: nodes of a search, then it comes back (None: all)."""
+    """Do one step on an entry of the queue, and yield the entries that replace it. Trees and the bound of the
+    structure's group are recorded in the incumbent; at a limit the entry keeps a stop point. most: nodes of a search,
+    then it comes back (None: all)."""
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     members = group.members if is_searched_at_once(problem, measure, group) else (structure,)

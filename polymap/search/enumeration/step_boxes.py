@@ -181,7 +181,7 @@ class StepBoxes:
         kinds = [(one, other), (other, one)]
         for _ in range(_TIMES_WIDER):
             limit = min(most, limit * _WIDER)
-            pairs = self._listed(kinds, limit, stop, most_pairs)
+            pairs = self._pairs_of_boxes(kinds, limit, stop, most_pairs)
             if pairs is None:
                 break
             least, boxes = self._best_of(pairs, kinds, limit, stop, per_pair)
@@ -189,7 +189,7 @@ class StepBoxes:
                 return least, boxes
         return 0.0, []
 
-    def _listed(
+    def _pairs_of_boxes(
         self, kinds: list[tuple[Tensor, Tensor]], most: float, stop: Callable[[], bool], most_pairs: int
     ) -> Floats | None:
         """Return pairs of boxes of what is read, those of trees that take least first: [kind, cycles, boxes]."""

@@ -302,7 +302,7 @@ class _Walk:
         fits = scores.columns.fit(sums).tolist()
         tables = [_traffic_tuples(table) for table in scores.traffic]
         for row, tree in enumerate(trees):
-            values = self._unscaled(_point(vectors, row))
+            values = self._in_units(_point(vectors, row))
             traffic = tuple(table[int(which[tree])] for table, which in zip(tables, scores.chosen, strict=True))
             mapping = self.mapping(scores.word, scores.places(tree))
             yield ScoredTree(mapping, values[0], fits[row], traffic, scores.steps, values)
@@ -378,12 +378,12 @@ class _Walk:
         if self.best is None:
             return ExhaustiveResult(None, None, self.legal, self.fitting, distinct)
         point, word, places = self.best
-        values, front = self._unscaled(point), tuple(self._unscaled(one) for one in sorted(self.front))
+        values, front = self._in_units(point), tuple(self._in_units(one) for one in sorted(self.front))
         trees = tuple(self.mapping(*self.front[one]) for one in sorted(self.front))
         mapping = self.mapping(word, places)
         return ExhaustiveResult(values[0], mapping, self.legal, self.fitting, distinct, values, front, trees)
 
-    def _unscaled(self, point: Point) -> tuple[Fraction, ...]:
+    def _in_units(self, point: Point) -> tuple[Fraction, ...]:
         return tuple(value * unit for value, unit in zip(point, self._units, strict=True))
 
 

@@ -72,7 +72,7 @@ class TreeClimber:
         self._edits = TreeEdits(problem, divide=divide)
         self._neighbours = Neighbours(self._edits)
         self._is_free = any_order_is_legal(problem.workload)
-        self._scores = TreeScores(problem, objective, self._edits, self._broken)
+        self._scores = TreeScores(problem, objective, self._edits, self._excess_of_rules)
         self.best: tuple[Mapping, Fraction] | None = None
         self.hints: Sequence[Hint] = ()
         self._begun_chains: set[Chain] = set()
@@ -136,7 +136,7 @@ class TreeClimber:
             self._left = self._neighbours.of_kind(self._now[1], self._kinds.pop())
             self._rng.shuffle(self._left)
         elif self._over:
-            self._left, self._over = self._mended(self._now), []
+            self._left, self._over = self._mends(self._now), []
         else:
             self._end(self._now)
 
@@ -189,7 +189,7 @@ class TreeClimber:
         elif not worth[0] and worth[1] <= now[0][1] * (1 + TUNING.rise):
             self._seen.append((worth, nodes))
 
-    def _mended(self, now: Found) -> list[Nodes]:
+    def _mends(self, now: Found) -> list[Nodes]:
         """Return changes of changes that are better but for overfull levels: those that fit."""
         drawn = self._rng.sample(self._over, min(len(self._over), TUNING.overfull_drawn))
         scored = [(worth[1], nodes) for nodes in drawn if (worth := self._scores.worth(nodes)) is not None]
@@ -233,7 +233,7 @@ class TreeClimber:
         drawn = [random_tree(self._edits, self._rng) for _ in range(TUNING.drawn)]
         return [*drawn, self._edits.least_tree()]
 
-    def _broken(self, mapping: Mapping, cost: Cost) -> float:
+    def _excess_of_rules(self, mapping: Mapping, cost: Cost) -> float:
         """Return how far a mapping is from meeting the rules."""
         question = self._problem.workload, self._arch, self._problem.rules
         return float(distance_from_rules(*question, mapping, cost))

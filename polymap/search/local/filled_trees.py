@@ -62,7 +62,7 @@ class FilledTrees:
         scored = [
             (worth, place)
             for place, one in enumerate(plans)
-            if not is_over() and (worth := self._worth(one)) is not None
+            if not is_over() and (worth := self._worth_of(one)) is not None
         ]
         if not scored:
             return None
@@ -72,12 +72,12 @@ class FilledTrees:
             if is_over():
                 break
             now = change(plan)
-            own = None if now == plan else self._worth(now)
+            own = None if now == plan else self._worth_of(now)
             if own is not None and own < worth:
                 worth, plan = own, now
         return self._tree(plan)
 
-    def _worth(self, plan: _Plan) -> Worth | None:
+    def _worth_of(self, plan: _Plan) -> Worth | None:
         return self._scores.worth(self._tree(plan))
 
     def _changes(self, plan: _Plan) -> Iterator[Callable[[_Plan], _Plan]]:
@@ -88,12 +88,12 @@ class FilledTrees:
                 yield lambda now, place=place, name=name: replace(now, stay={**now.stay, place: name})
         for fanout in self._edits.fanouts:
             for place in range(TUNING.filled):
-                yield lambda now, fanout=fanout, place=place: self._refilled(now, fanout, place)
+                yield lambda now, fanout=fanout, place=place: self._refill(now, fanout, place)
         for one in chain(*self._held.values()):
             if not self._edits.is_required(one):
                 yield lambda now, one=one: replace(now, dropped=now.dropped | {one})
 
-    def _refilled(self, plan: _Plan, fanout: Fanout, place: int) -> _Plan:
+    def _refill(self, plan: _Plan, fanout: Fanout, place: int) -> _Plan:
         """Return the plan with a fan-out filled in another way."""
         others = {name: own for name, own in plan.shares.items() if name != fanout.name}
         fillings = self._fillings(fanout, others)
@@ -133,11 +133,11 @@ class FilledTrees:
                 now = _times(now, shares[node.name])
             elif isinstance(node, MemoryLevel):
                 names = [one.tensors[0] for one in self._held[node.name]]
-                now = self._grown(now, place, shares, list(self._dims) if for_all else names)
+                now = self._grow_tiles(now, place, shares, list(self._dims) if for_all else names)
                 found[node.name] = now
         return found
 
-    def _grown(self, now: dict[str, int], place: int, shares: Shares, names: list[str]) -> dict[str, int]:
+    def _grow_tiles(self, now: dict[str, int], place: int, shares: Shares, names: list[str]) -> dict[str, int]:
         """Return the tiles at a level that fit there and further out, where no dim may grow: each time by the prime by
         which the bits of these tensors per iteration become least."""
         while True:

@@ -61,7 +61,7 @@ class DividingPolish:
 
         if structures is not None:
             trees = min(trees, int(structures * TUNING.per_structure))
-        return self._walked(trees if left is None else min(trees, left), best, is_over)
+        return self._walk(trees if left is None else min(trees, left), best, is_over)
 
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""
@@ -69,9 +69,9 @@ class DividingPolish:
         if self._credit < TUNING.burst:
             return None
         trees, self._credit = int(self._credit), 0.0
-        return self._walked(trees, best, self._limits)
+        return self._walk(trees, best, self._limits)
 
-    def _walked(
+    def _walk(
         self, trees: int, best: tuple[int, CompletedMapping] | None, stop: Stop
     ) -> tuple[int, CompletedMapping] | None:
         if best is not None:

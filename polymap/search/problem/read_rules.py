@@ -133,7 +133,7 @@ class _Reader:
             for index in access.index
             for dim in index.dims
         }
-        return self._kept(still) + self._inside(lambda dim: dim not in used)
+        return self._rules_that_keep(still) + self._inside(lambda dim: dim not in used)
 
     def _rows(self) -> list[Rule]:
         """Return the rules of the row-stationary form."""
@@ -144,9 +144,13 @@ class _Reader:
         adding = [fanout for fanout in fanouts if fanout.reduction]
         (place,) = (*adding, *fanouts, *self.arch.fanouts)[:1]
         row = [Factor(place.name, spread, 2, None), Intrinsic(tap, self.workload.extents()[tap])]
-        return self._kept({each.name for each in self.workload.tensors}) + row + self._inside({out, tap}.__contains__)
+        return (
+            self._rules_that_keep({each.name for each in self.workload.tensors})
+            + row
+            + self._inside({out, tap}.__contains__)
+        )
 
-    def _kept(self, tensors: Set[str]) -> list[Rule]:
+    def _rules_that_keep(self, tensors: Set[str]) -> list[Rule]:
         """Return that each tensor is held by the innermost private level that may hold it."""
         private, found = _private(self.arch), list[Rule]()
         for tensor in sorted(tensors):

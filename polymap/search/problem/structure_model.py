@@ -273,7 +273,7 @@ class _Listing:
             raise _undecided_error(solver.status_name(status))
         for true in found.true:
             self._forbid(true)
-        return [self._found(true) for true in found.true]
+        return [self._shape_of(true) for true in found.true]
 
     def _forbid(self, true: frozenset[int]) -> None:
         """Exclude one structure: some exponent, some order of two dims, or some held tensor must differ. true: the
@@ -283,7 +283,7 @@ class _Listing:
         differs += [~literal if literal.index in true else literal for literal in self.held.values()]
         self.model.add_bool_or(differs)
 
-    def _found(self, true: frozenset[int]) -> _Shape:
+    def _shape_of(self, true: frozenset[int]) -> _Shape:
         exponents = {place: value for (place, value), literal in self.values.items() if literal.index in true}
         ahead = frozenset(pair for pair, literal in self.ahead.items() if literal.index in true)
         held = frozenset(place for place, literal in self.held.items() if literal.index in true)

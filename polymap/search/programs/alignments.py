@@ -16,8 +16,6 @@ from polymap.search.programs.rewriting import Rewrite, Rewriting, with_values
 from polymap.search.programs.tuning import TUNING
 from polymap.transform import isl_order
 
-CPU_S, LONG_CPU_S = 8.0, 60.0  # of isl's scheduler
-
 
 @dataclass(frozen=True, slots=True)
 class NewLoop:
@@ -166,7 +164,9 @@ def scheduled_rewritings(
     where it takes too much work, or longer than the search, or its loops are divided. by_work: isl may take so much
     CPU time that its operations decide, which are the same on every machine."""
     try:
-        schedule = isl_order(workload, cpu_s=LONG_CPU_S if by_work else CPU_S, is_over=stop).normal()
+        schedule = isl_order(
+            workload, cpu_s=TUNING.long_scheduler_s if by_work else TUNING.scheduler_s, is_over=stop
+        ).normal()
     except PolymapError:
         return ()
     found: list[Rewrite] = []

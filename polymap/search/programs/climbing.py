@@ -50,9 +50,6 @@ from polymap.search.programs.shapes import (
 from polymap.search.programs.stays import Stays
 from polymap.search.programs.tuning import TUNING
 
-TILES = (16, 8, 32)
-NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely
-
 
 @dataclass(frozen=True, slots=True)
 class FoundShape:
@@ -266,7 +263,7 @@ class Climber:
         idle = 0
         while not self.is_over and self.best is not None and idle < TUNING.idle_climbs:
             before = self.best
-            changed = self._changed(before)
+            changed = self._change(before)
             if changed is not None:
                 self.climb(changed)
             idle = idle + 1 if self.best is before else 0
@@ -321,17 +318,20 @@ class Climber:
         by_isl = scheduled_rewritings(workload, self.stop, by_work=by_work) if is_scheduled else ()
         scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
         shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]
-        first = [*self._tilings(scheduled, TILES[0], None), *self._tilings(shapes, TILES[0], None)]
+        first = [
+            *self._tilings(scheduled, TUNING.first_tiles[0], None),
+            *self._tilings(shapes, TUNING.first_tiles[0], None),
+        ]
         if not self.apart and not any(whole for whole, _ in first):
             skewed = self._possible(skewed_rewritings(workload))
             more = [(each, shape) for each in skewed for shape in self._bases(each)]
-            first += self._tilings(more, TILES[0], None)
+            first += self._tilings(more, TUNING.first_tiles[0], None)
             shapes += more
         shapes = [*scheduled, *shapes]
         yield [*(one for _, one in first), *shapes]
-        yield [one for tile in TILES for _, one in self._tilings(shapes, tile, None)]
+        yield [one for tile in TUNING.first_tiles for _, one in self._tilings(shapes, tile, None)]
         for skipped in (0, 1, 2):
-            yield [one for tile in TILES for _, one in self._tilings(shapes, tile, skipped)]
+            yield [one for tile in TUNING.first_tiles for _, one in self._tilings(shapes, tile, skipped)]
 
     def _source(self, rewriting: Rewriting) -> Shape:
         return source_shape(self.program(rewriting).workload)
@@ -356,7 +356,7 @@ class Climber:
             return ()
         workload = self.program(rewriting).workload
         plain = source_shape(workload)
-        found = dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain)))
+        found = dict.fromkeys((plain, self._fused(rewriting, plain), self._distribute(rewriting, plain)))
         for dim in workload.extents():
             led = move_to_front(plain, dim)
             if led != plain and self.is_legal(rewriting, led):
@@ -374,7 +374,7 @@ class Climber:
                     break
         return shape
 
-    def _distributed(self, rewriting: Rewriting, shape: Shape) -> Shape:
+    def _distribute(self, rewriting: Rewriting, shape: Shape) -> Shape:
         """Return the shape with statements in loops of their own wherever that is legal, outermost groups first."""
         for _ in range(len(shape.statements)):
             for group in all_groups(shape):
@@ -434,7 +434,7 @@ class Climber:
         known: list[tuple[Fraction, Shape]] = []
         for shape in shapes:
             about = None if self.is_over else self.estimate(found.rewriting, shape)
-            if about is not None and about <= found.cost * NEAR:
+            if about is not None and about <= found.cost * TUNING.nearly_best:
                 known.append((about, shape))
         return sorted(known, key=lambda one: one[0])
 
@@ -451,7 +451,7 @@ class Climber:
                         if other is not None:
                             yield other
             dims = tilable_dims(shape, group)
-            for tile in TILES:
+            for tile in TUNING.first_tiles:
                 wanted = (
                     [dict.fromkeys(dims, tile), *({dim: tile} for dim in dims)]
                     if len(dims) > 1
@@ -467,7 +467,7 @@ class Climber:
                 yield from hoist_loops(shape, group)
         yield from sharings(shape)
 
-    def _changed(self, found: FoundShape) -> FoundShape | None:
+    def _change(self, found: FoundShape) -> FoundShape | None:
         """Return a legal shape a few random steps away."""
         shape = found.shape
         for _ in range(self.rng.randint(2, 4)):

@@ -106,7 +106,7 @@ class ProgramSearch:
         if not self.apart and self._is_small(first.work.left):
             walking = first.part(TUNING.walking_share)
             self._let(self._climber, walking, stop)
-            self.complete = self._walked(self._climber, walking)
+            self.complete = self._walk_all(self._climber, walking)
             first.work.add(walking.work.done)
             self._let(self._climber, first, stop)
         if not self.complete:
@@ -127,7 +127,7 @@ class ProgramSearch:
         stop = _Until(limits, whole, self._counting_s)
         climber.stop, climber.work, climber.late = stop, limits.work, stop.is_late
 
-    def _walked(self, climber: Climber, stop: Callable[[], bool]) -> str:
+    def _walk_all(self, climber: Climber, stop: Callable[[], bool]) -> str:
         """Look at all trees of the program, and of its rewritings where these are few; return the name of the space
         that was walked, "" where the search was stopped."""
         if not climber.walk(self._names, stop):
@@ -183,7 +183,7 @@ class ProgramSearch:
             stays = Stays(program, shape, when, climber.late)
             chosen = best_nodes(stays, self.arch, climber.weights, climber.floors, levels=every)
             before = self.best
-            if chosen is not None and self._take(self._scored(program, shape, chosen[1]), accepts):
+            if chosen is not None and self._take(self._score(program, shape, chosen[1]), accepts):
                 self.complete = self.complete if self.best is before else ""
 
     def _is_small(self, steps: int | None) -> bool:
@@ -197,9 +197,9 @@ class ProgramSearch:
 
     def _tree(self, found: FoundShape) -> ProgramTree | None:
         assert self._climber is not None
-        return self._scored(self._climber.program(found.rewriting), found.shape, found.nodes)
+        return self._score(self._climber.program(found.rewriting), found.shape, found.nodes)
 
-    def _scored(self, arrays: ProgramArrays, shape: Shape, nodes: Nodes) -> ProgramTree | None:
+    def _score(self, arrays: ProgramArrays, shape: Shape, nodes: Nodes) -> ProgramTree | None:
         workload, mapping = arrays.workload, mapping_of_shape(shape, nodes)
         try:
             if arrays.count <= TUNING.few_to_evaluate:

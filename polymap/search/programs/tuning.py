@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Tuning:
     """Shapes whose temporaries are folded, those that promise most first."""
     largest_skew: int = 3
     """Of one loop by another."""
+    scheduler_s: float = 8.0
+    """CPU seconds of isl's scheduler,"""
+    long_scheduler_s: float = 60.0
+    """and where work ends the search, not time."""
     small_moduli: int = 16
     """Moduli of an axis that are tried one by one: beyond, twice as many each time."""
 
@@ -36,6 +41,10 @@ class Tuning:
     """Levels with less than this part of the largest one's room are left out at first."""
     climbs: int = 2
     """Beginnings of a round that are climbed from."""
+    first_tiles: tuple[int, ...] = (16, 8, 32)
+    """Tiles that all loops of a shape begin with."""
+    nearly_best: Fraction = Fraction(101, 100)
+    """An estimate of so many times the best cost is counted exactly."""
     shapes_at_first: int = 60
     """Shapes looked at in a first climb."""
     steps_together: int = 6

@@ -65,10 +65,12 @@ class OrderBound:
         kept = _most_kept(self.tiles, one, words, cells)
         loads = one.elements * (visits - (visits - 1) * kept)
         if place == 2:
-            loads = np.maximum(loads, self._limited(one, left, visits, kept, cells))
+            loads = np.maximum(loads, self._loads_by_room(one, left, visits, kept, cells))
         return loads
 
-    def _limited(self, one: Operand, left: FloatArray, visits: FloatArray, kept: FloatArray, cells: Ints) -> FloatArray:
+    def _loads_by_room(
+        self, one: Operand, left: FloatArray, visits: FloatArray, kept: FloatArray, cells: Ints
+    ) -> FloatArray:
         """Return the loads of the third node's tensor that follow from the number of elements that the second one
         holds."""
         tiles, second = self.tiles, self.order[1]

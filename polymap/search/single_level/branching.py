@@ -127,7 +127,7 @@ class SizeSearch:
                     self._floor = min(self._floor, each.least())
                 self.open = []
                 break
-            self._split(first)
+            self._split_cells(first)
             self.open = [each for each in self.open if len(each.parts)]
 
     def least_bits(self) -> int | None:
@@ -154,7 +154,7 @@ class SizeSearch:
         """Take the bounds of cells that are refuted into account."""
         self._floor = min(self._floor, float(least.min(where=least >= self.refuted, initial=inf)))
 
-    def _split(self, one: OpenParts) -> None:
+    def _split_cells(self, one: OpenParts) -> None:
         cells, least = one.take(TUNING.cells_at_once)
         self._drop(least)
         keep = least < self.refuted

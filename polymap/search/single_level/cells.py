@@ -196,7 +196,7 @@ class CellBounds:
         last = min(place, 1)
         visits = self._visits(one, cells, last)
         if place == 1:
-            stay = self._short(one, place, cells)
+            stay = self._share_of_short(one, place, cells)
             again = self._short_within(one, place, cells)
         else:
             words = left // one.bits + 1
@@ -215,7 +215,7 @@ class CellBounds:
         most = np.where(low == high, exact, most)
         return np.where(low == n, 0, np.maximum(most, 0)) / n
 
-    def _short(self, one: Operand, place: int, cells: Cells) -> FloatArray:
+    def _share_of_short(self, one: Operand, place: int, cells: Cells) -> FloatArray:
         """Return the largest share of elements whose pieces at the first place are no larger than the tile, in some dim
         that is cut further."""
         surely, possibly, any_sure = np.ones(len(cells)), np.zeros(len(cells)), np.zeros(len(cells), dtype=np.bool_)
@@ -276,7 +276,7 @@ class CellBounds:
         if place == 0:
             return self._in_boxes(place, None, ones, visits, cells)
         free = self._in_boxes(place, None, ones, visits, cells)
-        stay = self._short(one, place, cells)
+        stay = self._share_of_short(one, place, cells)
         inner = outer
         if place == 2:
             nested = self._short_within(one, place, cells)
@@ -287,7 +287,7 @@ class CellBounds:
         free = np.maximum(free, _lower_difference(boxes, kept))
         joined = np.maximum(_lower_difference(alike, kept), least)
         apart = (1 - stay) * boxes + stay * joined
-        found = self._chosen(one, cells, (place, 0), apart, free)
+        found = self._choose_by_cuts(one, cells, (place, 0), apart, free)
         if place == 2:
             visited = self._visits(one, cells, 1)
             short: FloatArray = np.zeros(len(cells))
@@ -307,7 +307,7 @@ class CellBounds:
             found = np.maximum(found, np.maximum(together, within))
             rest = np.maximum(short - stay, 0) * np.maximum(alike, together)
             apart = (1 - short) * boxes + rest + np.minimum(short, stay) * np.maximum(joined, together)
-            found = self._chosen(one, cells, (place, 1), apart, found)
+            found = self._choose_by_cuts(one, cells, (place, 1), apart, found)
         return np.maximum(found, least)
 
     def _kept(self, place: int, box: int, cells: Cells, *, apart: bool = False) -> FloatArray:
@@ -417,7 +417,7 @@ class CellBounds:
     def _once(self, one: Operand) -> float:
         return float(one.elements // prod(self.question.extents[d] for d in one.plain))
 
-    def _chosen(
+    def _choose_by_cuts(
         self, one: Operand, cells: Cells, between: tuple[int, int], apart: FloatArray, free: FloatArray
     ) -> FloatArray:
         """Return `apart` where a plain dim is cut between two places, `free` where none is, the lesser where one may

@@ -100,10 +100,10 @@ class Question:
 def margin_of(question: Question) -> Fraction:
     """Return the largest relative error by which float64 may raise a bound above its exact value (derived in
     `bounds.py`)."""
-    return Fraction(16 * len(question.extents) + 64, 1 << 53) * ceil(_cancelled(question) / 2)
+    return Fraction(16 * len(question.extents) + 64, 1 << 53) * ceil(_cancellation(question) / 2)
 
 
-def _cancelled(question: Question) -> Fraction:
+def _cancellation(question: Question) -> Fraction:
     """Return how much larger weight * loads may be than weight * loads - saved, at least 2."""
     least = [(one.weight * one.elements, one.saved) for one in question.operands]
     return max([Fraction(2), *(Fraction(loaded, loaded - saved) for loaded, saved in least if loaded > saved)])
@@ -128,7 +128,7 @@ def priced_question(problem: Problem, measure: Measure) -> tuple[Question, int] 
         if weight < 0 or bypass + start < 0 or (weight and weight * one.elements <= saved):
             return None
     found = Question(question.extents, tuple(operands))
-    is_exact_enough = _cancelled(found) <= TUNING.most_cancelled and found.most_bits < MOST_COST
+    is_exact_enough = _cancellation(found) <= TUNING.most_cancelled and found.most_bits < MOST_COST
     return (found, measure.fixed_energy) if is_exact_enough else None
 
 

@@ -14,18 +14,7 @@ from pycparser import c_ast, c_generator
 
 from polymap.inputs import shown
 from polymap.workload.c.conditions import character
-from polymap.workload.c.tree import (
-    Binary,
-    Call,
-    Cast,
-    CExpression,
-    Choice,
-    Item,
-    Literal,
-    Name,
-    Refused,
-    Unary,
-)
+from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary
 from polymap.workload.c.types import bits_of, decimal, literal_type
 from polymap.workload.tuning import TUNING
 

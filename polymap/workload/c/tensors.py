@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.ir import (
-    Access,
-    Affine,
-    Dim,
-    Role,
-    Statement,
-    Tensor,
-    Workload,
-    bounds,
-    evaluated_reads,
-    written_tensors,
-)
+from polymap.ir import Access, Affine, Dim, Role, Statement, Tensor, Workload, bounds, evaluated_reads, written_tensors
 from polymap.poly import budget, dim_bounds, first_point, function, integer_set
 from polymap.workload.c.assign import Variable
 from polymap.workload.c.tree import Complaints

@@ -105,7 +105,7 @@ def test_trees_are_worth_what_their_mappings_cost(machine: str, objective: str) 
     arch = with_wires(rng, pm.load_arch(machine)) if wired else pm.load_arch(machine)
     goal = parse_objective(objective, arch)
     problem = analyse(layer(rng), arch)
-    edits, trees = some_trees(problem, rng, 25)
+    edits, trees = some_trees(problem, rng, 12)
     scores = TreeScores(problem, goal, edits, lambda _mapping, _cost: 0)
     for tree in trees:
         score = exact_score(problem.workload, arch, goal, edits.mapping_of(tree))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import product
 from math import prod
 
 import pytest
@@ -35,11 +36,10 @@ def test_of_long_extents_a_few_thousand_are(extent: int) -> None:
     assert all(extent < longer <= extent * 106 // 100 for longer in found[1:])
 
 
-@pytest.mark.parametrize("extent", HUGE)
-@pytest.mark.parametrize("name", ["A", "B"])
-def test_a_product_with_a_huge_extent_is_answered(extent: int, name: str) -> None:
-    product = pm.einsum(f"C[m,n] += A[m,k] * {name}[n,k]", m=extent, n=8, k=8)
-    found = search(product, "flat3", time_limit_s=1, clock=time.process_time)
+@pytest.mark.parametrize(("name", "extent"), few([*product("B", HUGE), *product("A", reversed(HUGE))], 6))
+def test_a_product_with_a_huge_extent_is_answered(name: str, extent: int) -> None:
+    gram = pm.einsum(f"C[m,n] += A[m,k] * {name}[n,k]", m=extent, n=8, k=8)
+    found = search(gram, "flat3", time_limit_s=1, clock=time.process_time)
     if name == "A" and extent > 1 << 40:  # the union of such intervals is not counted
         assert (found.status, found.best) == ("TIMEOUT", None)
         return
