@@ -30,6 +30,7 @@ with lazy(__name__):
         minimum as minimum,
         multiply as multiply,
         total as total,
+        with_parts as with_parts,
     )
     from polymap.codegen.lower.buffers import (
         Layout as Layout,

@@ -14,7 +14,6 @@ from itertools import pairwise
 from math import prod
 
 from polymap.codegen.native import ArrayForm, program_forms
-from polymap.codegen.programs.subscripts import position_of
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload, written_tensors
 
 _FLOATS = ("float32", "float64")
@@ -64,9 +63,7 @@ class RowForm:
 
     def factors(self, access: Access) -> dict[str, int]:
         """Return by how many elements an access moves per step of each dim."""
-        return {
-            dim: int(factor) for dim, factor in position_of(self.forms[access.tensor], access).coefficients().items()
-        }
+        return {dim: int(factor) for dim, factor in self.forms[access.tensor].position(access).coefficients().items()}
 
     def row_step(self, access: Access) -> int:
         """Return the elements from one row of a group to the next."""
