@@ -7,6 +7,7 @@ with lazy(__name__):
         Busiest as Busiest,
         Row as Row,
         Wire as Wire,
+        bits_of_only_instance as bits_of_only_instance,
         rows_of as rows_of,
         wires_of as wires_of,
     )
