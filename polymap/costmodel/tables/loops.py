@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, WorkloadModel
-from polymap.ir import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir import Branch, Mapping, MappingNode, Spatial, Storage, Temporal, changed_nodes
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -84,16 +84,9 @@ def loops_of_tree(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
 
 def with_tiles(nodes: Sequence[MappingNode], tiles: Iterator[int]) -> tuple[MappingNode, ...]:
     """Return the nodes with the next tiles, one per loop."""
-    changed: list[MappingNode] = []
-    for node in nodes:
-        match node:
-            case Temporal() | Spatial():
-                changed.append(replace(node, tile=next(tiles)))
-            case Branch(children):
-                changed.append(Branch(tuple(with_tiles(child, tiles) for child in children)))
-            case _:
-                changed.append(node)
-    return tuple(changed)
+    return changed_nodes(
+        nodes, lambda node: replace(node, tile=next(tiles)) if isinstance(node, Temporal | Spatial) else node
+    )
 
 
 class Columns:
