@@ -47,6 +47,8 @@ with lazy(__name__):
         PreviousCarry as PreviousCarry,
         Track as Track,
         kept_indices as kept_indices,
+        lengths_at_digit as lengths_at_digit,
+        lengths_of_all_digits as lengths_of_all_digits,
         siblings as siblings,
         times_of as times_of,
     )
