@@ -68,11 +68,15 @@ with lazy(__name__):
     from polymap.costmodel.closed_form.nest import (
         TEMPORAL as TEMPORAL,
         Loop as Loop,
+        LoopColumn as LoopColumn,
         LoopNestView as LoopNestView,
         MachineModel as MachineModel,
         Node as Node,
+        Shape as Shape,
+        loops_of_tree as loops_of_tree,
         machine_model as machine_model,
         nest_of as nest_of,
+        shape_of_tree as shape_of_tree,
     )
     from polymap.costmodel.closed_form.partial_tiles import (
         PartialCounts as PartialCounts,

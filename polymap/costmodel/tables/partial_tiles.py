@@ -22,6 +22,7 @@ from polymap.costmodel.closed_form import (
     Node,
     Pins,
     Row,
+    Shape,
     Siblings,
     TensorModel,
     Wire,
@@ -31,7 +32,7 @@ from polymap.costmodel.closed_form import (
     wires_of,
 )
 from polymap.costmodel.tables.digits import most_runs, run_starts
-from polymap.costmodel.tables.loops import Booleans, Extent, ExtentColumn, Integers, Many, Shape, quotient
+from polymap.costmodel.tables.loops import Booleans, Extent, ExtentColumn, Integers, Many, quotient
 from polymap.costmodel.tables.planned_sums import NO_TERMS, NestedSum, Rows, Terms, evaluate_sum, nest_terms
 from polymap.costmodel.tables.plans import Plans
 from polymap.costmodel.tables.tuning import TUNING

@@ -21,6 +21,7 @@ from polymap.costmodel.closed_form import (
     Part,
     PartialCounts,
     Pins,
+    Shape,
     Siblings,
     StepFilter,
     TensorModel,
@@ -43,7 +44,7 @@ from polymap.costmodel.tables.factors import (
     WindowKept,
     WindowSum,
 )
-from polymap.costmodel.tables.loops import Extent, Shape
+from polymap.costmodel.tables.loops import Extent
 from polymap.costmodel.tables.planned_sums import Factor, Numbering, Terms
 from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
 

@@ -31,6 +31,7 @@ with lazy(__name__):
     from polymap.report.figures.cloud import (
         cloud_figure as cloud_figure,
         cloud_svg as cloud_svg,
+        undominated as undominated,
     )
     from polymap.report.figures.coordinates import (
         coordinates_figure as coordinates_figure,
