@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from polymap.codegen.run import generate_c, run_source
+from polymap.costmodel.closed_form import loops_of_tree
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.referees.set_counts import count_with_sets
 from polymap.costmodel.tables.cost_arrays import evaluate_many
-from polymap.costmodel.tables.loops import loops_of_tree
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture

@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import gcd, prod
 
 from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, as_added, as_one, as_sent, no_multicast
+from polymap.costmodel.closed_form import lengths_at_digit, lengths_of_all_digits
 from polymap.costmodel.contiguous import Blocks, Commands, SentMessages
 from polymap.ir import (
     Architecture,
@@ -261,41 +262,22 @@ class Clock:
         is smaller."""
         dims: list[str] = []
         visits: list[int] = []
-        sizes = {dim.name: {dim.extent: 1} for dim in workload.dims}
+        sizes: dict[str, tuple[tuple[int, int], ...]] = {dim.name: ((dim.extent, 1),) for dim in workload.dims}
         choices = dict.fromkeys(sizes, 1)
         for loop in loops:
             dim = loop.node.dim
             if isinstance(loop.node, Temporal):
                 visits.append(prod(choices.values()))
                 dims.append(dim)
-                sizes[dim] = _cut_sizes(sizes[dim], loop.tile)
+                sizes[dim] = lengths_of_all_digits(sizes[dim], loop.tile)
             else:
-                sizes[dim] = _first_siblings(sizes[dim], loop.tile)
-            choices[dim] = sum(sizes[dim].values())
+                sizes[dim] = lengths_at_digit(sizes[dim], 0, loop.tile)
+            choices[dim] = sum(many for _, many in sizes[dim])
         return Clock(tuple(dims), (*visits, prod(choices.values())))
 
     def begun(self, advance: int) -> int:
         """Return how many steps the advance of a loop begins."""
         return 1 if advance == FIRST else self.visits_below[advance + 1] - self.visits_below[advance]
-
-
-def _cut_sizes(sizes: dict[int, int], tile: int) -> dict[int, int]:
-    """Return the sizes of tiles inside tiles, each with their number."""
-    found: dict[int, int] = {}
-    for size, count in sizes.items():
-        whole, rest = divmod(size, tile)
-        found[tile] = found.get(tile, 0) + count * whole
-        if rest:
-            found[rest] = found.get(rest, 0) + count
-    return {size: count for size, count in found.items() if count}
-
-
-def _first_siblings(sizes: dict[int, int], tile: int) -> dict[int, int]:
-    """Return the sizes of the first siblings' tiles, each with their number."""
-    found: dict[int, int] = {}
-    for size, count in sizes.items():
-        found[min(size, tile)] = found.get(min(size, tile), 0) + count
-    return found
 
 
 def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 from polymap.importers.calls import NotMapped, Shape
-from polymap.ir import Apply, Expression, Number, Read
+from polymap.ir import Apply, Expression, Number, Read, subexpressions, with_parts
 from polymap.networks import Part
 from polymap.workload import einsum
 
@@ -143,13 +142,7 @@ def _accumulation(value: Expression, result: int) -> tuple[str, Expression]:
 
 
 def _reads(value: Expression) -> list[int]:
-    match value:
-        case Read(access):
-            return [access]
-        case Apply(_, arguments):
-            return list(chain.from_iterable(map(_reads, arguments)))
-        case _:
-            return []
+    return [each.access for each in subexpressions(value) if isinstance(each, Read)]
 
 
 def _access(place: int, axes: list[list[Axis]]) -> str:
@@ -158,13 +151,9 @@ def _access(place: int, axes: list[list[Axis]]) -> str:
 
 
 def _renumbered(value: Expression, places: dict[int, int]) -> Expression:
-    match value:
-        case Read(access):
-            return Read(places[access])
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(_renumbered(each, places) for each in arguments))
-        case _:
-            return value
+    if isinstance(value, Read):
+        return Read(places[value.access])
+    return with_parts(value, lambda part: _renumbered(part, places))
 
 
 def _is_product(value: Expression, scalars: list[int]) -> bool:

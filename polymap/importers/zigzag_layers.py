@@ -202,8 +202,8 @@ def _bits(fields: Record, told: Findings) -> dict[str, int]:
 def _tell_padding(name: str, fields: Record, extents: dict[str, int], told: Findings) -> None:
     """Tell padding, and inputs that have fewer elements than their indices: pr_loop_sizes of pr_loop_dims. extents:
     of the words that relations define."""
-    given = {word: [] if word not in fields or fields[word].plain is None else fields[word].items(word)
-             for word in ("padding", "pr_loop_dims", "pr_loop_sizes")}  # fmt: skip
+    words = "padding", "pr_loop_dims", "pr_loop_sizes"
+    given = {word: value.items(word) if (value := fields.given(word)) else [] for word in words}
     for word in given["pr_loop_dims"]:
         if word.text("pr_loop_dims").lower() not in extents:
             raise word.refuse(
@@ -253,8 +253,8 @@ def constraints_of(mapping: Record, sizes: dict[str, int], array: Array, told: F
     temporal ordering as the order of loops."""
     found: dict[str, object] = {}
     fanouts: dict[str, dict[str, int]] = {}
-    spatial = mapping.get("spatial_mapping")
-    units = Record() if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
+    spatial = mapping.given("spatial_mapping")
+    units = Record() if spatial is None else spatial.table("spatial_mapping")
     for unit, value in units.items():
         if unit not in array.sizes:
             raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")

@@ -212,8 +212,8 @@ def _numbered_ports(name: str, fields: Record) -> list[_Port]:
         if width not in fields:
             raise fields["ports"].refuse(f"memory {name} has no {width}")
         most = fields[width].integer(width)
-        given = fields.get(grain)
-        least = most if given is None or given.plain is None else given.integer(grain)
+        given = fields.given(grain)
+        least = most if given is None else given.integer(grain)
         if given is not None and least > most:
             raise given.refuse(f"{grain} is {least} and {width} {most}")
         widths[kind] = least, most

@@ -21,6 +21,7 @@ from polymap.ir import (
     Storage,
     Temporal,
     Workload,
+    changed_nodes,
 )
 
 _SEVERAL = ("front", "layers", "members", "points")  # fields of answers with many mappings
@@ -75,19 +76,10 @@ def with_names_of(workload: Workload, mapping: Mapping) -> Mapping:
         counts[variable] = counts.get(variable, 0) + 1
         names[f"{variable}#{counts[variable]}"] = each.name
 
-    def renamed(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
-        found: list[MappingNode] = []
-        for node in nodes:
-            match node:
-                case Temporal() | Spatial():
-                    found.append(replace(node, dim=names.get(node.dim, node.dim)))
-                case Branch(children):
-                    found.append(Branch(tuple(renamed(child) for child in children)))
-                case _:
-                    found.append(node)
-        return tuple(found)
+    def renamed(node: MappingNode) -> MappingNode:
+        return replace(node, dim=names.get(node.dim, node.dim)) if isinstance(node, Temporal | Spatial) else node
 
-    return Mapping(renamed(mapping.nodes))
+    return Mapping(changed_nodes(mapping.nodes, renamed))
 
 
 @answers_in_words

@@ -61,6 +61,7 @@ with lazy(__name__):
         rule_of as rule_of,
         starting_operator as starting_operator,
         subexpressions as subexpressions,
+        with_parts as with_parts,
         written_tensors as written_tensors,
     )
     from polymap.ir.machine import (
@@ -83,6 +84,7 @@ with lazy(__name__):
         Spatial as Spatial,
         Storage as Storage,
         Temporal as Temporal,
+        changed_nodes as changed_nodes,
         statements_below as statements_below,
     )
     from polymap.ir.memory_units import UNIT_RULE as UNIT_RULE, bits_of_amount as bits_of_amount, has_unit as has_unit

@@ -7,7 +7,7 @@ reads (A, B) and expression Product(Read(0), Read(1)).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
@@ -273,6 +273,17 @@ def subexpressions(expression: Expression) -> Iterator[Expression]:
             yield from subexpressions(value)
         case _:
             pass
+
+
+def with_parts(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return an expression with each of those that it is computed from changed."""
+    match expression:
+        case Apply(operation, arguments):
+            return Apply(operation, tuple(map(change, arguments)))
+        case Convert(kind, value, written):
+            return Convert(kind, change(value), written)
+        case _:
+            return expression
 
 
 def evaluated_reads(expression: Expression) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polymap.ir.construction import Construction
@@ -111,6 +111,18 @@ class Mapping(Shown):
             check = Construction(self, "mapping", MappingError)
             check.items("nodes", _NODES)
             check.done()
+
+
+def changed_nodes(
+    nodes: Sequence[MappingNode], change: Callable[[Storage | Temporal | Spatial | Compute], MappingNode]
+) -> tuple[MappingNode, ...]:
+    """Return nodes each of which is changed, those of the children of branches with them, from left to right."""
+    return tuple(
+        Branch(tuple(changed_nodes(child, change) for child in node.children))
+        if isinstance(node, Branch)
+        else change(node)
+        for node in nodes
+    )
 
 
 def statements_below(nodes: tuple[MappingNode, ...]) -> tuple[str, ...]:

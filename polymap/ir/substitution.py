@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement
+from polymap.ir.loopnest import Access, Expression, Index, Statement, with_parts
 from polymap.ir.quasi_affine import Affine, Floor, dim
 
 
@@ -24,15 +24,9 @@ def _access(access: Access, values: Mapping[str, Affine]) -> Access:
 
 
 def _expression(expression: Expression, values: Mapping[str, Affine]) -> Expression:
-    match expression:
-        case Index(value):
-            return Index(substituted(value, values))
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(_expression(each, values) for each in arguments))
-        case Convert():
-            return replace(expression, value=_expression(expression.value, values))
-        case Read() | Number():
-            return expression
+    if isinstance(expression, Index):
+        return Index(substituted(expression.value, values))
+    return with_parts(expression, lambda part: _expression(part, values))
 
 
 def substituted(expression: Affine, values: Mapping[str, Affine]) -> Affine:

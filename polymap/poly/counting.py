@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import islpy as isl
 
 from polymap.ir import Mistake, SolverError
@@ -30,7 +32,5 @@ def _box_count(points: isl.Set) -> int | None:
     """Return the product of the sides of a set that is a box, else None."""
     if not points.is_box():
         return None
-    total = 1
-    for position in range(points.dim(isl.dim_type.set)):
-        total *= integer(points.dim_max_val(position)) - integer(points.dim_min_val(position)) + 1
-    return total
+    dims = range(points.dim(isl.dim_type.set))
+    return prod(integer(points.dim_max_val(each)) - integer(points.dim_min_val(each)) + 1 for each in dims)

@@ -90,12 +90,10 @@ def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = figures.WID
     unit = figures.unit_text(figure.objective)
     taken: Callable[[float], str] = area if figure.has_areas else lambda bits: size(round(bits))
     shapes = figures.grid(frame, x, y, taken, figures.tick_text(figure.objective))
-    front = sorted((x.place(most), y.place(value)) for most, value, best, _, _ in figure.points if best)
-    lowest: list[tuple[float, float]] = []
-    for place in front:  # of several objectives the front is no staircase in the first alone
-        if not lowest or place[1] > lowest[-1][1]:
-            lowest.append(place)
-    shapes.append(figures.polyline(figures.stairs(lowest), stroke=_FAINT, width=1.5))
+    # Of several objectives the front is no staircase in the first alone.
+    lowest = figures.undominated([point[:2] for point in figure.points if point[2]])
+    stairs = figures.stairs([(x.place(most), y.place(value)) for most, value in lowest])
+    shapes.append(figures.polyline(stairs, stroke=_FAINT, width=1.5))
     for most, value, best, proven, label in sorted(figure.points, key=lambda point: point[2]):
         colour = (figures.FOUND if proven else figures.BOUND) if best else figures.GREY
         words = f"{label}: {unit(value)}, {taken(most)}" + ("" if proven else ", not proven")

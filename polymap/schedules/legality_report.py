@@ -8,23 +8,22 @@ from math import factorial
 
 from polymap.ir import (
     Architecture,
-    Branch,
     BudgetError,
     ComputeUnit,
     Mapping,
     MappingNode,
     MemoryLevel,
-    Spatial,
     Storage,
-    Temporal,
     Violation,
     Workload,
+    changed_nodes,
 )
 from polymap.poly import within
 from polymap.resources import ending_within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
 from polymap.schedules.nests import Nests, nests
+from polymap.schedules.relation import serial
 from polymap.schedules.signs import band, count_legal_permutations, sign_vectors
 from polymap.schedules.tuning import TUNING
 from polymap.workload import Dependence, dependence_relations, dependences
@@ -119,20 +118,9 @@ def _parallel(workload: Workload, loop: str) -> bool | str:
 def check_readable(workload: Workload, mapping: Mapping) -> None:
     """Raise MappingError if the tree's loops and computes are no program on any machine."""
     anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
-    check_mapping(workload, anywhere, Mapping(_loops_only(mapping.nodes)))
+    check_mapping(workload, anywhere, Mapping(changed_nodes(serial(mapping).nodes, _without_tensors)))
 
 
-def _loops_only(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
-    """Return the tree's temporal structure: without storage nodes and fan-outs."""
-    kept: list[MappingNode] = []
-    for node in nodes:
-        match node:
-            case Storage():  # it keeps its place: messages name nodes by it
-                kept.append(Storage("memory", ()))
-            case Spatial(dim, tile, _):
-                kept.append(Temporal(dim, tile))
-            case Branch(children):
-                kept.append(Branch(tuple(_loops_only(child) for child in children)))
-            case _:
-                kept.append(node)
-    return tuple(kept)
+def _without_tensors(node: MappingNode) -> MappingNode:
+    """Return a storage node without tensors, in its place, by which messages name nodes; others as they are."""
+    return Storage("memory", ()) if isinstance(node, Storage) else node

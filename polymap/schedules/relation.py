@@ -21,6 +21,7 @@ from polymap.ir import (
     Temporal,
     Workload,
     affine,
+    changed_nodes,
     dim,
 )
 
@@ -40,20 +41,9 @@ def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine,
 
 def serial(mapping: Mapping) -> Mapping:
     """Return the tree with its spatial loops as temporal ones."""
-    return Mapping(_serial(mapping.nodes))
-
-
-def _serial(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
-    found: list[MappingNode] = []
-    for node in nodes:
-        match node:
-            case Spatial(name, tile, _):
-                found.append(Temporal(name, tile))
-            case Branch(children):
-                found.append(Branch(tuple(_serial(child) for child in children)))
-            case _:
-                found.append(node)
-    return tuple(found)
+    return Mapping(
+        changed_nodes(mapping.nodes, lambda node: Temporal(node.dim, node.tile) if isinstance(node, Spatial) else node)
+    )
 
 
 def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, product
+from math import prod
 from random import Random
 
 from polymap.ir import BudgetError, Mistake
@@ -56,9 +57,7 @@ class Skeletons:
         self._below = tuple(groups[g].below for g in used)
         self._used = used
         levels = [sum(holding.may) for holding in holdings]
-        listed = 1
-        for most in levels:
-            listed *= 2 ** (most + 1) - 1
+        listed = prod(2 ** (most + 1) - 1 for most in levels)
         if listed > TUNING.most_sets:
             what = f"{listed:,} sets of storage nodes would be listed"
             raise BudgetError(Mistake("PM527", what, "Fewer levels, or levels that hold fewer tensors, leave fewer."))

@@ -15,7 +15,6 @@ from polymap.inputs import answers_in_words, expected_kind
 from polymap.ir import (
     Access,
     Affine,
-    Apply,
     Convert,
     Expression,
     Floor,
@@ -28,6 +27,7 @@ from polymap.ir import (
     Workload,
     affine,
     dim,
+    with_parts,
 )
 from polymap.schedules import Schedule, TimeDim
 from polymap.workload import Matrix, expression_text, outputs_of, quotient, scatterings_of
@@ -175,10 +175,8 @@ def _c_value(expression: Expression, values: Values) -> Expression:
             return Number(f"({_c_affine(_with(value, values), _AS_VALUE)})")
         case Convert(_, value):
             return _c_value(value, values)
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(_c_value(each, values) for each in arguments))
         case _:
-            return expression
+            return with_parts(expression, lambda part: _c_value(part, values))
 
 
 _AS_INDEX = "floord({0}, {1})"

@@ -9,12 +9,10 @@ from polymap.inputs import answers_in_words
 from polymap.ir import (
     Access,
     Affine,
-    Apply,
     Convert,
     Expression,
     Index,
     Mistake,
-    Number,
     Operator,
     Read,
     ScheduleError,
@@ -23,6 +21,7 @@ from polymap.ir import (
     Workload,
     dim,
     substituted,
+    with_parts,
 )
 from polymap.poly import Clock, Map, budget, ends_of, first_pair, function, may_precede, same_value
 from polymap.schedules import Schedule, TimeDim, instance_text, point
@@ -182,11 +181,7 @@ def _rewritten(expression: Expression, reads: Sequence[Expression], table: Table
     match expression:
         case Read(access):
             return reads[access]
-        case Number():
-            return expression
         case Index(value):
             return Index(substituted(value, table))
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(_rewritten(each, reads, table) for each in arguments))
-        case Convert(kind, value, written):
-            return Convert(kind, _rewritten(value, reads, table), written)
+        case _:
+            return with_parts(expression, lambda part: _rewritten(part, reads, table))

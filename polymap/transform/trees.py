@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from polymap.inputs import answers_in_words, shown
 from polymap.ir import Branch, Mapping, MappingError, MappingNode, Mistake, Spatial, Storage, Temporal
@@ -15,6 +16,7 @@ from polymap.ir import Branch, Mapping, MappingError, MappingNode, Mistake, Spat
 Nodes = tuple[MappingNode, ...]
 Place = int | tuple[int, ...]
 Edit = Callable[[Nodes, int], Nodes]
+Old = TypeVar("Old", Temporal, Spatial)
 
 
 def split(mapping: Mapping, dim: str, *, inner: int) -> Mapping:
@@ -121,13 +123,7 @@ def parallelize(mapping: Mapping, at: Place, *, fanout: str) -> Mapping:
     Raises MappingError where the node is no temporal loop.
     """
 
-    def spread(nodes: Nodes, index: int) -> Nodes:
-        node = nodes[index]
-        if not isinstance(node, Temporal):
-            raise _impossible(f"the node at {at} is no temporal loop", _ASK)
-        return (*nodes[:index], Spatial(node.dim, node.tile, fanout), *nodes[index + 1 :])
-
-    return _edited(mapping, at, spread)
+    return _with_loop(mapping, at, Temporal, "temporal", lambda loop: Spatial(loop.dim, loop.tile, fanout))
 
 
 def serialize(mapping: Mapping, at: Place) -> Mapping:
@@ -139,13 +135,7 @@ def serialize(mapping: Mapping, at: Place) -> Mapping:
     Raises MappingError where the node is no spatial loop.
     """
 
-    def sequential(nodes: Nodes, index: int) -> Nodes:
-        node = nodes[index]
-        if not isinstance(node, Spatial):
-            raise _impossible(f"the node at {at} is no spatial loop", _ASK)
-        return (*nodes[:index], Temporal(node.dim, node.tile), *nodes[index + 1 :])
-
-    return _edited(mapping, at, sequential)
+    return _with_loop(mapping, at, Spatial, "spatial", lambda loop: Temporal(loop.dim, loop.tile))
 
 
 @answers_in_words
@@ -175,6 +165,20 @@ def _inserting(new: MappingNode) -> Edit:
 
 def _replacing_by(*new: MappingNode) -> Edit:
     return lambda nodes, at: (*nodes[:at], *new, *nodes[at + 1 :])
+
+
+def _with_loop(
+    mapping: Mapping, at: Place, kind: type[Old], word: str, change: Callable[[Old], MappingNode]
+) -> Mapping:
+    """Return the mapping with the loop at `at`, which is of a kind, changed."""
+
+    def changed(nodes: Nodes, index: int) -> Nodes:
+        node = nodes[index]
+        if not isinstance(node, kind):
+            raise _impossible(f"the node at {at} is no {word} loop", _ASK)
+        return _replacing_by(change(node))(nodes, index)
+
+    return _edited(mapping, at, changed)
 
 
 def _edited(mapping: Mapping, at: Place, edit: Edit) -> Mapping:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from polymap.inputs import answers_in_words, is_list, shown
 from polymap.ir import (
-    Apply,
     Convert,
     Expression,
     Mistake,
@@ -23,6 +22,7 @@ from polymap.ir import (
     did_you_mean,
     starting_operator,
     with_indices,
+    with_parts,
     written_tensors,
 )
 from polymap.workload.c import (
@@ -357,9 +357,7 @@ def _plain(expression: Expression) -> Expression:
     match expression:
         case Convert(_, value):
             return _plain(value)
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(map(_plain, arguments)))
         case Number(text):
             return Number(text.rstrip("uUlL"))
         case _:
-            return expression
+            return with_parts(expression, _plain)

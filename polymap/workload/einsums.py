@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from polymap.inputs import LABEL_RULE, LIMITS, answers_in_words, as_integer, is_label, is_list, is_name, is_table, shown
 from polymap.ir import (
@@ -217,10 +218,7 @@ def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mista
             mistakes.append(Mistake("PM204", f"unknown dim {name} in {where}: it has no size", hint))
     known = {name: checked_extent(name, size, mistakes) for name, size in sizes.items()}
     extents = {dim: known.get(dim, 1) for dim in _dims(reading)}
-    instances = 1
-    for extent in extents.values():
-        instances *= extent
-    if instances > TUNING.most_instances:
+    if prod(extents.values()) > TUNING.most_instances:
         mistakes.append(Mistake("PM216", "the loop nest has more than 10^1000 instances"))
     return extents
 

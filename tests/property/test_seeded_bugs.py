@@ -86,7 +86,7 @@ BUGS = (
         "Node(level, position, fans)",
         "Node(level, position - 1, fans)",
     ),
-    Bug("nearly dividing tiles divide", "nest", "                if rest:\n", "                if rest > 1:\n"),
+    Bug("nearly dividing tiles divide", "nest", "enclosing % tile == 0", "enclosing % tile <= 1"),
     Bug(
         "a window slides the other way",
         "dividing_tiles",

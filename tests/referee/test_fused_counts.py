@@ -12,13 +12,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from polymap.costmodel.closed_form import branches, counts
+from polymap.costmodel.closed_form import branches, counts, loops_of_tree
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.tables import cost_arrays, fused
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
-from polymap.costmodel.tables.loops import loops_of_tree, with_tiles
+from polymap.costmodel.tables.loops import with_tiles
 from polymap.inputs import arch_from_document
 from polymap.ir.errors import MappingError, WorkloadError
 from polymap.ir.loopnest import Workload

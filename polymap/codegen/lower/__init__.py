@@ -30,6 +30,7 @@ with lazy(__name__):
         minimum as minimum,
         multiply as multiply,
         total as total,
+        with_parts as with_parts,
     )
     from polymap.codegen.lower.buffers import (
         Layout as Layout,
@@ -76,12 +77,15 @@ with lazy(__name__):
         FLOAT_EXTREMES as FLOAT_EXTREMES,
         FLOOR_DIV as FLOOR_DIV,
         INCLUDES as INCLUDES,
+        LIBRARIES as LIBRARIES,
         LINE_BYTES as LINE_BYTES,
         MAIN as MAIN,
         NATIVE_HEAD as NATIVE_HEAD,
         OPENMP_HINTS as OPENMP_HINTS,
         RESTRICT as RESTRICT,
         TRANSFER as TRANSFER,
+        WIDE as WIDE,
+        comment_of as comment_of,
     )
     from polymap.codegen.lower.printer import emit as emit, expression as expression, lines_of as lines_of
     from polymap.codegen.lower.program import lower_faithful as lower_faithful

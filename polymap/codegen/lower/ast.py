@@ -6,6 +6,7 @@ its loops, so that a test can remove any single Copy and see the run fail.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -190,6 +191,21 @@ class Program:
     """A translation unit: parts in the order of their definition."""
 
     parts: tuple[Array | Function | Text, ...]
+
+
+def with_parts(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return an expression with each of its direct parts changed."""
+    match value:
+        case Binary(symbol, left, right):
+            return Binary(symbol, change(left), change(right))
+        case Element(array, index):
+            return Element(array, tuple(map(change, index)))
+        case Invoke(function, arguments):
+            return Invoke(function, tuple(map(change, arguments)))
+        case Choice(condition, yes, no):
+            return Choice(change(condition), change(yes), change(no))
+        case Int() | Name():
+            return value
 
 
 def add(left: Expr, right: Expr) -> Expr:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from polymap.codegen.lower.ast import (
     Array,
@@ -204,15 +205,12 @@ def _buffer(nest: Nest, place: StoragePoint) -> Buffer:
     number = [t.name for t in nest.workload.tensors].index(place.tensor)
     level = nest.arch.levels[place.level].name
     modulus = moduli(place, tensor)
-    slots = 1
-    for size in modulus:
-        slots *= size
     tensor_name = c_name(f"T{number}", tensor.name)
     level_name = c_name(f"L{place.level}", level)
     row = f"{level_name}_{tensor_name}"
     name = tensor_name if place.level == 0 else f"N{place.number}_{tensor_name}"
     rule = rule_of(nest.workload, tensor.name, (use.statement for use in place.uses))
-    buffer = Buffer(place, rule, name, modulus, slots, row, f"{level_name} {tensor_name}")
+    buffer = Buffer(place, rule, name, modulus, prod(modulus), row, f"{level_name} {tensor_name}")
     if buffer.cells > LARGEST_INDEX:
         what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {LARGEST_INDEX}"
         raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
@@ -231,9 +229,7 @@ def axis_values(layout: Layout, access: Access, values: Values, prefix: str = "x
 
 def element_number(shape: tuple[int, ...]) -> Expr:
     """Return the number of the element (x0, x1, ...) in row-major order."""
-    stride = 1
-    for size in shape:
-        stride *= size
+    stride = prod(shape)
     terms: list[Expr] = []
     for axis, size in enumerate(shape):
         stride //= size

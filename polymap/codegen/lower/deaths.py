@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from polymap.codegen.lower.ast import Array, Assign, Binary, Block, Element, Expr, Int, Invoke, Name, Scope, add
 from polymap.codegen.lower.buffers import Buffer, Layout, axis_values, element_number
 from polymap.codegen.lower.elements import c_name
@@ -27,10 +29,7 @@ def last_uses(layout: Layout, tensor: Tensor) -> Array:
 
     It is volatile: gcc 12 vectorizes the first walk at -O2 and then leaves an earlier store for last.
     """
-    elements = 1
-    for extent in tensor.shape:
-        elements *= extent
-    return Array("volatile uint64_t", _name(layout, tensor.name), (elements,))
+    return Array("volatile uint64_t", _name(layout, tensor.name), (prod(tensor.shape),))
 
 
 def is_alive(layout: Layout, buffer: Buffer, cell: Expr) -> Expr:

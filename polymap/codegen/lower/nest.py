@@ -8,7 +8,8 @@ loops.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 
 from polymap.ir import (
     Access,
@@ -90,10 +91,7 @@ class StoragePoint:
 
     @property
     def instances(self) -> int:
-        count = 1
-        for loop in self.instance_loops:
-            count *= loop.trips
-        return count
+        return prod(loop.trips for loop in self.instance_loops)
 
     @property
     def fixed(self) -> frozenset[str]:
@@ -103,10 +101,9 @@ class StoragePoint:
 
     def accesses(self) -> tuple[tuple[Use, Access], ...]:
         """Return the accesses to the tensor below this place, each index once per statement, targets first."""
-        found: list[tuple[Use, Access]] = []
-        for use in self.uses:
-            found += [(use, access) for access in dict.fromkeys(accesses_of(use.statement, self.tensor))]
-        return tuple(found)
+        return tuple(
+            (use, each) for use in self.uses for each in dict.fromkeys(accesses_of(use.statement, self.tensor))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,20 +264,7 @@ def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
     for place in (*outermost, *reader.places):
         parents = [p.number for p in places if p.tensor == place.tensor and place.path[: len(p.path)] == p.path]
         below = tuple(use for use in uses if _serves(place, use))
-        places.append(
-            StoragePoint(
-                number=len(places),
-                tensor=place.tensor,
-                level=place.level,
-                above=place.above,
-                depth=place.depth,
-                path=place.path,
-                branch_depths=place.branch_depths,
-                fanouts=place.fanouts,
-                parent=parents[-1] if parents else None,
-                uses=below,
-            )
-        )
+        places.append(replace(place, number=len(places), parent=parents[-1] if parents else None, uses=below))
     return Nest(workload, arch, tuple(places), clock, uses, tuple(reader.names))
 
 

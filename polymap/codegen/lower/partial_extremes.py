@@ -9,7 +9,6 @@ with NaN open: for these, a NaN among the values also has the maximum found once
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,6 +31,7 @@ from polymap.codegen.lower.ast import (
     add,
 )
 from polymap.codegen.lower.printer import expression
+from polymap.codegen.lower.tidy import identifiers
 from polymap.codegen.lower.tuning import TUNING
 
 
@@ -153,13 +153,13 @@ def _update(loop: For) -> _Update | None:
     for each in declared:
         if each in before:
             continue
-        if moving & _names(each.value):
+        if moving & identifiers(each.value):
             moving.add(each.name)
             own.append(each)
         else:
             fixed.append(each)
     value = _value(last, [target, *(Name(each.name) for each in before)])
-    if value is None or moving & _names(target):
+    if value is None or moving & identifiers(target):
         return None
     return _Update(target, value, tuple(fixed), tuple(own), before, last)
 
@@ -189,7 +189,3 @@ def _value(last: Stmt, own: Sequence[Expr]) -> Expr | None:
             return others[0] if len(others) == 1 else None
         case _:
             return None
-
-
-def _names(value: Expr) -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w*", expression(value)))

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+
+def comment_of(remark: str) -> str:
+    """Return the comment of C that says the lines of a remark; nothing where it has none."""
+    lines = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
+    return f"/*\n{lines} */\n" if lines else ""
+
+
 FAITHFUL_HEAD = """\
 /* The machine's behaviour, step by step; every word that moves is counted where it moves. Written by polymap.
    Compile: cc -std=c99 -O2 program.c -lm
@@ -28,6 +35,21 @@ RESTRICT = """\
 #ifdef __cplusplus
 #define restrict __restrict__
 #endif
+"""
+
+# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
+WIDE = """\
+#if defined(__clang__)
+#define WIDE __attribute__((min_vector_width({bits})))
+#else
+#define WIDE
+#endif"""
+
+LIBRARIES = """\
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 """
 
 # A function of C11, which the headers of stricter C do not declare.

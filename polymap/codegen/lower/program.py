@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import assert_never
 
 from polymap.codegen.lower.ast import (
@@ -103,10 +104,7 @@ def _check_memory(parts: _Parts) -> None:
 
 
 def _bytes(array: Array) -> int:
-    size = int("".join(digit for digit in array.type if digit.isdigit()) or 64) // 8
-    for length in array.shape:
-        size *= length
-    return size
+    return int("".join(digit for digit in array.type if digit.isdigit()) or 64) // 8 * prod(array.shape)
 
 
 def _run(parts: _Parts) -> Function:

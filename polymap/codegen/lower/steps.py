@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from polymap.codegen.lower.ast import (
     Array,
@@ -44,10 +45,7 @@ class Step:
     @property
     def units(self) -> int:
         """The number of compute instances in use."""
-        count = 1
-        for loop in self.loops:
-            count *= loop.trips
-        return count
+        return prod(loop.trips for loop in self.loops)
 
     @property
     def registers(self) -> Registers:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import assert_never
 
 from polymap.codegen.lower.ast import (
     Assign,
     Binary,
     Block,
-    Choice,
     Copy,
     Count,
     Declare,
-    Element,
     Expr,
     For,
     Function,
     If,
     Int,
-    Invoke,
     LocalArray,
     Name,
     Remark,
@@ -28,7 +26,9 @@ from polymap.codegen.lower.ast import (
     Stmt,
     Verbatim,
     fold_operation,
+    with_parts,
 )
+from polymap.codegen.lower.printer import expression
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -85,8 +85,8 @@ def _substitute(statement: Stmt, known: dict[str, Name | Int]) -> Stmt:
             return Assign(swap(target), symbol, swap(value))
         case Copy(target, value):
             return Copy(swap(target), swap(value))
-        case For(name, start, stop, body, pragma):
-            return For(name, swap(start), swap(stop), _inline(body, known), pragma)
+        case For(_, start, stop, body):
+            return replace(statement, start=swap(start), stop=swap(stop), body=_inline(body, known))
         case If(condition, body, otherwise):
             return If(swap(condition), _inline(body, known), _inline(otherwise, known))
         case Run(called, arguments):
@@ -104,20 +104,10 @@ def _substitute(statement: Stmt, known: dict[str, Name | Int]) -> Stmt:
 
 
 def _replace_names(value: Expr, known: dict[str, Name | Int]) -> Expr:
-    match value:
-        case Int():
-            return value
-        case Name(text):
-            return known.get(text, value)
-        case Binary(symbol, left, right):
-            return fold_operation(symbol, _replace_names(left, known), _replace_names(right, known))
-        case Element(array, index):
-            return Element(array, tuple(_replace_names(i, known) for i in index))
-        case Invoke(called, arguments):
-            return Invoke(called, tuple(_replace_names(argument, known) for argument in arguments))
-        case Choice(condition, yes, no):
-            return Choice(_replace_names(condition, known), _replace_names(yes, known), _replace_names(no, known))
-    assert_never(value)
+    if isinstance(value, Name):
+        return known.get(value.text, value)
+    found = with_parts(value, lambda part: _replace_names(part, known))
+    return fold_operation(found.symbol, found.left, found.right) if isinstance(found, Binary) else found
 
 
 def function(name: str, clock: tuple[str, ...], body: Block, remark: str = "") -> tuple[Function, Run]:
@@ -129,27 +119,23 @@ def function(name: str, clock: tuple[str, ...], body: Block, remark: str = "") -
 
 
 def _pruned_inside(statement: Stmt) -> Stmt:
-    if isinstance(statement, For):
-        return For(statement.name, statement.start, statement.stop, prune(statement.body), statement.pragma)
     if isinstance(statement, If):
         return If(statement.condition, prune(statement.body), prune(statement.otherwise))
-    if isinstance(statement, Scope):
-        return Scope(prune(statement.body))
-    return statement
+    return replace(statement, body=prune(statement.body)) if isinstance(statement, For | Scope) else statement
 
 
 def _statement_names(statement: Stmt) -> frozenset[str]:
     match statement:
         case Declare(_, _, value):
-            return _names(value)
+            return identifiers(value)
         case Assign(target, _, value) | Copy(target, value):
-            return _names(target) | _names(value)
+            return identifiers(target) | identifiers(value)
         case For(name, start, stop, body):
-            return _names(start) | _names(stop) | (names_in(body) - {name})
+            return identifiers(start) | identifiers(stop) | (names_in(body) - {name})
         case If(condition, body, otherwise):
-            return _names(condition) | names_in(body) | names_in(otherwise)
+            return identifiers(condition) | names_in(body) | names_in(otherwise)
         case Run(_, arguments):
-            return frozenset(name for argument in arguments for name in _names(argument))
+            return frozenset(name for argument in arguments for name in identifiers(argument))
         case Count(counter):
             return frozenset(_IDENTIFIER.findall(counter))
         case Verbatim(lines):
@@ -161,18 +147,6 @@ def _statement_names(statement: Stmt) -> frozenset[str]:
     assert_never(statement)
 
 
-def _names(value: Expr) -> frozenset[str]:
-    match value:
-        case Int():
-            return frozenset()
-        case Name(text):
-            return frozenset(_IDENTIFIER.findall(text))
-        case Binary(_, left, right):
-            return _names(left) | _names(right)
-        case Element(array, index):
-            return frozenset((array, *(name for i in index for name in _names(i))))
-        case Invoke(_, arguments):
-            return frozenset(name for argument in arguments for name in _names(argument))
-        case Choice(condition, yes, no):
-            return _names(condition) | _names(yes) | _names(no)
-    assert_never(value)
+def identifiers(value: Expr) -> frozenset[str]:
+    """Return the identifiers in an expression, those of the functions that it calls among them."""
+    return frozenset(_IDENTIFIER.findall(expression(value)))

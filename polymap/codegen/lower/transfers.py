@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 
 from polymap.codegen.lower.ast import (
     Assign,
@@ -95,10 +96,7 @@ def _parent_at(parent: Buffer, above: tuple[Loop, ...]) -> Declare:
 
 
 def _count_of(loops: tuple[Loop, ...]) -> int:
-    product = 1
-    for loop in loops:
-        product *= loop.trips
-    return product
+    return prod(loop.trips for loop in loops)
 
 
 def merged_reads(

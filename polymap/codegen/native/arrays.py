@@ -115,12 +115,14 @@ class ArrayForm:
         """Return the index of an axis in the array, which may lie outside it."""
         return access.index[number] - self.before[number]
 
+    def position(self, access: Access) -> Affine:
+        """Return the index of an access's element in the array, axes in memory order."""
+        return sum((self.axis(access, n) * stride for n, stride in enumerate(self.strides)), Affine())
+
     def linear(self, access: Access) -> Linear:
         """Return the position of the element of an access without floors."""
-        total = Affine()
-        for number, stride in enumerate(self.strides):
-            total = total + self.axis(access, number) * stride
-        return Linear(total.coefficients(), total.constant)
+        position = self.position(access)
+        return Linear(position.coefficients(), position.constant)
 
 
 def with_types(workload: Workload) -> Workload:

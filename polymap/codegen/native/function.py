@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import (
     ALIGNED_ALLOC,
+    EXTREMES,
     FLOOR_DIV,
+    LIBRARIES,
     LINE_BYTES,
     OPENMP_HINTS,
     RESTRICT,
+    WIDE,
     Block,
     Declare,
     If,
@@ -25,6 +28,7 @@ from polymap.codegen.lower import (
     check_indices,
     check_memory,
     check_sums,
+    comment_of,
     lines_of,
     order_of_sums,
 )
@@ -51,21 +55,9 @@ from polymap.codegen.native.variants import kernels
 from polymap.codegen.native.words import gather_loops, word_helpers
 from polymap.ir import Architecture, Mapping, Workload
 
-_HEAD = """#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-"""
+_HEAD = LIBRARIES + EXTREMES + RESTRICT
 # Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
 FUSED = ("-ffp-contract=fast", "-fopenmp-simd")
-# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
-_WIDE = """#if defined(__clang__)
-#define WIDE __attribute__((min_vector_width({bits})))
-#else
-#define WIDE
-#endif"""
 # gcc would load a vector once per use, as the operand of a multiply-add, where loads are what takes the time.
 _HOLD = """#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined({macro})
 #define HOLD(vector) __asm__("" : : "{register}"(vector))
@@ -176,7 +168,7 @@ def native_function(
     not fit into memory or indices into 32 bits (PM601).
     """
     arrays, steps = _arrays_and_tail(workload, layout, tail)
-    workload, head = flat or workload, _head(remark)
+    workload, head = flat or workload, comment_of(remark) + _HEAD
     sums = tuple(_read_in_words(form, by_words or {}) for form in array_forms(workload, layout))
     mapping = _of_whole_sums(workload, mapping, steps)
     try:
@@ -220,7 +212,7 @@ def function_of_lanes(
         return None
     above, _ = found.text(f"{name}_lanes", found.to)
     text = _scalar_text(name, arrays, _with_tail(lambda to: found.text(f"{name}_lanes", to)[1], found.to, steps))
-    head = f"{_head(remark)}{_above(flat, text)}{_WIDE.format(bits=vector_bits)}\n{above}"
+    head = f"{comment_of(remark)}{_HEAD}{_above(flat, text)}{WIDE.format(bits=vector_bits)}\n{above}"
     return NativeFunction(name, head + text, arrays, None, 0, "", weights=forms[-2].tensor)
 
 
@@ -255,7 +247,7 @@ def function_of_parts(
         head = signature(own, arrays)
         body += _body(own, arrays, plan, plan, threads).replace(f"\n{head}", f"\nstatic {head}")
         calls += f"    {own}({', '.join(form.parameter for form in arrays)});\n"
-    text = f"{_head(remark)}{_types(plans, body)}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
+    text = f"{comment_of(remark)}{_HEAD}{_types(plans, body)}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
     return NativeFunction(name, text, arrays, None, 0, "", weights=plans[0].operands[-1].form.tensor)
 
 
@@ -308,12 +300,6 @@ def _arrays_and_tail(
 def _of_whole_sums(workload: Workload, mapping: Mapping, steps: Tail | None) -> Mapping:
     """Return the mapping, or, where sums are rounded to another type, one that stores each of them once."""
     return mapping if steps is None or steps.requantizes is None else whole_sums(workload, mapping)
-
-
-def _head(remark: str) -> str:
-    """Return the lines above the functions, with a comment first if there is a remark."""
-    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
-    return (f"/*\n{comment} */\n" if comment else "") + _HEAD + RESTRICT
 
 
 def _own_bytes(plan: KernelPlan) -> int:
@@ -377,7 +363,7 @@ def _types(plans: Sequence[KernelPlan], body: str) -> str:
 def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     kind, lanes = plan.accumulator, plan.lanes
     size = lanes * ELEMENT_BYTES[kind]
-    lines = [_WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
+    lines = [WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
     moved = [kind, *(each.form.c_type for each in plan.operands if each.is_vector)]
     if plan.tail is not None:
         moved += [form.c_type for form in (*plan.tail.arrays, plan.tail.stored)]

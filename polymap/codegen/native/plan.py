@@ -393,9 +393,7 @@ def _shares(access: Access, tap: str, shape: _Shape) -> bool:
 
 
 def _check_size(plan: KernelPlan) -> None:
-    count = plan.slots
-    for size in plan.tile.values():
-        count *= size
+    count = prod(plan.tile.values(), start=plan.slots)
     if count > TUNING.most_accumulators:
         raise NoPlan(f"the register tile has {count} vectors, more than {TUNING.most_accumulators}")
     starts = vector_starts(plan)

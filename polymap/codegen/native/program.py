@@ -97,10 +97,7 @@ class Stage:
 
     @property
     def length(self) -> int:
-        product = 1
-        for size in self.sizes:
-            product *= size
-        return product
+        return prod(self.sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from polymap.codegen.native import neutral_value, operand_types
 from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
-from polymap.codegen.programs.subscripts import element, hidden_step, position_of, shared_product
+from polymap.codegen.programs.subscripts import element, hidden_step, shared_product
 from polymap.codegen.source import Contraction, Update
 from polymap.ir import (
     Access,
@@ -59,9 +59,7 @@ def dim_constants(workload: Workload) -> dict[str, str]:
 
 def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
     """Return the dims whose values occur in a statement's body."""
-    indices: list[Affine] = [
-        position_of(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
-    ]
+    indices: list[Affine] = [storage.forms[each.tensor].position(each) for each in (statement.target, *statement.reads)]
     indices += (each.value for each in subexpressions(statement.expression) if isinstance(each, Index))
     named = {dim for index in indices for dim in index.dims}
     return tuple(dim for dim in statement.dims if dim in named)

@@ -14,6 +14,7 @@ from polymap.codegen.lower import (
     EXTREMES,
     FLOAT_EXTREMES,
     IN_TURN,
+    LIBRARIES,
     LINE_BYTES,
     NO_INTERCHANGE,
     NO_VECTORS,
@@ -22,6 +23,7 @@ from polymap.codegen.lower import (
     Stmt,
     check_indices,
     check_memory,
+    comment_of,
     lines_of,
     sums_in_turn,
     sums_of_several_loops,
@@ -56,12 +58,6 @@ from polymap.poly import budget
 from polymap.schedules import Schedule
 from polymap.workload import leaves_unwritten, unset_read
 
-_HEAD = """#include <limits.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-"""
 _APART = """\
 #if defined(__clang__) && !defined(NO_LOAD_PRE) /* it may hand loads on to the next iteration: slow in vectors */
 #define restrict
@@ -123,10 +119,9 @@ def program_function(
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
     whole = "\n".join([*_minus_zeros(whole), *hidden_steps(whole), whole])
-    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
-    head = f"/*\n{comment} */\n" if comment else ""
     several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
-    head += _HEAD + (_MAYBE_ALIKE if writes_interleaved(schedule) else _APART) + several + _helpers(whole) + tiles
+    apart = _MAYBE_ALIKE if writes_interleaved(schedule) else _APART
+    head = comment_of(remark) + "#include <limits.h>\n" + LIBRARIES + apart + several + _helpers(whole) + tiles
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     flags = program_flags(workload, contractions, fma=fma, in_parts=bool(extremes))
     return NativeFunction(name, text, storage.callers, None, 0, "", flags)

@@ -14,10 +14,9 @@ from itertools import pairwise
 from math import prod
 
 from polymap.codegen.native import ArrayForm, program_forms
-from polymap.codegen.programs.subscripts import position_of
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload, written_tensors
+from polymap.workload.c import FLOATS
 
-_FLOATS = ("float32", "float64")
 _PRODUCT = (Apply("*", (Read(0), Read(1))), Apply("*", (Read(1), Read(0))))
 
 
@@ -64,9 +63,7 @@ class RowForm:
 
     def factors(self, access: Access) -> dict[str, int]:
         """Return by how many elements an access moves per step of each dim."""
-        return {
-            dim: int(factor) for dim, factor in position_of(self.forms[access.tensor], access).coefficients().items()
-        }
+        return {dim: int(factor) for dim, factor in self.forms[access.tensor].position(access).coefficients().items()}
 
     def row_step(self, access: Access) -> int:
         """Return the elements from one row of a group to the next."""
@@ -81,7 +78,7 @@ def row_form(workload: Workload) -> RowForm | None:
     """Return how a program runs by blocks of rows; None where it does not, or where sums must keep their order."""
     kinds = {each.element_type for each in workload.tensors}
     statements = workload.statements
-    if workload.original is not None or not workload.associative or len(kinds) > 1 or kinds & {*_FLOATS} != kinds:
+    if workload.original is not None or not workload.associative or len(kinds) > 1 or kinds & {*FLOATS} != kinds:
         return None
     if not all(map(_is_plain, statements)) or not _is_in_sequence(statements) or not _is_whole(workload):
         return None

@@ -10,8 +10,7 @@ from polymap.codegen.native import ELEMENT_BYTES
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep
 from polymap.codegen.source import TUNING, Core
 from polymap.ir import Statement
-
-_C_TYPES = {"float32": "float", "float64": "double"}
+from polymap.workload.c import SPELLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class RowPlan:
 
     @property
     def c_type(self) -> str:
-        return _C_TYPES[self.form.kind]
+        return SPELLING[self.form.kind]
 
     @property
     def bytes(self) -> int:
@@ -69,7 +68,7 @@ def row_stride(extent: int, lanes: int) -> int:
 def row_plan(form: RowForm, facts: Core) -> RowPlan | None:
     """Return the plan of a form; None where a matrix that is read again is far larger than the second cache, or there
     are no vectors."""
-    width = ELEMENT_BYTES[_C_TYPES[form.kind]]
+    width = ELEMENT_BYTES[SPELLING[form.kind]]
     lanes, room = facts.vector_bits // (8 * width), (facts.cache_bytes or 2**18) // width
     if lanes < 2 or facts.registers < 8:
         return None
@@ -104,7 +103,7 @@ def _tile(form: RowForm, step: Product, number: int, count: int, lanes: int, reg
     of_terms = form.factors(step.statement.reads[step.a]).get(step.term, 0)
     if count <= TUNING.few_rows and factors.get(step.term, 0) == of_terms == 1:
         return Tile(step, number, count, wide, is_dot=True), 0
-    apart = factors.get(step.term, 0) * ELEMENT_BYTES[_C_TYPES[form.kind]]
+    apart = factors.get(step.term, 0) * ELEMENT_BYTES[SPELLING[form.kind]]
     is_near = apart < TUNING.packed_step_bytes or count < 2 * rows
     is_direct = factors.get(step.lane, 0) == 1 and extents[step.lane] % lanes == 0 and is_near
     length = 0 if is_direct else -(-vectors // wide) * wide * lanes * extents[step.term]

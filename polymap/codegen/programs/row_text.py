@@ -8,11 +8,14 @@ from polymap.codegen.lower import (
     ALIGNED_ALLOC,
     ALIGNED_ARRAY,
     EXTREMES,
+    LIBRARIES,
     LINE_BYTES,
     OPENMP_HINTS,
     RESTRICT,
+    WIDE,
     Name,
     c_expression,
+    comment_of,
     expression,
 )
 from polymap.codegen.native import NativeFunction, signature
@@ -30,18 +33,6 @@ from polymap.codegen.programs.vector_math import has_functions, helpers, in_vect
 from polymap.codegen.source import TUNING, Core
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload
 
-_HEAD = """#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-"""
-# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
-_WIDE = """#if defined(__clang__)
-#define WIDE __attribute__((min_vector_width({bits})))
-#else
-#define WIDE
-#endif
-"""
 # Quotients by one value of a row are products with its reciprocal where that has full precision.
 _PLAIN_DIVISORS = {"float": ("1e-30f", "1e30f"), "double": ("1e-300", "1e300")}
 _STARTS = {Operator.ADD: "0", Operator.MULTIPLY: "1", Operator.MAX: "-HUGE_VAL", Operator.MIN: "HUGE_VAL"}
@@ -61,9 +52,8 @@ def row_function(
     products = "".join(product_texts(plan, name))
     lines = [*_loop_over_blocks(plan, name, threads)]
     body = "\n".join(lines)
-    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
-    head = f"/*\n{comment} */\n" if comment else ""
-    head += _HEAD + RESTRICT + (OPENMP_HINTS if "#pragma" in body else "") + _WIDE.format(bits=facts.vector_bits)
+    head = comment_of(remark) + LIBRARIES + RESTRICT + (OPENMP_HINTS if "#pragma" in body else "")
+    head += WIDE.format(bits=facts.vector_bits) + "\n"
     head += ALIGNED_ALLOC if _is_heap(plan) else ""
     head += (EXTREMES if "MAX(" in body or "MIN(" in body else "") + helpers(body)
     text = f"{head}{products}\nWIDE {signature(name, form.callers)}\n{{\n{body}\n}}\n"

@@ -6,7 +6,6 @@ import re
 from math import gcd
 
 from polymap.codegen.lower import Binary, Element, Expr, Name, affine_expr
-from polymap.codegen.native import ArrayForm
 from polymap.codegen.programs.storage import Storage
 from polymap.codegen.source import TUNING
 from polymap.ir import Access, Affine, Workload
@@ -15,20 +14,12 @@ Products = dict[str, Expr]
 """dim -> what stands for its product with its factor in a subscript."""
 
 
-def position_of(form: ArrayForm, access: Access) -> Affine:
-    """Return the index of an access's element in its array, axes in memory order."""
-    position = Affine()
-    for axis, stride in enumerate(form.strides):
-        position = position + form.axis(access, axis) * stride
-    return position
-
-
 def element(storage: Storage, access: Access, values: dict[str, Expr], products: Products | None = None) -> Expr:
     """Return an element of an array, or a variable."""
     form = storage.forms[access.tensor]
     if storage.is_variable(access.tensor):
         return Name(form.parameter)
-    position, products = position_of(form, access), products or {}
+    position, products = form.position(access), products or {}
     terms = tuple((1 if atom in products else factor, atom) for factor, atom in position.terms)
     return Element(form.parameter, (affine_expr(Affine(terms, position.constant), {**values, **products}),))
 
@@ -38,7 +29,7 @@ def hidden_step(storage: Storage, access: Access, values: dict[str, Expr], inner
 
     Reads that are a known power of two apart gcc 12 takes for parts of whole vectors, which then cost too much.
     """
-    position = position_of(storage.forms[access.tensor], access)
+    position = storage.forms[access.tensor].position(access)
     step = position.coefficients().get(inner, 0) if position.is_linear else 0
     is_hidden = step >= TUNING.hidden_step and not step & (step - 1)
     return {inner: Binary("*", values[inner], Name(f"step_{step}"))} if is_hidden else {}
@@ -62,11 +53,11 @@ def shared_product(
     Compilers put it outside, and then do not see that `a[4 * i + 2 * j]` is among `a[4 * i + 2 * j + k]`.
     """
     form = storage.forms[access.tensor]
-    position = position_of(form, access)
+    position = form.position(access)
     if len(position.terms) < 2 or _factor(position) == 1:
         return None
     others = (read for each in workload.statements for read in each.reads if read.tensor == access.tensor)
-    if all(_factor(position_of(form, each)) > 1 for each in others):
+    if all(_factor(form.position(each)) > 1 for each in others):
         return None
     factor, dim = position.terms[0]
     return (dim, affine_expr(Affine(((factor, dim),)), values)) if isinstance(dim, str) else None

@@ -17,7 +17,6 @@ import islpy as isl
 
 from polymap.codegen.lower import TUNING as LOWERING, loop_extent
 from polymap.codegen.programs.storage import Storage
-from polymap.codegen.programs.subscripts import position_of
 from polymap.codegen.source import TUNING, Reference, Region, SourceStatement
 from polymap.ir import Access, Affine, BudgetError, Statement, Workload
 from polymap.poly import budget
@@ -93,7 +92,7 @@ def _steps_over(storage: Storage, access: Access, time: Affine) -> bool:
     """Return whether the element moves on by more than one from one iteration of a loop to the next, or may do so."""
     if storage.is_variable(access.tensor):
         return False
-    position = position_of(storage.forms[access.tensor], access)
+    position = storage.forms[access.tensor].position(access)
     if not time.is_linear or len(time.terms) != 1 or not position.is_linear:
         return True
     ((dim, factor),) = time.coefficients().items()

@@ -10,7 +10,10 @@ Errors, in units in the last place: tests/referee/test_vector_math.py.
 
 from __future__ import annotations
 
-from polymap.ir import Apply, Convert, Expression, Number
+from dataclasses import replace
+
+from polymap.codegen.lower import operations_of
+from polymap.ir import Apply, Convert, Expression, Number, with_parts
 from polymap.workload.c import type_of
 
 # Of each type: its C type, the integer of its size, the bits of a fraction and of the exponent's bias; 1.5 times the
@@ -139,13 +142,7 @@ def _erf_text(kind: str, t: str, f: str) -> str:
 
 def has_functions(expression: Expression) -> bool:
     """Return whether a value calls exp, tanh or erf."""
-    match expression:
-        case Apply(operation, arguments):
-            return operation in _NAMES or any(map(has_functions, arguments))
-        case Convert(_, value):
-            return has_functions(value)
-        case _:
-            return False
+    return not _NAMES.keys().isdisjoint(operations_of(expression))
 
 
 def in_vectors(expression: Expression, kinds: tuple[str, ...], target: str) -> Expression:
@@ -221,9 +218,8 @@ def _value(expression: Expression, kinds: tuple[str, ...]) -> Expression:
     match expression:
         case Convert("float32", value):
             return _round_to_float32(value, kinds)
-        case Convert(kind, value, written):
-            return Convert(kind, _value(value, kinds), written)
-        case Apply(operation, arguments):
-            return Apply(_NAMES.get(operation, operation), tuple(_value(each, kinds) for each in arguments))
         case _:
-            return expression
+            found = with_parts(expression, lambda part: _value(part, kinds))
+            if isinstance(found, Apply):
+                return replace(found, operation=_NAMES.get(found.operation, found.operation))
+            return found

@@ -15,9 +15,9 @@ from polymap.codegen.source.order_tuning import TUNING
 from polymap.ir import Access, Affine, Apply, BudgetError, Operator, Statement, Workload, subexpressions
 from polymap.resources import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
+from polymap.workload.c import FLOATS, SPELLING
 
 _EXTREMES = {Operator.MAX: ">", Operator.MIN: "<"}
-_EXTREME_TYPES = {"float32": "float", "float64": "double"}
 _IN_VECTORS = frozenset(("+", "-", "*", "/", "neg", "fabs", "fabsf"))
 
 
@@ -169,11 +169,11 @@ def extreme_loops(schedule: Schedule) -> Iterator[Extreme]:
     for loop in schedule.loops():
         each = own[loop.statements[0]]
         dim = dim_of(schedule, each, loop)
-        kind = _EXTREME_TYPES.get(workload.tensor(each.target.tensor).element_type or "")
+        kind = workload.tensor(each.target.tensor).element_type or ""
         is_last = not any(
             each.name in other.statements and other.position > loop.position for other in schedule.loops()
         )
-        if not (kind and dim and is_last and each.operator in _EXTREMES and len(loop.statements) == 1):
+        if not (kind in FLOATS and dim and is_last and each.operator in _EXTREMES and len(loop.statements) == 1):
             continue
         steps = {step_of(workload, access, dim) for access in each.reads}
         is_alone = step_of(workload, each.target, dim) == 0 and each.target.tensor not in {a.tensor for a in each.reads}
@@ -187,7 +187,7 @@ def extreme_loops(schedule: Schedule) -> Iterator[Extreme]:
             ignores_nan = each.comparison.endswith("?v:t")  # NaN compares false
             equal = each.comparison.partition("?")[2][:: 1 if "=" in each.comparison else -1][:1]
             zero = {"v": "last", "t": "first", "": ""}[equal]
-            yield Extreme(loop.position, each.name, kind, _EXTREMES[each.operator], ignores_nan, zero)
+            yield Extreme(loop.position, each.name, SPELLING[kind], _EXTREMES[each.operator], ignores_nan, zero)
 
 
 def _stays(workload: Workload, statement: Statement, dim: str) -> bool:

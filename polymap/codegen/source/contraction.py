@@ -12,8 +12,8 @@ from math import prod
 from polymap.codegen.source.contiguous import step_of
 from polymap.codegen.source.order_tuning import TUNING
 from polymap.ir import Access, Affine, Apply, Expression, Floor, Number, Operator, Read, Statement, Workload
+from polymap.workload.c import FLOATS
 
-_FLOATS = ("float32", "float64")
 _COMBINED = ("+", "-", "*", "/", "neg")
 
 
@@ -121,7 +121,7 @@ def _is_float(workload: Workload, statement: Statement) -> bool:
     kind = workload.tensor(statement.target.tensor).element_type
     accesses = (statement.target, *statement.reads)
     return (
-        kind in _FLOATS
+        kind in FLOATS
         and all(workload.tensor(each.tensor).element_type == kind for each in accesses)
         and _is_arithmetic(statement.expression)
         and all(index.is_linear for each in accesses for index in each.index)

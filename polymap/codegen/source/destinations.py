@@ -13,7 +13,7 @@ from functools import reduce
 
 import islpy as isl
 
-from polymap.codegen.lower import Assign, Binary, Choice, Element, Expr, If, Invoke, Name, Stmt, expression
+from polymap.codegen.lower import Assign, Element, Expr, If, Name, Stmt, expression, with_parts
 from polymap.codegen.source.dependences import original_times
 from polymap.codegen.source.loops import Names, expression_text
 from polymap.codegen.source.region import Constant, LoopArray, Reference, Region, SourceStatement
@@ -303,22 +303,9 @@ def _constants(each: SourceStatement, last: SourceStatement, place: Expr, depth:
 
 def _replace_variable(value: Expr, name: str, place: Expr) -> Expr:
     """Return a value with an expression in place of a variable."""
-
-    def all_of(parts: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple(_replace_variable(each, name, place) for each in parts)
-
-    match value:
-        case Name(text):
-            return place if text == name else value
-        case Element(array, index) if array == name and isinstance(place, Element):
-            return Element(place.array, (*place.index, *all_of(index)))
-        case Element(array, index):
-            return Element(array, all_of(index))
-        case Invoke(function, arguments):
-            return Invoke(function, all_of(arguments))
-        case Binary(symbol, left, right):
-            return Binary(symbol, *all_of((left, right)))
-        case Choice(condition, yes, no):
-            return Choice(*all_of((condition, yes, no)))
-        case _:
-            return value
+    if value == Name(name):
+        return place
+    found = with_parts(value, lambda part: _replace_variable(part, name, place))
+    if isinstance(found, Element) and found.array == name and isinstance(place, Element):
+        return Element(place.array, (*place.index, *found.index))
+    return found

@@ -15,10 +15,10 @@ from polymap.codegen.source.contraction import Contraction
 from polymap.codegen.source.order_tuning import TUNING
 from polymap.codegen.source.region import Region
 from polymap.ir import Statement, Workload
+from polymap.workload.c import SPELLING
 
 Ends = tuple[str, str]
 ELEMENT_BYTES = {"float": 4, "double": 8}
-C_TYPES = {"float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _text_update(region: Region, statement: Statement, found: Contraction, workl
     known = {*names.values(), *elements, *region.parameters}
     if body.symbol not in ("=", "+=", "-=") or not words <= known or not all(place in names for place in places):
         return None
-    kind = C_TYPES[workload.tensor(statement.target.tensor).element_type or ""]
+    kind = SPELLING[workload.tensor(statement.target.tensor).element_type or ""]
     return Update(body.target, value, kind, places, tuple(names[place] for place in places))
 
 

@@ -8,6 +8,7 @@ j + 2 i the rows of a strip are independent of each other, and the processor ove
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 from polymap.codegen.source.contiguous import is_legal, step_of
 from polymap.codegen.source.order_tuning import TUNING
@@ -96,10 +97,7 @@ def _has_strides(schedule: Schedule, outer: Loop, statements: Sequence[Statement
         (dim,) = schedule.scattering(each.name).places[outer.position].time.dims
         steps = [step_of(schedule.workload, access, dim) for access in (each.target, *each.reads)]
         far |= any(step is None or abs(step) > 1 for step in steps)
-        size = 1
-        for name in each.dims:
-            size *= extents[name]
-        total += size
+        total += prod(extents[name] for name in each.dims)
     return far and total >= TUNING.wavefront_instances
 
 

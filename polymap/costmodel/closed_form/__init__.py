@@ -7,6 +7,7 @@ with lazy(__name__):
         Busiest as Busiest,
         Row as Row,
         Wire as Wire,
+        bits_of_only_instance as bits_of_only_instance,
         rows_of as rows_of,
         wires_of as wires_of,
     )
@@ -46,6 +47,8 @@ with lazy(__name__):
         PreviousCarry as PreviousCarry,
         Track as Track,
         kept_indices as kept_indices,
+        lengths_at_digit as lengths_at_digit,
+        lengths_of_all_digits as lengths_of_all_digits,
         siblings as siblings,
         times_of as times_of,
     )
@@ -65,11 +68,15 @@ with lazy(__name__):
     from polymap.costmodel.closed_form.nest import (
         TEMPORAL as TEMPORAL,
         Loop as Loop,
+        LoopColumn as LoopColumn,
         LoopNestView as LoopNestView,
         MachineModel as MachineModel,
         Node as Node,
+        Shape as Shape,
+        loops_of_tree as loops_of_tree,
         machine_model as machine_model,
         nest_of as nest_of,
+        shape_of_tree as shape_of_tree,
     )
     from polymap.costmodel.closed_form.partial_tiles import (
         PartialCounts as PartialCounts,

@@ -62,6 +62,13 @@ class Busiest(NamedTuple, Generic[Figure]):
     moved: Figure
 
 
+def bits_of_only_instance(model: WorkloadModel, rows: Sequence[Row[Any]], level: int) -> Busiest[Any]:
+    """Return the bits that the only instance of a level reads and writes."""
+    own = [(row, model.tensors[row.tensor].bits) for row in rows if row.level == level]
+    read, written = sum(row.reads * bits for row, bits in own), sum(row.writes * bits for row, bits in own)
+    return Busiest(read, written, read + written)
+
+
 def fills_of_target(events: Amount, residencies: Amount, above: Amount) -> Amount:
     """Return the partial sums that a node takes from its parent.
 
@@ -108,7 +115,19 @@ def moves_of_operand(loads: Amount, fills: Amount, none: Amount) -> Moves[Amount
     return Moves(loads, fills, fills, none)
 
 
-class NodeCounts(Protocol[Counted]):
+class CrossingCounts(Protocol[Counted]):
+    """Counts of what passes between nodes, summed over all instances of the parent."""
+
+    def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
+        """Return the elements that the parent's instances send to serve the node's loads."""
+        ...
+
+    def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
+        """Return the drains (of the compute unit: results) that reach the parent's instances."""
+        ...
+
+
+class NodeCounts(CrossingCounts[Counted], Protocol[Counted]):
     """Counts of what crosses the nodes of tensors, summed over all instances."""
 
     def tile(self, tensor: TensorModel, node: Node) -> Counted:
@@ -117,10 +136,6 @@ class NodeCounts(Protocol[Counted]):
 
     def fills(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
         """Return the elements of a read-only tensor that enter the node's instances."""
-        ...
-
-    def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return the elements that the parent's instances read to serve the node's loads."""
         ...
 
     def entries(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
@@ -134,10 +149,6 @@ class NodeCounts(Protocol[Counted]):
     def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
         """Return the events that bring no partial sum, since nothing has arrived at the parent since the event
         before."""
-        ...
-
-    def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return the drains (of the compute unit: results) that reach the parent's instances."""
         ...
 
 
@@ -235,18 +246,6 @@ class Wire(NamedTuple, Generic[Figure]):
     deliveries: Figure
     collections: Figure
     sums: Figure
-
-
-class CrossingCounts(Protocol[Counted]):
-    """Counts of what passes between nodes, summed over all instances of the parent."""
-
-    def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return the elements that the parent's instances send to serve the node's loads."""
-        ...
-
-    def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return the drains (of the compute unit: results) that reach the parent's instances."""
-        ...
 
 
 def wires_of(

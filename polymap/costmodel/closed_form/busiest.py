@@ -16,7 +16,14 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
-from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_target, initial_of, moves_of_target
+from polymap.costmodel.closed_form.accounting import (
+    Busiest,
+    Row,
+    bits_of_only_instance,
+    fills_of_target,
+    initial_of,
+    moves_of_target,
+)
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
 from polymap.costmodel.closed_form.digits import Chain, CountedSteps, Part, kept_indices, places, runs, times_of
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel
@@ -53,7 +60,7 @@ def busiest_of_levels(
         elif level in left_out:
             found.append(Busiest(0, 0, 0))
         else:
-            found.append(_busiest(counter, level, fans) if fans else _bits_of_only_instance(counter, rows, level))
+            found.append(_busiest(counter, level, fans) if fans else bits_of_only_instance(counter.model, rows, level))
     return tuple(found)
 
 
@@ -64,14 +71,6 @@ def _is_union_spread(counter: Counter, fans: int) -> bool:
     """
     dims = {dim for tensor in counter.model.tensors if tensor.union is not None for dim in tensor.union.dims}
     return any(0 <= loop.fanout < fans and loop.dim in dims for loop in counter.nest.loops)
-
-
-def _bits_of_only_instance(counter: Counter, rows: list[Row[int]], level: int) -> Busiest[int]:
-    """Return the bits that the only instance of a level reads and writes."""
-    bits = [tensor.bits for tensor in counter.model.tensors]
-    read = sum(row.reads * bits[row.tensor] for row in rows if row.level == level)
-    written = sum(row.writes * bits[row.tensor] for row in rows if row.level == level)
-    return Busiest(read, written, read + written)
 
 
 def _uniform_levels(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ...]:
@@ -144,7 +143,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
     digits: list[tuple[range, ...]] = []
     unions = {dim for tensor in counter.model.tensors if tensor.union is not None for dim in tensor.union.dims}
     for dim, chain in enumerate(counter.nest.chains):
-        may_exceed = _may_be_busier(counter, dim)
+        may_exceed = any(tensor.may_be_busier(dim) for tensor in counter.model.tensors)
         links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.EACH, 0) for loop in chain)
         for loop, found in zip(chain, runs(counter.model.extents[dim], links), strict=True):
             if loop.fanout != TEMPORAL and loop.fanout < fans:
@@ -159,14 +158,6 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
         kind = {loop.position: run for loop, run in zip(loops, chosen, strict=True)}
         if counter.works({position: run.start for position, run in kind.items()}):
             yield kind
-
-
-def _may_be_busier(counter: Counter, dim: int) -> bool:
-    """Return whether another instance than the first along a dim may be busier."""
-    return any(
-        tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
-        for tensor in counter.model.tensors
-    )
 
 
 class Instances:
@@ -247,7 +238,7 @@ class _Count:
         idle = [
             dim
             for dim, kind in enumerate(tensor.kinds)
-            if not kind and not nest.even[dim] and any(loop.dim == dim for loop in spatial)
+            if kind is DimKind.IDLE and not nest.even[dim] and any(loop.dim == dim for loop in spatial)
         ]
         self._terms = [*(window.terms for window in tensor.windows), *(((dim, 0),) for dim in idle)]
         inside = {dim for terms in self._terms for dim, _ in terms}

@@ -55,7 +55,7 @@ def formula(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping, le
     nest = None if model is None else nest_of(model, machine, mapping)
     if model is None or nest is None:
         raise no_formula_error("it takes one accumulation over a box, with one linear access per tensor")
-    if not _divides(model, nest):
+    if not all(nest.even):
         raise no_formula_error("a tile of the mapping does not divide the one around it")
     found, number = _tensor_and_node(model, machine, nest, level, tensor)
     if found.written and found.temporary:
@@ -97,15 +97,6 @@ def _tensor_and_node(
         names = ", ".join(machine.level_names[each] for each in holders if each >= 0)
         raise OptionError(Mistake("PM534", f"'{level}' does not hold {tensor}", f"The mapping holds it in: {names}."))
     return found, holders.index(wanted)
-
-
-def _divides(model: WorkloadModel, nest: LoopNestView) -> bool:
-    enclosing = list(model.extents)
-    for loop in nest.loops:
-        if enclosing[loop.dim] % loop.tile:
-            return False
-        enclosing[loop.dim] = loop.tile
-    return True
 
 
 def _tree(model: WorkloadModel, nest: LoopNestView) -> _Tree:

@@ -123,10 +123,7 @@ def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int,
     if prod(len(each) for each in kinds) > TUNING.most_kinds:
         raise too_large()
     for chosen in product(*kinds):
-        count = 1
-        for _, many in chosen:
-            count *= many
-        yield count, tuple(digit for digit, _ in chosen)
+        yield prod(many for _, many in chosen), tuple(digit for digit, _ in chosen)
 
 
 def offsets_inside(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
@@ -173,19 +170,12 @@ def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, c
     An index is kept if no inner TIME loop has a second iteration for its instance. The spatial digit is subtracted from
     the length of all of these loops, so this holds from some digit on: the kept indices are those from `first` on.
     """
-    lengths = {extent: 1}
+    lengths: Branches = ((extent, 1),)
     for tile, _, _ in times[:outside]:
-        below: dict[int, int] = {}
-        for length, many in lengths.items():
-            whole, rest = divmod(length, tile)
-            if whole:
-                below[tile] = below.get(tile, 0) + whole * many
-            if rest:
-                below[rest] = below.get(rest, 0) + many
-        lengths = below
+        lengths = lengths_of_all_digits(lengths, tile)
     tile, part, pin = spatial[0] if spatial else (extent, Part.EACH, 0)
     total = 0
-    for length, many in lengths.items():
+    for length, many in lengths:
         need = 0
         for inner, _, _ in times[outside:]:
             need = max(need, length - inner)
@@ -247,7 +237,7 @@ def lengths_at_digit(branches: Branches, digit: int, tile: int) -> Branches:
 
 
 def lengths_of_all_digits(branches: Branches, tile: int) -> Branches:
-    """Return the lengths below all digits of a FREE loop, the longest first."""
+    """Return the lengths below all digits of a loop, the longest first."""
     below: dict[int, int] = {}
     for length, many in branches:
         whole, rest = divmod(length, tile)

@@ -69,6 +69,11 @@ class TensorModel:
     union: UnionForm | None = None
     accesses: tuple[TensorModel, ...] = ()
 
+    def may_be_busier(self, dim: int) -> bool:
+        """Return whether another instance than the first along a dim may read or write more of the tensor: along
+        windows, and along dims that a written tensor lacks."""
+        return self.kinds[dim] is DimKind.WINDOW or (self.written and self.kinds[dim] is DimKind.IDLE)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadModel:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from polymap.costmodel.closed_form.groups import WorkloadModel
 from polymap.costmodel.closed_form.tuning import TUNING
-from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Spatial, Storage, Temporal
+from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, MappingNode, Spatial, Storage, Temporal
 
 TEMPORAL = -1
 
@@ -89,47 +90,75 @@ def machine_model(arch: Architecture) -> MachineModel:
     )
 
 
-def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> LoopNestView | None:
-    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch or too many loops."""
+class LoopColumn(NamedTuple):
+    """One loop of the tree. column: its number among the loops, outermost first. fanout: index, or TEMPORAL. tile: as
+    the tree has it."""
+
+    column: int
+    dim: int
+    fanout: int
+    position: int
+    tile: int
+
+
+class Shape(NamedTuple):
+    """The tree without its tiles: loops in order, and per tensor its nodes, outermost first, the compute unit last."""
+
+    loops: tuple[LoopColumn, ...]
+    holders: tuple[tuple[Node, ...], ...]
+
+
+def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) -> Shape | None:
+    """Return the shape of a readable tree; None where it has a Branch."""
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
-    tiles = list(model.extents)
-    chains: list[list[Loop[int]]] = [[] for _ in tiles]
-    loops: list[Loop[int]] = []
     holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
-    even = [True] * len(tiles)
-    for position, node in enumerate(mapping.nodes):
+    loops: list[LoopColumn] = []
+    for position, node in enumerate(tree.nodes):
         match node:
-            case Temporal() | Spatial():
-                dim = numbers[node.dim]
-                enclosing, tile = tiles[dim], node.tile
-                if tile >= enclosing:
-                    continue
-                trips, rest = divmod(enclosing, tile)
-                if rest:
-                    trips += 1
-                    even[dim] = False
-                fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
-                loop = Loop(dim, tile, trips, fanout, position)
-                tiles[dim] = tile
-                loops.append(loop)
-                chains[dim].append(loop)
+            case Temporal():
+                loops.append(LoopColumn(len(loops), numbers[node.dim], TEMPORAL, position, node.tile))
+            case Spatial():
+                fanout = machine.fanouts[node.fanout]
+                loops.append(LoopColumn(len(loops), numbers[node.dim], fanout, position, node.tile))
             case Storage():
                 level, fans = machine.levels[node.level]
-                if level:
-                    for tensor in node.tensors:
-                        holders[tensors[tensor]].append(Node(level, position, fans))
-            case Compute():
-                pass
+                for tensor in node.tensors if level else ():
+                    holders[tensors[tensor]].append(Node(level, position, fans))
             case Branch():
                 return None
+            case Compute():
+                pass
+    end = Node(-1, len(tree.nodes), len(machine.fanouts))
+    return Shape(tuple(loops), tuple((*nodes, end) for nodes in holders))
+
+
+def loops_of_tree(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
+    """Yield the loops, children of a branch one after the other."""
+    for node in nodes:
+        if isinstance(node, Temporal | Spatial):
+            yield node
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from loops_of_tree(child)
+
+
+def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> LoopNestView | None:
+    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch or too many loops."""
+    shape = shape_of_tree(model, machine, mapping)
+    if shape is None:
+        return None
+    tiles, even = list(model.extents), [True] * len(model.extents)
+    chains: list[list[Loop[int]]] = [[] for _ in tiles]
+    loops: list[Loop[int]] = []
+    for _, dim, fanout, position, tile in shape.loops:
+        enclosing = tiles[dim]
+        if tile >= enclosing:
+            continue
+        even[dim] &= enclosing % tile == 0
+        tiles[dim] = tile
+        loops.append(Loop(dim, tile, -(-enclosing // tile), fanout, position))
+        chains[dim].append(loops[-1])
     if len(loops) >= TUNING.most_loops:
         return None
-    end = Node(-1, len(mapping.nodes), len(machine.fanouts))
-    return LoopNestView(
-        model.extents,
-        tuple(loops),
-        tuple(tuple(chain) for chain in chains),
-        tuple(even),
-        tuple((*nodes, end) for nodes in holders),
-    )
+    return LoopNestView(model.extents, tuple(loops), tuple(map(tuple, chains)), tuple(even), shape.holders)

@@ -319,22 +319,33 @@ def _is_first_entrant_and_none_stops(
     return none_stops(tracks) and _is_first_entrant(kinds, target, tracks, own=own)
 
 
+def accepted_steps(
+    extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
+) -> int:
+    """Return the number of the machine's steps at one carry that the filter accepts.
+
+    previous: a condition on the last change before the step.
+    """
+    if previous is None:
+        return sum(times for times, tracks in changes(extent, chain, cut) if step_filter(tracks))
+    found = changes_with_origin(extent, chain, cut)
+    return sum(times for times, tracks, origin in found if step_filter(tracks) and previous.holds(origin))
+
+
 class IntegerFactors:
     """The factors of one mapping as Python integers."""
 
     __slots__ = ()
-
-    def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> int:
-        return kept_indices(extent, chain, outside, counted)
+    kept = staticmethod(kept_indices)
+    accepted = staticmethod(accepted_steps)
+    first_tile = staticmethod(first_tile)
+    all_elements = staticmethod(all_elements)
+    distinct_elements = staticmethod(distinct_elements)
+    kept_elements = staticmethod(kept_elements)
 
     def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> int:
         found = places(chain, cut, extent)
         return places(chain, cut + 1, extent) - found if moving else found
-
-    def accepted(
-        self, extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
-    ) -> int:
-        return accepted_steps(extent, chain, cut, step_filter, previous)
 
     def first_indices(self, extent: int, chain: Chain) -> int:
         branches = ((extent, 1),)
@@ -343,18 +354,6 @@ class IntegerFactors:
                 lengths_of_all_digits(branches, tile) if part is Part.FREE else lengths_at_digit(branches, 0, tile)
             )
         return sum(length * many for length, many in branches)
-
-    def first_tile(self, axes: Axes) -> int:
-        return first_tile(axes)
-
-    def all_elements(self, axes: Axes) -> int:
-        return all_elements(axes)
-
-    def distinct_elements(self, axes: Axes) -> int:
-        return distinct_elements(axes)
-
-    def kept_elements(self, axes: Axes, cuts: Cuts, counted: CountedSteps) -> int:
-        return kept_elements(axes, cuts, counted)
 
     def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> int:
         return elements_held_by_any(axes, loops)
@@ -380,19 +379,6 @@ class IntegerFactors:
     def doubt(self, amount: int) -> None:
         if amount:
             raise too_large()
-
-
-def accepted_steps(
-    extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
-) -> int:
-    """Return the number of the machine's steps at one carry that the filter accepts.
-
-    previous: a condition on the last change before the step.
-    """
-    if previous is None:
-        return sum(times for times, tracks in changes(extent, chain, cut) if step_filter(tracks))
-    found = changes_with_origin(extent, chain, cut)
-    return sum(times for times, tracks, origin in found if step_filter(tracks) and previous.holds(origin))
 
 
 def elements_held_by_any(axes: Axes, loops: Loops) -> int:

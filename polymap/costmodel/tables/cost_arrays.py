@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polymap.costmodel.closed_form import loops_of_tree
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of_nest
 from polymap.costmodel.tables.fused import batch_of_branches
-from polymap.costmodel.tables.loops import Booleans, loops_of_tree, with_tiles
+from polymap.costmodel.tables.loops import Booleans, with_tiles
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mapping, MappingError, Mistake, OptionError, Shown, Workload

@@ -22,13 +22,15 @@ from polymap.costmodel.closed_form import (
     MachineModel,
     NestCounts,
     Row,
+    Shape,
     Wire,
     WorkloadModel,
     machine_model,
+    shape_of_tree,
     workload_model,
 )
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
-from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many, Shape, shape_of_tree
+from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many
 from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Workload

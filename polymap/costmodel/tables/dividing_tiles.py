@@ -15,9 +15,11 @@ from polymap.costmodel.closed_form import (
     DimKind,
     DividingCrossings,
     Loop,
+    LoopColumn,
     MachineModel,
     Node,
     Row,
+    Shape,
     Steps,
     TensorModel,
     Wire,
@@ -25,7 +27,7 @@ from polymap.costmodel.closed_form import (
     count_dividing,
     wires_of,
 )
-from polymap.costmodel.tables.loops import Columns, LoopColumn, Many, Shape
+from polymap.costmodel.tables.loops import Columns, Many
 from polymap.costmodel.tables.window_sums import Tile, is_simple, shared_elements, sum_size
 from polymap.poly import too_large
 

@@ -17,11 +17,15 @@ from polymap.costmodel.closed_form import (
     TEMPORAL,
     BranchCounter,
     Length,
+    LoopColumn,
     MachineModel,
     NestCounts,
     OutOfReach,
+    Shape,
     WorkloadModel,
+    loops_of_tree,
     machine_model,
+    shape_of_tree,
     workload_model,
 )
 from polymap.costmodel.coherence import may_be_stale
@@ -29,18 +33,7 @@ from polymap.costmodel.evaluation import is_in_order
 from polymap.costmodel.tables.cost_columns import BatchFigures, Pricing, within_fanouts
 from polymap.costmodel.tables.digits import lengths_below
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
-from polymap.costmodel.tables.loops import (
-    Booleans,
-    Columns,
-    ExtentColumn,
-    Integers,
-    LoopColumn,
-    Many,
-    Shape,
-    loops_of_tree,
-    shape_of_tree,
-    with_tiles,
-)
+from polymap.costmodel.tables.loops import Booleans, Columns, ExtentColumn, Integers, Many, with_tiles
 from polymap.costmodel.tables.partial_tiles import PartialPlan
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Temporal, Workload, accesses_of
@@ -296,15 +289,9 @@ def _ways(
         case Compute(name):
             fanouts = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
             dims = {each: number for number, each in enumerate(workload.extents())}
-            shape = Shape(
-                tuple(
-                    LoopColumn(
-                        number, dims[loop.dim], fanouts[loop.fanout] if isinstance(loop, Spatial) else TEMPORAL, number
-                    )
-                    for number, loop in enumerate(loops)
-                ),
-                (),
-            )
+            on = [fanouts[each.fanout] if isinstance(each, Spatial) else TEMPORAL for each in loops]
+            columns = enumerate(zip(loops, on, strict=True))
+            shape = Shape(tuple(LoopColumn(n, dims[each.dim], at, n, each.tile) for n, (each, at) in columns), ())
             own = frozenset(dims[each] for each in workload.statement(name).dims)
             yield Way(shape, tuple(loop.tile for loop in loops), own)
         case _:

@@ -1,16 +1,16 @@
-"""Many mappings of one tree shape as columns of integers: loops, tiles, trip counts, and the nodes of each tensor."""
+"""Many mappings of one tree shape as columns of integers: loops, tiles, trip counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, WorkloadModel
-from polymap.ir import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.costmodel.closed_form import TEMPORAL, Shape
+from polymap.ir import MappingNode, Spatial, Temporal, changed_nodes
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -35,65 +35,11 @@ def quotient(dividend: Many, divisor: Integers) -> Integers:
     return (dividend / divisor).astype(np.int64)
 
 
-class LoopColumn(NamedTuple):
-    """One loop of the tree. column: its number among the loops, outermost first. fanout: index, or TEMPORAL."""
-
-    column: int
-    dim: int
-    fanout: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The tree without its tiles: loops in order, and per tensor its nodes, outermost first, the compute unit last."""
-
-    loops: tuple[LoopColumn, ...]
-    holders: tuple[tuple[Node, ...], ...]
-
-
-def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) -> Shape | None:
-    """Return the shape of a readable tree; None where it has a Branch."""
-    numbers = {name: number for number, name in enumerate(model.dims)}
-    tensors = {tensor.name: tensor.index for tensor in model.tensors}
-    holders: list[list[Node]] = [[Node(0, -1, 0)] for _ in tensors]
-    loops: list[LoopColumn] = []
-    for position, node in enumerate(tree.nodes):
-        if isinstance(node, Branch):
-            return None
-        if isinstance(node, Temporal | Spatial):
-            fanout = machine.fanouts[node.fanout] if isinstance(node, Spatial) else TEMPORAL
-            loops.append(LoopColumn(len(loops), numbers[node.dim], fanout, position))
-        elif isinstance(node, Storage):
-            level, fans = machine.levels[node.level]
-            for tensor in node.tensors if level else ():
-                holders[tensors[tensor]].append(Node(level, position, fans))
-    end = Node(-1, len(tree.nodes), len(machine.fanouts))
-    return Shape(tuple(loops), tuple((*nodes, end) for nodes in holders))
-
-
-def loops_of_tree(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
-    """Yield the loops, children of a branch one after the other."""
-    for node in nodes:
-        if isinstance(node, Temporal | Spatial):
-            yield node
-        elif isinstance(node, Branch):
-            for child in node.children:
-                yield from loops_of_tree(child)
-
-
 def with_tiles(nodes: Sequence[MappingNode], tiles: Iterator[int]) -> tuple[MappingNode, ...]:
     """Return the nodes with the next tiles, one per loop."""
-    changed: list[MappingNode] = []
-    for node in nodes:
-        match node:
-            case Temporal() | Spatial():
-                changed.append(replace(node, tile=next(tiles)))
-            case Branch(children):
-                changed.append(Branch(tuple(with_tiles(child, tiles) for child in children)))
-            case _:
-                changed.append(node)
-    return tuple(changed)
+    return changed_nodes(
+        nodes, lambda node: replace(node, tile=next(tiles)) if isinstance(node, Temporal | Spatial) else node
+    )
 
 
 class Columns:

@@ -22,15 +22,17 @@ from polymap.costmodel.closed_form import (
     Node,
     Pins,
     Row,
+    Shape,
     Siblings,
     TensorModel,
     Wire,
     WorkloadModel,
+    bits_of_only_instance,
     rows_of,
     wires_of,
 )
 from polymap.costmodel.tables.digits import most_runs, run_starts
-from polymap.costmodel.tables.loops import Booleans, Extent, ExtentColumn, Integers, Many, Shape, quotient
+from polymap.costmodel.tables.loops import Booleans, Extent, ExtentColumn, Integers, Many, quotient
 from polymap.costmodel.tables.planned_sums import NO_TERMS, NestedSum, Rows, Terms, evaluate_sum, nest_terms
 from polymap.costmodel.tables.plans import Plans
 from polymap.costmodel.tables.tuning import TUNING
@@ -75,7 +77,6 @@ class PartialPlan:
 
     __slots__ = (
         "_alone",
-        "_bits",
         "_busy",
         "_doubts",
         "_extents",
@@ -83,6 +84,7 @@ class PartialPlan:
         "_grouping",
         "_levels",
         "_loops",
+        "_model",
         "_plans",
         "_rows",
         "_steps",
@@ -104,7 +106,7 @@ class PartialPlan:
         self._loops = len(shape.loops)  # columns: tiles, extents that differ, digits of the loops
         self._first_pin = self._loops + sum(isinstance(extent, ExtentColumn) for extent in extents)
         self._levels = len(machine.levels)
-        self._bits = [tensor.bits for tensor in model.tensors]
+        self._model = model
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
         rows: list[Row[Terms]] = []
         for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
@@ -258,7 +260,7 @@ class PartialPlan:
         """
         most, choices = 1, dict[int, tuple[int, ...]]()
         for dim, chain in enumerate(self._plans.nest.chains):
-            may_exceed = any(_may_be_busier(tensor, dim) for tensor in tensors)
+            may_exceed = any(tensor.may_be_busier(dim) for tensor in tensors)
             told = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
             for number, loop in enumerate(chain):
                 if loop.fanout != TEMPORAL and loop.fanout < fans:
@@ -283,7 +285,7 @@ class PartialPlan:
         nothing: Busiest[Many] = Busiest(0, 0, 0)
         least, most = [nothing] * self._levels, [nothing] * self._levels
         for level in self._alone:
-            least[level] = most[level] = self._bits_of_only_instance(found, level)
+            least[level] = most[level] = bits_of_only_instance(self._model, found, level)
         for level, candidates in self._busy.items():
             for kinds in candidates.lists:
                 bounds = [self._bits_of_instances(each, rows, even) for each in kinds]
@@ -374,22 +376,6 @@ class PartialPlan:
 
     def _value(self, plan: NestedSum, rows: Rows) -> Many:
         return evaluate_sum(plan, rows)
-
-    def _bits_of_only_instance(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
-        """Return the bits that the only instance of a level reads and writes."""
-        read: Many = 0
-        written: Many = 0
-        for row in rows:
-            if row.level == level:
-                read = row.reads * self._bits[row.tensor] + read
-                written = row.writes * self._bits[row.tensor] + written
-        return Busiest(read, written, read + written)
-
-
-def _may_be_busier(tensor: TensorModel, dim: int) -> bool:
-    """Return whether another instance than the first along a dim may read or write more of a tensor: along windows, and
-    along dims that a written tensor lacks."""
-    return tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
 
 
 def _largest(found: list[Busiest[Many]]) -> Busiest[Many]:

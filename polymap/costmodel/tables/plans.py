@@ -10,22 +10,18 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from polymap.costmodel.closed_form import (
-    Ask,
     Axes,
-    Carry,
-    CarryPlace,
     Chain,
     CountedSteps,
     Cuts,
     Loop,
     LoopNestView,
-    Loops,
     MachineModel,
     Node,
     Part,
     PartialCounts,
     Pins,
-    PreviousCarry,
+    Shape,
     Siblings,
     StepFilter,
     TensorModel,
@@ -48,7 +44,7 @@ from polymap.costmodel.tables.factors import (
     WindowKept,
     WindowSum,
 )
-from polymap.costmodel.tables.loops import Extent, Shape
+from polymap.costmodel.tables.loops import Extent
 from polymap.costmodel.tables.planned_sums import Factor, Numbering, Terms
 from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
 
@@ -64,6 +60,14 @@ def nest_of_columns(extents: Sequence[Extent], shape: Shape) -> LoopNestView:
 
 class PlannedFactors:
     """The factors of a plan. doubts: sums that must be 0 for the plan to hold."""
+
+    accepted = staticmethod(AcceptedSteps)
+    first_tile = staticmethod(WindowFirst)
+    all_elements = staticmethod(WindowAll)
+    distinct_elements = staticmethod(WindowDistinct)
+    kept_elements = staticmethod(WindowKept)
+    held_by_any = staticmethod(WindowWhole)
+    staying = staticmethod(WindowStays)
 
     def __init__(self) -> None:
         self.numbering = Numbering()
@@ -86,34 +90,9 @@ class PlannedFactors:
             return 0 if moving else 1
         return Places(extent, chain[:counted], min(cut, times_of(chain)), moving)
 
-    def accepted(
-        self, extent: int, chain: Chain, cut: CarryPlace, step_filter: StepFilter, previous: PreviousCarry | None
-    ) -> Value:
-        return AcceptedSteps(extent, chain, cut, step_filter, previous)
-
     def first_indices(self, extent: int, chain: Chain) -> Value:
         is_number = isinstance(cast("Extent", extent), int)
         return extent if is_number and not chain else FirstTile(extent, chain)
-
-    def first_tile(self, axes: Axes) -> Value:
-        return WindowFirst(axes)
-
-    def all_elements(self, axes: Axes) -> Value:
-        return WindowAll(axes)
-
-    def distinct_elements(self, axes: Axes) -> Value:
-        return WindowDistinct(axes)
-
-    def kept_elements(self, axes: Axes, cuts: Cuts, counted: CountedSteps) -> Value:
-        return WindowKept(axes, cuts, counted)
-
-    def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> Value:
-        return WindowWhole(axes, loops, carries)
-
-    def staying(
-        self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
-    ) -> Value:
-        return WindowStays(axes, loops, carries, carry, cuts, ask)
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Terms:
         kept = list(kept)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import answers_in_words, shown
-from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
+from polymap.ir import Architecture, ComputeUnit, MemoryLevel, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of
 
 _COMPUTE_ACTIONS = {"pj": ("compute", "mac_random", "mult_random", "mac", "mult", "multiply")}
@@ -49,9 +49,9 @@ def from_accelergy(
     no YAML, PM661 for tables that cannot be read, that no part of the machine is called like, or that lack an action.
     """
     machine = arch_of(arch)
-    mistakes: list[Mistake] = []
-    energies = _read(ert, "ERT", action_energies, mistakes)
-    areas = {} if art is None else _read(art, "ART", _area, mistakes)
+    told = Findings(strict=True)
+    energies = _read(ert, "ERT", action_energies, told)
+    areas = {} if art is None else _read(art, "ART", _area, told)
     parts = {node.name: node for node in machine.nodes if isinstance(node, MemoryLevel | ComputeUnit)}
     left_out = {str(name) for name in ignore}
     for found in (energies, areas):
@@ -59,15 +59,14 @@ def from_accelergy(
             if name not in parts and name not in left_out and not _DUMMIES.fullmatch(name):
                 hint = did_you_mean(name, tuple(parts))
                 what = f"{shown(name)} is no level or compute unit of '{machine.name}'"
-                mistakes.extend(table.refuse(what, f"{hint} ignore=[{name!r}] leaves it out.").mistakes)
+                told.refuse(f"{table.place}: {what}", f"{hint} ignore=[{name!r}] leaves it out.")
     changed = {
         name: _with_energies(
-            node, energies.get(name), Path(str(ert)).name if "\n" not in str(ert) else "the text", mistakes
+            node, energies.get(name), Path(str(ert)).name if "\n" not in str(ert) else "the text", told
         )
         for name, node in parts.items()
     }
-    if mistakes:
-        raise InputError(mistakes)
+    told.stop()
     nodes = tuple(changed.get(node.name, node) for node in machine.nodes)
     return replace(machine, nodes=nodes), {name: area for name, (_, area) in areas.items() if name in parts}
 
@@ -76,19 +75,19 @@ def _with_energies(
     node: MemoryLevel | ComputeUnit,
     table: tuple[Value, dict[str, Fraction]] | None,
     file: str,
-    mistakes: list[Mistake],
+    told: Findings,
 ) -> MemoryLevel | ComputeUnit:
     """Return the part of the machine with the energies of its table; adds the actions that it lacks."""
     if table is None:
-        mistakes.append(Mistake("PM661", f"{file} has no table of {shown(node.name)}", "Every level needs one."))
+        told.refuse(f"{file} has no table of {shown(node.name)}", "Every level needs one.")
         return node
     place, energies = table
     is_compute = isinstance(node, ComputeUnit)
-    return replace(node, **fields_of_actions(node.name, place, energies, mistakes, is_compute=is_compute))
+    return replace(node, **fields_of_actions(node.name, place, energies, told, is_compute=is_compute))
 
 
 def fields_of_actions(
-    name: str, table: Value, energies: dict[str, Fraction], mistakes: list[Mistake], *, is_compute: bool
+    name: str, table: Value, energies: dict[str, Fraction], told: Findings, *, is_compute: bool
 ) -> dict[str, Fraction]:
     """Return the energies of a part of the machine by its fields; adds actions that it lacks, that are not known, and
     those of one field that differ."""
@@ -98,56 +97,46 @@ def fields_of_actions(
     for field, actions in wanted.items():
         given = {each: energies[each] for each in actions if each in energies}
         if len(set(given.values())) > 1:
-            told = " and ".join(f"{each} {shown(pj)}" for each, pj in given.items())
-            what = f"the table of {shown(name)} has {told}"
-            mistakes.extend(table.refuse(what, "One energy stands for all of them here: give one.").mistakes)
+            what = f"the table of {shown(name)} has {' and '.join(f'{each} {shown(pj)}' for each, pj in given.items())}"
+            told.refuse(f"{table.place}: {what}", "One energy stands for all of them here: give one.")
         if given:
             found[field] = next(iter(given.values()))
         elif field != _OPTIONAL:
             what = f"the table of {shown(name)} has no action {' or '.join(actions)}"
-            mistakes.extend(table.refuse(what, f"Found: {', '.join(energies) or 'none'}.").mistakes)
+            told.refuse(f"{table.place}: {what}", f"Found: {', '.join(energies) or 'none'}.")
     for action in energies:
         is_known = action in known or (is_compute and action in _COMPUTE_UNCOUNTED) or _UNCOUNTED.fullmatch(action)
         if not is_known:
             what = f"the action {shown(action)} of {shown(name)} is not read"
-            mistakes.extend(table.refuse(what, did_you_mean(action[:64], known)).mistakes)
+            told.refuse(f"{table.place}: {what}", did_you_mean(action[:64], known))
     return found
 
 
 def _read(
-    source: str | Path, key: str, read: Callable[[Value], Found], mistakes: list[Mistake]
+    source: str | Path, key: str, read: Callable[[Value], Found], told: Findings
 ) -> dict[str, tuple[Value, Found]]:
     """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read."""
     whole = read_yaml(source, "from_accelergy")
     sections = whole.table("the file")
     section = sections.get(key) or sections.get(f"{key}_summary") or whole
-    return _by_component(section, key, read, mistakes)
+    return _by_component(section, key, read, told)
 
 
 def energies_of(ert: Value | None, told: Findings) -> dict[str, tuple[Value, dict[str, Fraction]]] | None:
     """Return the energies of each component's actions, in pJ, with its table; None without an ERT."""
-    if ert is None:
-        return None
-    mistakes: list[Mistake] = []
-    found = _by_component(ert, "ERT", action_energies, mistakes)
-    with told.collecting():
-        if mistakes:
-            raise InputError(mistakes)
-    return found
+    return None if ert is None else _by_component(ert, "ERT", action_energies, told)
 
 
 def _by_component(
-    section: Value, key: str, read: Callable[[Value], Found], mistakes: list[Mistake]
+    section: Value, key: str, read: Callable[[Value], Found], told: Findings
 ) -> dict[str, tuple[Value, Found]]:
     found: dict[str, tuple[Value, Found]] = {}
     for table in _tables_of(section, key):
-        try:
+        with told.collecting():
             name = component_of(table)
             if name in found:
                 raise table.refuse(f"{shown(name)} has a second table", f"The first is at {found[name][0].place}.")
             found[name] = table, read(table)
-        except InputError as error:
-            mistakes.extend(error.mistakes)
     return found
 
 

@@ -25,7 +25,7 @@ from polymap.importers.timeloop.parts import (
 )
 from polymap.importers.timeloop.yaml_tables import Value
 from polymap.inputs import arch_from_document, shown
-from polymap.ir import Architecture, InputError, Mistake, did_you_mean
+from polymap.ir import Architecture, did_you_mean
 
 
 class Spread(NamedTuple):
@@ -163,11 +163,7 @@ class _Builder:
         if part.name not in self.energies:
             raise part.value.refuse(f"the ERT has no table of {shown(part.name)}",
                                     did_you_mean(part.name, tuple(self.energies)))  # fmt: skip
-        mistakes: list[Mistake] = []
-        found = fields_of_actions(part.name, *self.energies[part.name], mistakes, is_compute=part.kind == "compute")
-        if mistakes:
-            raise InputError(mistakes)
-        return found
+        return fields_of_actions(part.name, *self.energies[part.name], self.told, is_compute=part.kind == "compute")
 
     def check_tables(self) -> None:
         """Tell tables of an ERT that belong to no component; a dummy's says nothing."""

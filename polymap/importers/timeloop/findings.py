@@ -56,10 +56,14 @@ class Findings:
         """Add a warning."""
         self._warnings.append(FileWarning(place.file.strip("'"), place.line, what, hint))
 
+    def refuse(self, what: str, hint: str = "") -> None:
+        """Add a mistake."""
+        self._mistakes.append(Mistake("PM661", what, hint))
+
     def no_equal(self, place: Place, what: str, hint: str = "") -> None:
         """Add what is not read because nothing here says the same: a mistake if strict, else a warning."""
         if self.strict:
-            self._mistakes.append(Mistake("PM661", f"{place}: {what}", hint))
+            self.refuse(f"{place}: {what}", hint)
         else:
             self.note(place, what, hint)
 

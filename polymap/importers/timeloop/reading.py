@@ -17,7 +17,7 @@ from polymap.importers.timeloop.findings import FileWarning, Findings
 from polymap.importers.timeloop.loops import mapping_of
 from polymap.importers.timeloop.parts import tell_sparse
 from polymap.importers.timeloop.problem import problem_of
-from polymap.importers.timeloop.yaml_tables import Files, Value
+from polymap.importers.timeloop.yaml_tables import Files, Record, Value
 from polymap.inputs import answers_in_words, is_list, is_table, shown
 from polymap.ir import InputError, Mistake, Workload, did_you_mean
 
@@ -163,8 +163,7 @@ class _Files:
 
     def optional(self, source: str | Path, name: str) -> Value | None:
         """Return what stands under a key, None without it."""
-        found = self._table(source).get(name)
-        return None if found is None or found.plain is None else found
+        return self._table(source).given(name)
 
     def read_variables(self, source: str | Path, names: dict[str, object]) -> None:
         """Add the variables of a file, which expressions may name: a table, or a list of several."""
@@ -176,7 +175,7 @@ class _Files:
         """Return the file of a shape in the folders that are given."""
         return self._files.beside(name, (".yaml", ".yml", ".cfg"))
 
-    def _table(self, source: str | Path) -> dict[str, Value]:
+    def _table(self, source: str | Path) -> Record:
         table = self._files.read(source).table("the file")
         if source not in self._checked:
             self._checked.add(source)

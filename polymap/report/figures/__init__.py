@@ -28,7 +28,11 @@ with lazy(__name__):
         unit_after as unit_after,
         unit_text as unit_text,
     )
-    from polymap.report.figures.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
+    from polymap.report.figures.cloud import (
+        cloud_figure as cloud_figure,
+        cloud_svg as cloud_svg,
+        undominated as undominated,
+    )
     from polymap.report.figures.coordinates import (
         coordinates_figure as coordinates_figure,
         coordinates_svg as coordinates_svg,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polymap.ir import Apply, Convert, Expression, Index, Number, Operator, Read, Statement
+from polymap.ir import Apply, Convert, Expression, Index, Number, Operator, Read, Statement, subexpressions
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -138,21 +138,12 @@ def value_types(statement: Statement, kinds: Mapping[str, str]) -> tuple[tuple[s
     """
     own = tuple(kinds[access.tensor] for access in statement.reads)
     target = kinds[statement.target.tensor]
-    if _converts(statement.expression) or _is_of_type(statement.expression, own, target):
+    converts = any(isinstance(each, Convert) for each in subexpressions(statement.expression))
+    if converts or _is_of_type(statement.expression, own, target):
         return own, type_of(statement.expression, own)
     wide = tuple(target if _is_wider(target, each) else each for each in own)
     adds = statement.operator in (Operator.ADD, Operator.MULTIPLY)
     return wide, type_of(statement.expression, wide) if adds else target
-
-
-def _converts(expression: Expression) -> bool:
-    match expression:
-        case Convert():
-            return True
-        case Apply(_, arguments):
-            return any(map(_converts, arguments))
-        case _:
-            return False
 
 
 def _is_of_type(expression: Expression, reads: Sequence[str], kind: str) -> bool:

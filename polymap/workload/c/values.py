@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
-from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds, with_parts
 from polymap.workload.c.affine import Scope, picks_maximum, seen, whole_of
 from polymap.workload.c.source import VALUE_MACROS
 from polymap.workload.c.tree import (
@@ -277,12 +277,4 @@ def with_target(operation: str, target: Typed, value: Typed) -> Typed:
 
 
 def _moved(value: Expression) -> Expression:
-    match value:
-        case Read(access):
-            return Read(access + 1)
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(_moved(each) for each in arguments))
-        case Convert(kind, inner, written):
-            return Convert(kind, _moved(inner), written)
-        case _:
-            return value
+    return Read(value.access + 1) if isinstance(value, Read) else with_parts(value, _moved)

@@ -231,3 +231,33 @@ def test_forms_that_share_dims_become_one_that_tells_all_of_them() -> None:
     elements = {(i + j, j + k) for i, j, k in points}
     values = {sum(factor * point[number] for number, factor in window.terms) for point in points}
     assert len(values) == len(elements)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "nodes"),
+    [
+        (
+            {"c": 4, "p": 6, "r": 5, "k": 2},
+            (Temporal("k", 1), Spatial("c", 3, "X"), Temporal("p", 4), Storage("L", ("O",)), Temporal("p", 3),
+             Spatial("r", 2, "Y"), Temporal("c", 1), Storage("R", ("O",)), Temporal("p", 1), Temporal("r", 1)),
+        ),
+        (
+            {"c": 4, "p": 5, "r": 2, "k": 6},
+            (Spatial("c", 3, "X"), Spatial("p", 3, "Y"), Temporal("k", 4), Temporal("c", 1), Spatial("r", 1, "Y"),
+             Storage("L", ("O",)), Temporal("k", 2), Storage("R", ("O",)), Temporal("p", 1), Temporal("k", 1)),
+        ),
+        (
+            {"c": 5, "p": 5, "r": 3, "k": 4},
+            (Spatial("p", 3, "Y"), Spatial("c", 4, "Y"), Spatial("k", 3, "X"), Spatial("p", 1, "X"), Temporal("r", 1),
+             Temporal("k", 2), Storage("L", ("O",)), Temporal("c", 1), Temporal("k", 1), Storage("R", ("O",))),
+        ),
+    ],
+)  # fmt: skip
+def test_the_busiest_of_siblings_that_share_sums_along_a_window_and_idle_along_a_dim_is_that_of_the_walk(
+    sizes: dict[str, int], nodes: tuple[MappingNode, ...]
+) -> None:
+    """Siblings hold an element at several offsets, and some have no work along a dim that the tensor lacks."""
+    arch = machine(Fanout("X", 8), MemoryLevel("L"), Fanout("Y", 8), MemoryLevel("R"))
+    workload = einsum("O[p+2*r] += I[c,p,k] * W[c,r]", sizes=sizes)
+    mapping = Mapping((*nodes, Compute("S")))
+    assert count_closed_form(workload, arch, mapping) == count_by_simulation(workload, arch, mapping)
