@@ -38,7 +38,7 @@ from polymap.search.legs import (
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import in_lines, in_tiles, made_again, with_loops_joined
+from polymap.search.programs import Tiling, in_lines, in_tiles, made_again, tilings, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -198,7 +198,20 @@ def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[
                 found |= dict.fromkeys(islice(with_room, 1))
         if found:
             break  # columns are like rows
+    found = dict.fromkeys(_in_runs_of_tiles(workload, max(filter(None, rooms), default=0))) | found
     return ((workload,), (*found,)) if has_room else ((*found, workload),)
+
+
+def _in_runs_of_tiles(workload: Workload, room: int) -> Iterator[Workload]:
+    """Yield the program with runs of its statements in tiles of rows and columns, as it is estimated to move least, if
+    that is less than in the same tiles of rows for all. room: of a level."""
+    found = tilings(workload, room) if room else dict[Ends, Tiling]()
+    ways = (_least_way(0, len(workload.statements), {ends: Fraction(each.moved) for ends, each in found.items()}),)
+    for way in (each for each in ways if any(found[ends].tiles for ends in each)):
+        cut = workload
+        for ends in way:
+            cut = found[ends].of(cut, ends) or cut
+        yield cut
 
 
 def _bits(tensor: Tensor) -> int:

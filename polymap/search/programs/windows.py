@@ -40,13 +40,13 @@ class Rows:
         return affine(((self.step, common), *rest))
 
 
-def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
+def in_tiles(workload: Workload, last: str, tile: int, ends: tuple[int, int] | None = None) -> Workload | None:
     """Return a program of which each iteration of one loop makes a tile of the result of the last statement, over a dim
     of it, and what that needs of temporary tensors; None where that is the same tile of each, some of one is not
-    needed, or other statements need it, too."""
+    needed, or other statements need it, too. ends: of a run of statements, that are cut alone."""
     trips = workload.extents()[last] // tile
     common = last if tile == 1 else _unused_name(workload, f"{last}_by_{tile}")
-    found = _cuts(workload, last, tile)
+    found = _cuts(workload, last, tile, ends)
     if found is None or all(rows.many <= tile for _, rows in found[1].values()):
         return None  # not through windows
     return _cut_loops(workload, common, trips, _name_cuts(workload, found[0]), found[1])
@@ -156,17 +156,19 @@ def _in_line(statement: Statement, common: str, rows: Rows, name: str, lines: di
     return replace(own, dims=(common, *dims), position=position, target=target, reads=reads)
 
 
-def _cuts(workload: Workload, last: str, tile: int) -> tuple[dict[str, Rows], dict[str, tuple[int, Rows]]] | None:
+def _cuts(
+    workload: Workload, last: str, tile: int, ends: tuple[int, int] | None = None
+) -> tuple[dict[str, Rows], dict[str, tuple[int, Rows]]] | None:
     """Return what the loops of statements become, by statement, and by tensor the axis over these rows; None where some
     rows are not needed, or other statements need them, too."""
     trips = workload.extents()[last] // tile
     cuts: dict[str, Rows] = {}
     axes: dict[str, tuple[int, Rows]] = {}
-    end = workload.statements[-1]
+    *others, end = workload.statements[slice(*ends or (0, None))]
     if any(access.tensor == end.target.tensor for access in end.reads):
         return None  # a recurrence, which another order of the loops may not keep
     cuts[end.name] = Rows(last, last, tile, tile)
-    for each in reversed(workload.statements[:-1]):
+    for each in reversed(others):
         readers = [one for one in workload.statements if one is not each and accesses_of(one, each.target.tensor)]
         found = _rows(workload, each, readers, cuts, trips)
         if found is not None:
