@@ -470,7 +470,8 @@ class Chains:
             return []
         is_over = limits.until(end_share)
         half = limits.until(_next_share(limits.share(), end_share, 2))
-        found = [] if passes_through_windows(program) else [self._trees.spread(program, segment.interface, half)]
+        is_cut = passes_through_windows(program)
+        found = [(self._trees.below_tile_loops if is_cut else self._trees.spread)(program, segment.interface, half)]
         found.append(self._trees.read_off(program, segment.interface, half))
         best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)
         parts = sorted(self._best_of_states(segment, best, is_over), key=lambda part: part.value)

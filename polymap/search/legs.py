@@ -119,12 +119,11 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
 
 
 def _with_digits_apart(workload: Workload, statement: Statement) -> tuple[Workload, Statement]:
-    """Return a program and a statement whose target has an axis for each dim of an index that takes another value for
-    all values of its dims (5*t + v of five v): elements are the same ones, and the search of nests has no windows in
-    results."""
+    """Return a program and a statement whose target has an axis for each dim of an index that tells their values apart
+    (5*t + v of five v): elements are the same ones, and the search of nests has no windows in results."""
     target, extents = statement.target, workload.extents()
     axes = [
-        tuple(map(dim, form.dims)) if form.reach(extents) == prod(extents[name] for name in form.dims) else (form,)
+        tuple(map(dim, form.dims)) if len(form.dims) > 1 and form.tells_apart(extents) else (form,)
         for form in target.index
     ]
     index = tuple(form for own in axes for form in own)
