@@ -12,6 +12,8 @@ with the next one stay in a node of T inside the loop, a line buffer. Each row i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
 from typing import TypeVar
 
 from polymap.ir import Access, Affine, Dim, Statement, Tensor, Workload, accesses_of, affine, bounds, dim
@@ -179,10 +181,13 @@ def _cuts(
     return cuts, axes
 
 
+@lru_cache(maxsize=64)
 def makes_rows_again(workload: Workload) -> bool:
-    """Return whether a program in tiles has loops whose tiles need not divide those of the program."""
-    end = workload.statements[-1].target
-    cuts = (in_tiles(workload, name, 1) for name in end.dims if name in end.dims_alone)
+    """Return whether a program of which runs of statements are in tiles has loops whose tiles need not divide those of
+    the program."""
+    runs = combinations(range(len(workload.statements) + 1), 2)
+    ends = [(run, workload.statements[run[1] - 1].target) for run in runs if run[1] - run[0] > 1]
+    cuts = (in_tiles(workload, name, 1, run) for run, end in ends for name in end.dims if name in end.dims_alone)
     return workload.original is None and any(cut is not None and made_again(workload, cut) > 0 for cut in cuts)
 
 
