@@ -38,7 +38,7 @@ from polymap.search.legs import (
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import Tiling, in_lines, in_tiles, made_again, tilings, with_loops_joined
+from polymap.search.programs import in_lines, in_tiles, made_again, tilings, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -198,20 +198,23 @@ def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[
                 found |= dict.fromkeys(islice(with_room, 1))
         if found:
             break  # columns are like rows
-    found = dict.fromkeys(_in_runs_of_tiles(workload, max(filter(None, rooms), default=0))) | found
+    runs = _in_runs_of_tiles(workload, max(filter(None, rooms), default=0))
+    found = ({} if runs is None else {runs: None}) | found
     return ((workload,), (*found,)) if has_room else ((*found, workload),)
 
 
-def _in_runs_of_tiles(workload: Workload, room: int) -> Iterator[Workload]:
-    """Yield the program with runs of its statements in tiles of rows and columns, as it is estimated to move least, if
-    that is less than in the same tiles of rows for all. room: of a level."""
-    found = tilings(workload, room) if room else dict[Ends, Tiling]()
-    ways = (_least_way(0, len(workload.statements), {ends: Fraction(each.moved) for ends, each in found.items()}),)
-    for way in (each for each in ways if any(found[ends].tiles for ends in each)):
-        cut = workload
-        for ends in way:
-            cut = found[ends].of(cut, ends) or cut
-        yield cut
+def _in_runs_of_tiles(workload: Workload, room: int) -> Workload | None:
+    """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
+    where a level has so much room; None where all in tiles of rows do not move more."""
+    every = (0, len(workload.statements))
+    found, rows = tilings(workload, room), tilings(workload, room, 1).get(every)
+    way = _least_way(*every, {ends: Fraction(each.moved) for ends, each in found.items()})
+    if rows is not None and sum(found[ends].moved for ends in way) >= rows.moved:
+        return None
+    cut: Workload | None = workload
+    for ends in way:
+        cut = None if cut is None else found[ends].of(cut, ends)
+    return None if cut == workload else cut
 
 
 def _bits(tensor: Tensor) -> int:

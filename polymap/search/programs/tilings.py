@@ -16,7 +16,7 @@ from math import prod
 from polymap.ir import Access, Workload, accesses_of, bounds, part_of
 from polymap.search.problem import divisors
 from polymap.search.programs.tuning import TUNING
-from polymap.search.programs.windows import in_tiles
+from polymap.search.programs.windows import in_tiles, made_again
 
 Ends = tuple[int, int]  # the number of a run's first statement, and of the one after its last
 
@@ -24,10 +24,11 @@ Ends = tuple[int, int]  # the number of a run's first statement, and of the one 
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """Dims of what a run ends in, outermost first, with their tiles; none where it stays whole. moved: bits at the
-    outermost level, as estimated."""
+    outermost level, as estimated. again: instances more."""
 
     moved: int
     tiles: tuple[tuple[str, int], ...] = ()
+    again: int = 0
 
     def of(self, workload: Workload, ends: Ends) -> Workload | None:
         """Return the program with the run in these tiles; None where it has none."""
@@ -37,7 +38,7 @@ class Tiling:
         return found
 
 
-def tilings(workload: Workload, room: int) -> dict[Ends, Tiling]:
+def tilings(workload: Workload, room: int, most_dims: int = 2) -> dict[Ends, Tiling]:
     """Return the best tilings of the runs of statements, alone and in tiles. room: bits of the level inside."""
     statements, found = workload.statements, dict[Ends, Tiling]()
     for end in range(1, len(statements) + 1):
@@ -45,22 +46,23 @@ def tilings(workload: Workload, room: int) -> dict[Ends, Tiling]:
         accesses = [accesses_of(alone.statements[0], each.name)[0] for each in alone.tensors]
         found[end - 1, end] = Tiling(sum(_bits(alone, each, alone.extents()) for each in accesses))
         for begin in range(max(0, end - TUNING.most_in_tiles), end - 1):
-            least = min(_tilings_of(workload, (begin, end), room), key=lambda each: each.moved, default=None)
+            tried = _tilings_of(workload, (begin, end), room, most_dims)
+            least = min(tried, key=lambda each: (each.moved, each.again), default=None)
             found |= {} if least is None else {(begin, end): least}
     return found
 
 
-def _tilings_of(workload: Workload, ends: Ends, room: int) -> Iterator[Tiling]:
-    """Yield the tilings of a run, by one or two dims, for which there is room."""
+def _tilings_of(workload: Workload, ends: Ends, room: int, most_dims: int) -> Iterator[Tiling]:
+    """Yield the tilings of a run, by one dim or more, for which there is room."""
     end, extents = workload.statements[ends[1] - 1].target, workload.extents()
     dims = [name for name in end.dims if name in end.dims_alone and in_tiles(workload, name, 1, ends) is not None]
-    for tiles in product(*(divisors(extents[name]) for name in dims[:2])):
+    for tiles in product(*(divisors(extents[name]) for name in dims[:most_dims])):
         chosen = tuple((name, tile) for name, tile in zip(dims, tiles, strict=False) if tile < extents[name])
         cut = Tiling(0, chosen).of(workload, ends) if chosen else None
         if cut is not None:
             moved = _moved(part_of(cut, cut.statements[slice(*ends)]), len(chosen), room)
             if moved is not None:
-                yield Tiling(moved, chosen)
+                yield Tiling(moved, chosen, made_again(workload, cut))
 
 
 def _moved(program: Workload, many: int, room: int) -> int | None:
