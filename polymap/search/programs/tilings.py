@@ -24,9 +24,9 @@ Ends = tuple[int, int]  # the number of a run's first statement, and of the one 
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """Dims of what a run ends in, outermost first, with their tiles; none where it stays whole. moved: bits at the
-    outermost level, as estimated. again: instances more."""
+    outermost level, as estimated, and what costs as much as instances made again, of which it has so many more."""
 
-    moved: int
+    moved: Fraction
     tiles: tuple[tuple[str, int], ...] = ()
     again: int = 0
 
@@ -38,38 +38,42 @@ class Tiling:
         return found
 
 
-def tilings(workload: Workload, room: int, most_dims: int = 2) -> dict[Ends, Tiling]:
-    """Return the best tilings of the runs of statements, alone and in tiles. room: bits of the level inside."""
+def tilings(workload: Workload, room: int, price: Fraction, most_dims: int = 2) -> dict[Ends, Tiling]:
+    """Return the best tilings of the runs of statements, alone and in tiles. room: bits of the level inside. price:
+    bits at the outermost level that cost what an instance does."""
     statements, found = workload.statements, dict[Ends, Tiling]()
     for end in range(1, len(statements) + 1):
         alone = part_of(workload, statements[end - 1 : end])
         accesses = [accesses_of(alone.statements[0], each.name)[0] for each in alone.tensors]
-        found[end - 1, end] = Tiling(sum(_bits(alone, each, alone.extents()) for each in accesses))
+        found[end - 1, end] = Tiling(Fraction(sum(_bits(alone, each, alone.extents()) for each in accesses)))
         for begin in range(max(0, end - TUNING.most_in_tiles), end - 1):
-            tried = _tilings_of(workload, (begin, end), room, most_dims)
+            tried = _tilings_of(workload, (begin, end), room, price, most_dims)
             least = min(tried, key=lambda each: (each.moved, each.again), default=None)
             found |= {} if least is None else {(begin, end): least}
     return found
 
 
-def _tilings_of(workload: Workload, ends: Ends, room: int, most_dims: int) -> Iterator[Tiling]:
+def _tilings_of(workload: Workload, ends: Ends, room: int, price: Fraction, most_dims: int) -> Iterator[Tiling]:
     """Yield the tilings of a run, by one dim or more, for which there is room."""
     end, extents = workload.statements[ends[1] - 1].target, workload.extents()
     dims = [name for name in end.dims if name in end.dims_alone and in_tiles(workload, name, 1, ends) is not None]
     for tiles in product(*(divisors(extents[name]) for name in dims[:most_dims])):
         chosen = tuple((name, tile) for name, tile in zip(dims, tiles, strict=False) if tile < extents[name])
-        cut = Tiling(0, chosen).of(workload, ends) if chosen else None
+        cut = Tiling(Fraction(0), chosen).of(workload, ends) if chosen else None
         if cut is not None:
             moved = _moved(part_of(cut, cut.statements[slice(*ends)]), len(chosen), room)
             if moved is not None:
-                yield Tiling(moved, chosen, made_again(workload, cut))
+                again = made_again(workload, cut)
+                yield Tiling(moved + again * price, chosen, again)
 
 
 def _moved(program: Workload, many: int, room: int) -> int | None:
     """Return how many bits a program in tiles moves at the outermost level; None where there is no room for what it
     passes on. many: loops over tiles, outermost."""
     extents, around = program.extents(), program.statements[-1].dims[:many]
-    every = {each.name: [one for s in program.statements for one in accesses_of(s, each.name)] for each in program.tensors}
+    every = {
+        each.name: [one for s in program.statements for one in accesses_of(s, each.name)] for each in program.tensors
+    }
     passed = [name for name, accesses in every.items() if len(accesses) > 1]
     shared = [
         name
