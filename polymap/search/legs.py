@@ -30,7 +30,6 @@ from polymap.ir import (
     Workload,
     accesses_of,
     bounds,
-    dim,
     is_box,
     nest_of,
     sets_each_once,
@@ -123,7 +122,9 @@ def _with_digits_apart(workload: Workload, statement: Statement) -> tuple[Worklo
     (5*t + v of five v): elements are the same ones, and the search of nests has no windows in results."""
     target, extents = statement.target, workload.extents()
     axes = [
-        tuple(map(dim, form.dims)) if len(form.dims) > 1 and form.tells_apart(extents) else (form,)
+        tuple(Affine(((1, name),)) for name in form.dims)
+        if len(form.dims) > 1 and form.tells_apart(extents)
+        else (form,)
         for form in target.index
     ]
     index = tuple(form for own in axes for form in own)

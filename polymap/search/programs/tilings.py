@@ -74,7 +74,8 @@ def _moved(program: Workload, many: int, room: int) -> int | None:
     every = {
         each.name: [one for s in program.statements for one in accesses_of(s, each.name)] for each in program.tensors
     }
-    passed = [name for name, accesses in every.items() if len(accesses) > 1]
+    written = {each.target.tensor for each in program.statements}
+    passed = [name for name, accesses in every.items() if len(accesses) > 1 and name in written]
     shared = [
         name
         for name in extents
