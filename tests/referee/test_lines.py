@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -13,9 +14,10 @@ from polymap import program
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.referees import count_by_simulation
 from polymap.inputs import arch_from_document
-from polymap.ir import Architecture, Branch, Mapping, Storage, Temporal, Workload, bounds, dim, part_of
+from polymap.ir import Architecture, Branch, Mapping, Storage, Temporal, Workload, affine, bounds, dim, part_of
 from polymap.ir.errors import MappingError
 from polymap.schedules.check import check_mapping
+from polymap.search.legs import Leg, nest_of_leg
 from polymap.search.programs import in_lines
 from tests.programs import random_tree, with_room
 from tests.referee.test_fused_counts import with_loop_around, with_mistake, with_siblings_around
@@ -171,3 +173,34 @@ def test_a_mistake_in_what_tells_elements_apart_is_caught(monkeypatch: pytest.Mo
     with_mistake("not form.tells_apart(extents)", "False", monkeypatch)
     with pytest.raises(AssertionError):
         compared(range(400), tiles_case, is_cut_above_a_branch)
+
+
+def test_axes_of_digits_apart_are_touched_as_often() -> None:
+    """Of a nest whose result has an axis of several dims, the search asks one with an axis for each."""
+    apart = 0
+    for seed in range(60):
+        rng = random.Random(f"digits {seed}")
+        tile, more = rng.choice((2, 3)), rng.choice((-1, 0, 0, 1))
+        sizes = {"t": rng.choice((2, 3)), "v": tile + more, "u": 2, "w": 2, "c": 2}
+        work = program(["E[t,v,u,w] += A[t,v,u,c] * B[w,c]"], sizes=sizes, bits=8)
+        work = of_one_axis(work, {"t": ("v", tile), "u": ("w", 2)})
+        nest = nest_of_leg(work, Leg.of(work.statements[0], work.extents()))
+        assert nest is not None
+        assert len(nest.tensor("E").shape) == (4 if more <= 0 else 3)  # rows of two tiles are one axis
+        _, arch, mapping = in_a_tree(rng, work, "")
+        arch = with_room(arch, nest, mapping)
+        assert count_by_simulation(work, arch, mapping) == count_by_simulation(nest, arch, mapping), seed
+        apart += more <= 0
+    assert apart > 30
+
+
+def test_an_index_tells_apart_what_it_says() -> None:
+    rng, known = random.Random(5), 0
+    for _ in range(300):
+        extents = {name: rng.choice((1, 2, 3, 4)) for name in "abc"}
+        form = affine(tuple((rng.choice((-6, -3, -1, 1, 2, 3, 4, 9)), name) for name in "abc"), rng.choice((0, 2)))
+        points = [dict(zip("abc", point, strict=True)) for point in product(*map(range, extents.values()))]
+        is_apart = len({form.evaluate(point) for point in points}) == len(points)
+        assert is_apart or not form.tells_apart(extents)
+        known += form.tells_apart(extents)
+    assert known > 60
