@@ -15,6 +15,7 @@ import polymap as pm
 from polymap.explore import provers
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
 from polymap.resources import never
+from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
 from polymap.search.programs import in_lines, in_tiles, made_again, makes_rows_again, tilings
 from polymap.search.provers import read_question
@@ -142,6 +143,22 @@ def test_tilings_move_least_of_those_with_room() -> None:
     dear = tilings(work, 8 * 30, Fraction(10**6))[0, 2]
     assert dear.again <= tilings(work, 8 * 30, Fraction(0))[0, 2].again
     assert tilings(work, 8, Fraction(0)).keys() == {(0, 1), (1, 2), (2, 3), (3, 4)}
+
+
+def test_a_run_in_tiles_moves_no_more_than_estimated_below_its_loops() -> None:
+    texts = ["T[e,y,x] += I[c,y,x] * W[e,c]", "D[e,v,w] += T[e,v+r,w+s] * K[e,r,s]", "O[z,v,w] += D[e,v,w] * P[z,e]"]
+    sizes = {"e": 192, "c": 24, "z": 24, "y": 30, "x": 30, "v": 28, "w": 28, "r": 3, "s": 3}
+    work, words = pm.program(texts, sizes=sizes, temporary=["T", "D"], bits=8), 2_486
+    least = tilings(work, 8 * words, Fraction(0))[0, 3]
+    cut = least.of(work, (0, 3))
+    assert cut is not None
+    options = Options("traffic:DRAM", "divide", time_limit_s=60, clock=process_time)
+    asked, _ = read_question(work, buffer(words), options, provers)
+    trees, interface = FusedTrees(asked, cut, asked.objective, divides=True), Interface.of(cut)
+    assert interface is not None
+    found = trees.below_tile_loops(cut, interface, never)
+    assert found is not None
+    assert found.value <= least.moved  # 2,809,344 of 2,892,288
 
 
 def test_rows_of_a_run_inside_a_program_are_made_again() -> None:
