@@ -38,7 +38,7 @@ from polymap.search.legs import (
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import in_lines, in_tiles, made_again, tilings, with_loops_joined
+from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -218,7 +218,7 @@ def _in_runs_of_tiles(workload: Workload, room: int, price: Fraction) -> Workloa
     """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
     where a level has so much room; None where all in tiles of rows do not move more. price: of an instance, in bits."""
     every = (0, len(workload.statements))
-    found, rows = tilings(workload, room, price), tilings(workload, room, price, 1).get(every)
+    found, rows = best_tilings(workload, room, price), best_tilings(workload, room, price, 1).get(every)
     way = _least_way(*every, {ends: each.moved for ends, each in found.items()})
     if rows is not None and sum(found[ends].moved for ends in way) >= rows.moved:
         return None

@@ -38,7 +38,7 @@ class Tiling:
         return found
 
 
-def tilings(workload: Workload, room: int, price: Fraction, most_dims: int = 2) -> dict[Ends, Tiling]:
+def best_tilings(workload: Workload, room: int, price: Fraction, most_dims: int = 2) -> dict[Ends, Tiling]:
     """Return the best tilings of the runs of statements, alone and in tiles. room: bits of the level inside. price:
     bits at the outermost level that cost what an instance does."""
     statements, found = workload.statements, dict[Ends, Tiling]()

@@ -17,7 +17,7 @@ from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, State
 from polymap.resources import never
 from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
-from polymap.search.programs import in_lines, in_tiles, made_again, makes_rows_again, tilings
+from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, makes_rows_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from polymap.workload.document import workload_from_document, workload_to_document
@@ -130,7 +130,7 @@ def test_runs_in_tiles_of_rows_and_columns_compute_what_the_program_computes() -
 def test_tilings_move_least_of_those_with_room() -> None:
     work = blocks()
     for words in (12, 30, 60, 200):
-        found = tilings(work, 8 * words, Fraction(0))
+        found = best_tilings(work, 8 * words, Fraction(0))
         assert {ends for ends in found if ends[1] - ends[0] == 1} == {(0, 1), (1, 2), (2, 3), (3, 4)}
         assert found[0, 1].moved == 8 * (2 * 8 * 7 + 8 * 7 + 2)
         for ends, each in found.items():
@@ -138,18 +138,18 @@ def test_tilings_move_least_of_those_with_room() -> None:
             assert (cut == work) == (not each.tiles)
             assert cut is not None
             assert each.again == made_again(work, cut)
-    least = tilings(work, 8 * 200, Fraction(0))[0, 2]  # all of it stays
+    least = best_tilings(work, 8 * 200, Fraction(0))[0, 2]  # all of it stays
     assert least.moved == 8 * (8 * 7 + 2 + 2 * 3 * 2 + 6 * 6)
-    dear = tilings(work, 8 * 30, Fraction(10**6))[0, 2]
-    assert dear.again <= tilings(work, 8 * 30, Fraction(0))[0, 2].again
-    assert tilings(work, 8, Fraction(0)).keys() == {(0, 1), (1, 2), (2, 3), (3, 4)}
+    dear = best_tilings(work, 8 * 30, Fraction(10**6))[0, 2]
+    assert dear.again <= best_tilings(work, 8 * 30, Fraction(0))[0, 2].again
+    assert best_tilings(work, 8, Fraction(0)).keys() == {(0, 1), (1, 2), (2, 3), (3, 4)}
 
 
 def test_a_run_in_tiles_moves_no_more_than_estimated_below_its_loops() -> None:
     texts = ["T[e,y,x] += I[c,y,x] * W[e,c]", "D[e,v,w] += T[e,v+r,w+s] * K[e,r,s]", "O[z,v,w] += D[e,v,w] * P[z,e]"]
     sizes = {"e": 192, "c": 24, "z": 24, "y": 30, "x": 30, "v": 28, "w": 28, "r": 3, "s": 3}
     work, words = pm.program(texts, sizes=sizes, temporary=["T", "D"], bits=8), 2_486
-    least = tilings(work, 8 * words, Fraction(0))[0, 3]
+    least = best_tilings(work, 8 * words, Fraction(0))[0, 3]
     cut = least.of(work, (0, 3))
     assert cut is not None
     options = Options("traffic:DRAM", "divide", time_limit_s=60, clock=process_time)
