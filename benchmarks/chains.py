@@ -94,6 +94,24 @@ def small_cases() -> list[Case]:
     ]
 
 
+def window_cases() -> list[Case]:
+    """Return two blocks of MobileNetV2, without padding, through one buffer."""
+    texts, sizes, size = list[str](), {"r": 3, "s": 3, "c0": 24}, 32
+    for at, (made, result) in enumerate((("I", "J"), ("J", "O"))):
+        rows = "y,x" if not at else "v0,w0"
+        texts += [
+            f"{'TU'[at]}[e{at},{rows}] += {made}[c{at},{rows}] * {'AB'[at]}[e{at},c{at}]",
+            f"{'DE'[at]}[e{at},v{at},w{at}] += {'TU'[at]}[e{at},v{at}+r,w{at}+s] * {'KL'[at]}[e{at},r,s]",
+            f"{result}[c{at + 1},v{at},w{at}] += {'DE'[at]}[e{at},v{at},w{at}] * {'PQ'[at]}[c{at + 1},e{at}]",
+        ]
+        sizes |= {f"e{at}": 192, f"c{at + 1}": 24, f"v{at}": size - 2, f"w{at}": size - 2}
+        sizes |= {} if at else {"y": size, "x": size}
+        size -= 2
+    make = chain(*texts, temporary="TDJUE", sizes=sizes)
+    rooms = (2_486, 4_957, 9_503, 18_695, 31_786, 37_749)
+    return [Case("MobileNetV2 blocks", make, one_buffer(words), "traffic:DRAM") for words in rooms]
+
+
 def preset_cases() -> list[Case]:
     """Return parts of networks on presets with arrays."""
     forward = ("U[m,f] += X[m,d] * W1[d,f]", "G[m,f] = max(U[m,f], 0)", "Y[m,d] += G[m,f] * W2[f,d]")
@@ -150,7 +168,7 @@ def main() -> None:
     seconds = float(words.pop(0)) if words and words[0].replace(".", "").isdigit() else None
     heads = f"{'value':>19} {'bound':>19} {'gap':>7} {'known':>7} {'CPU s':>6}  status"
     print(f"{'program':26} {'machine':13} {'asked':12} {'tiles':6} {heads}")
-    for case in (*small_cases(), *preset_cases(), *block_cases()):
+    for case in (*small_cases(), *window_cases(), *preset_cases(), *block_cases()):
         if words and not any(case.name.startswith(word) or case.arch.name.startswith(word) for word in words):
             continue
         began, limit = time.process_time(), seconds or case.seconds

@@ -82,6 +82,16 @@ class Affine:
             found = found + step * (extents[name] - 1) if 0 < step <= found else 0
         return found
 
+    def tells_apart(self, extents: Mapping[str, int]) -> bool:
+        """Return whether it is known to take another value for other values of its dims: each steps further than those
+        before it reach, as digits of a number do."""
+        reached = 0
+        for name, step in sorted(self.coefficients().items(), key=lambda step: abs(step[1])) if self.is_linear else ():
+            if abs(step) <= reached:
+                return False
+            reached += abs(step) * (extents[name] - 1)
+        return self.is_linear
+
     def __str__(self) -> str:
         text = ""
         for coefficient, atom in self.terms:

@@ -38,7 +38,7 @@ from polymap.search.legs import (
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import in_lines, in_tiles, made_again, with_loops_joined
+from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -65,7 +65,7 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
     if len(statements) < 2 or not are_nests or evidence.is_met or not goals:
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
-    groups = _forms(search.arch, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
+    groups = _forms(search, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
     if takes_long_to_climb(search):
         is_timed = any(each.goal.powers is not None and each.goal.powers.cycles for each in search.objective.singles)
         share = TUNING.chains_share_of_large if groups == (groups[0][:1],) else TUNING.chains_share_of_forms
@@ -173,7 +173,7 @@ def _slice(limits: Limits, number: int) -> float:
     return first * 2 ** (number - 1)
 
 
-def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[tuple[Workload, ...], ...]:
+def _forms(search: Search, workload: Workload, *, has_lines: bool) -> tuple[tuple[Workload, ...], ...]:
     """Return the forms of a program, those that are likely to have room before others: as it is, and where windows
     stand between its statements in tiles of what it ends in: of one index where nothing is made again, else of the most
     indices for which a level above fan-outs has room, all that passes together or an index of common loops at a time,
@@ -182,8 +182,8 @@ def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[
         return ((workload,),)  # its arrays are those of a text
     end, extents = workload.statements[-1].target, workload.extents()
     passed = [each for each in workload.tensors if each.temporary]
-    levels = levels_above_fanouts(arch, workload, tuple(each.name for each in passed))
-    rooms, most = [arch.levels[number].usable_bits for number in levels], max(map(_bits, passed), default=0)
+    levels = levels_above_fanouts(search.arch, workload, tuple(each.name for each in passed))
+    rooms, most = [search.arch.levels[number].usable_bits for number in levels], max(map(_bits, passed), default=0)
     has_room = all(room is None or most <= room for room in rooms)
     found = dict[Workload, None]()
     for name in (name for name in end.dims if name in end.dims_alone):
@@ -198,7 +198,34 @@ def _forms(arch: Architecture, workload: Workload, *, has_lines: bool) -> tuple[
                 found |= dict.fromkeys(islice(with_room, 1))
         if found:
             break  # columns are like rows
+    room = 0 if search.arch.fanouts else max(filter(None, rooms), default=0)  # what arrays take is not estimated
+    price = Fraction(0) if search.objective.goal is Goal.TRAFFIC else _bits_per_instance(search.arch, workload)
+    runs = _in_runs_of_tiles(workload, room, price) if room else None
+    found = ({} if runs is None else {runs: None}) | found
     return ((workload,), (*found,)) if has_room else ((*found, workload),)
+
+
+def _bits_per_instance(arch: Architecture, workload: Workload) -> Fraction:
+    """Return how many bits read at the outermost level take the energy of an instance of the longest statement,
+    with its operands in the innermost level."""
+    statement = max(workload.statements, key=lambda each: prod(workload.extents()[name] for name in each.dims))
+    operands = sum(workload.tensor(each.tensor).bits for each in (statement.target, *statement.reads))
+    per_bit = arch.levels[0].access_pj(1, 0)
+    return (arch.compute.pj + arch.levels[-1].access_pj(operands, 0)) / per_bit if per_bit else Fraction(0)
+
+
+def _in_runs_of_tiles(workload: Workload, room: int, price: Fraction) -> Workload | None:
+    """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
+    where a level has so much room; None where all in tiles of rows do not move more. price: of an instance, in bits."""
+    every = (0, len(workload.statements))
+    found, rows = best_tilings(workload, room, price), best_tilings(workload, room, price, 1).get(every)
+    way = _least_way(*every, {ends: each.moved for ends, each in found.items()})
+    if rows is not None and sum(found[ends].moved for ends in way) >= rows.moved:
+        return None
+    cut: Workload | None = workload
+    for ends in way:
+        cut = None if cut is None else found[ends].of(cut, ends)
+    return None if cut == workload else cut
 
 
 def _bits(tensor: Tensor) -> int:
@@ -457,7 +484,11 @@ class Chains:
             return []
         is_over = limits.until(end_share)
         half = limits.until(_next_share(limits.share(), end_share, 2))
-        found = [] if passes_through_windows(program) else [self._trees.spread(program, segment.interface, half)]
+        found = list[Part | None]()
+        if not passes_through_windows(program):
+            found.append(self._trees.spread(program, segment.interface, half))
+        elif not self._search.arch.fanouts:
+            found.append(self._trees.below_tile_loops(program, segment.interface, half))
         found.append(self._trees.read_off(program, segment.interface, half))
         best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)
         parts = sorted(self._best_of_states(segment, best, is_over), key=lambda part: part.value)

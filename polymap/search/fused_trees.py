@@ -120,6 +120,23 @@ class FusedTrees:
         children = self._children(program, nodes, program.statements)
         return None if children is None else self._counted(program, (*nodes, Branch(children)))
 
+    def below_tile_loops(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
+        """Return the best tree of a program in tiles below all loops over these: an iteration holds what lacks the dim
+        of one more loop, inside which statements pass on what there is room for; None where there is none."""
+        first = zip(*(each.dims for each in program.statements), strict=False)
+        tiles = [dims[0] for dims in takewhile(lambda dims: len({*dims}) == 1, first) if dims[0] in interface.shared]
+        found, arch = list[Part](), self._search.arch
+        others = [name for name in interface.shared if name not in tiles]
+        for number, dim in product(levels_above_fanouts(arch, program, interface.kept) if tiles else (), others):
+            lacks = (name for name, dims in _dims_of(program).items() if dim not in dims)
+            held = tuple(name for name in lacks if arch.levels[number].may_hold(program.tensor(name)))
+            kept = Storage(arch.levels[number].name, interface.kept)
+            nodes = (*(Temporal(name, 1) for name in tiles), *_stores(kept.level, held), kept)
+            with_room = None if is_over() else self._with_room(program, interface, nodes)
+            part = None if with_room is None else self.below(program, with_room)
+            found += [] if part is None else [self.with_more_held(program, part, is_over)]
+        return min(found, key=lambda part: part.value, default=None)
+
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
         trees = takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over))

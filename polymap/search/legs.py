@@ -111,11 +111,33 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
         statement = replace(statement, reads=reads)
         single = (replace(each, shape=(), origin=()) if each.name in leg.once else each for each in workload.tensors)
         workload = replace(workload, tensors=tuple(single))
+    workload, statement = _with_digits_apart(workload, statement)
     sets = statement.operator is Operator.ASSIGN
     if not is_box(statement) or (sets and not sets_each_once(statement)):
         return None
     is_initial = workload.tensor(statement.target.tensor).initial and not sets
     return nest_of(workload, statement, dict(leg.extents), is_initial=is_initial)
+
+
+def _with_digits_apart(workload: Workload, statement: Statement) -> tuple[Workload, Statement]:
+    """Return a program and a statement whose target has an axis for each dim of an index that tells their values apart
+    (5*t + v of five v): elements are the same ones, and the search of nests has no windows in results."""
+    target, extents = statement.target, workload.extents()
+    axes = [
+        tuple(Affine(((1, name),)) for name in form.dims)
+        if len(form.dims) > 1 and form.tells_apart(extents)
+        else (form,)
+        for form in target.index
+    ]
+    index = tuple(form for own in axes for form in own)
+    if index == target.index or not target.is_box or any(each.tensor == target.tensor for each in statement.reads):
+        return workload, statement
+    shape = tuple(bounds(form, extents)[1] + 1 for form in index)
+    tensors = (
+        replace(each, shape=shape, origin=(0,) * len(shape)) if each.name == target.tensor else each
+        for each in workload.tensors
+    )
+    return replace(workload, tensors=tuple(tensors)), replace(statement, target=replace(target, index=index))
 
 
 def form_of_leg(

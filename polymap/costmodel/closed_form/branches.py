@@ -429,7 +429,7 @@ class BranchCounter(Generic[Amount]):
         names = {each.name for each in own}
         dims = {name for statement in own for name in statement.dims}
         mine = list(dict.fromkeys(loop.dim for loop in loops if loop.dim in dims))
-        _check_runs(own, loops, mine)
+        _check_runs(own, loops, mine, self.workload.extents())
         dying = frozenset(name for name in run.dying if self._dies_in(name, own, loops))
         kinds = [
             self.numbers.lengths(run.extents[name], [self.numbers.tile(loop) for loop in loops if loop.dim == name])
@@ -640,11 +640,12 @@ def _cut_dims(counter: BranchCounter[Any], chain: Nodes, run: Run[Any]) -> set[s
     return cut | {dim for dim, extent in counter.workload.extents().items() if run.extents[dim] is not extent}
 
 
-def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) -> None:
+def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str], extents: dict[str, int]) -> None:
     """Refuse runs of a child that are unlike each other, or add to some of the same elements."""
     if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
         raise OutOfReach("a child of which a part runs in some iterations alone")
-    if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
+    forms = (form for each in own for form in each.target.index)
+    if any(set(mine) & set(form.dims) and not form.tells_apart(extents) for form in forms):
         raise OutOfReach("runs that add to some of the same elements")
     read = [(each, name) for each in own for name in sorted({one.tensor for one in each.reads})]
     if any(moves_unlike(accesses_of(each, name), mine) for each, name in read):

@@ -36,6 +36,9 @@ class Tuning:
     small_moduli: int = 16
     """Moduli of an axis that are tried one by one: beyond, twice as many each time."""
 
+    most_in_tiles: int = 6
+    """Statements of a run in tiles (not swept)."""
+
     # Climbing.
     small_room: int = 8
     """Levels with less than this part of the largest one's room are left out at first."""

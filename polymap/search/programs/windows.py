@@ -12,6 +12,8 @@ with the next one stay in a node of T inside the loop, a line buffer. Each row i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
 from typing import TypeVar
 
 from polymap.ir import Access, Affine, Dim, Statement, Tensor, Workload, accesses_of, affine, bounds, dim
@@ -40,13 +42,13 @@ class Rows:
         return affine(((self.step, common), *rest))
 
 
-def in_tiles(workload: Workload, last: str, tile: int) -> Workload | None:
+def in_tiles(workload: Workload, last: str, tile: int, ends: tuple[int, int] | None = None) -> Workload | None:
     """Return a program of which each iteration of one loop makes a tile of the result of the last statement, over a dim
     of it, and what that needs of temporary tensors; None where that is the same tile of each, some of one is not
-    needed, or other statements need it, too."""
+    needed, or other statements need it, too. ends: of a run of statements, that are cut alone."""
     trips = workload.extents()[last] // tile
     common = last if tile == 1 else _unused_name(workload, f"{last}_by_{tile}")
-    found = _cuts(workload, last, tile)
+    found = _cuts(workload, last, tile, ends)
     if found is None or all(rows.many <= tile for _, rows in found[1].values()):
         return None  # not through windows
     return _cut_loops(workload, common, trips, _name_cuts(workload, found[0]), found[1])
@@ -156,17 +158,19 @@ def _in_line(statement: Statement, common: str, rows: Rows, name: str, lines: di
     return replace(own, dims=(common, *dims), position=position, target=target, reads=reads)
 
 
-def _cuts(workload: Workload, last: str, tile: int) -> tuple[dict[str, Rows], dict[str, tuple[int, Rows]]] | None:
+def _cuts(
+    workload: Workload, last: str, tile: int, ends: tuple[int, int] | None = None
+) -> tuple[dict[str, Rows], dict[str, tuple[int, Rows]]] | None:
     """Return what the loops of statements become, by statement, and by tensor the axis over these rows; None where some
     rows are not needed, or other statements need them, too."""
     trips = workload.extents()[last] // tile
     cuts: dict[str, Rows] = {}
     axes: dict[str, tuple[int, Rows]] = {}
-    end = workload.statements[-1]
+    *others, end = workload.statements[slice(*ends or (0, None))]
     if any(access.tensor == end.target.tensor for access in end.reads):
         return None  # a recurrence, which another order of the loops may not keep
     cuts[end.name] = Rows(last, last, tile, tile)
-    for each in reversed(workload.statements[:-1]):
+    for each in reversed(others):
         readers = [one for one in workload.statements if one is not each and accesses_of(one, each.target.tensor)]
         found = _rows(workload, each, readers, cuts, trips)
         if found is not None:
@@ -177,10 +181,13 @@ def _cuts(workload: Workload, last: str, tile: int) -> tuple[dict[str, Rows], di
     return cuts, axes
 
 
+@lru_cache(maxsize=64)
 def makes_rows_again(workload: Workload) -> bool:
-    """Return whether a program in tiles has loops whose tiles need not divide those of the program."""
-    end = workload.statements[-1].target
-    cuts = (in_tiles(workload, name, 1) for name in end.dims if name in end.dims_alone)
+    """Return whether a program of which runs of statements are in tiles has loops whose tiles need not divide those of
+    the program."""
+    runs = combinations(range(len(workload.statements) + 1), 2)
+    ends = [(run, workload.statements[run[1] - 1].target) for run in runs if run[1] - run[0] > 1]
+    cuts = (in_tiles(workload, name, 1, run) for run, end in ends for name in end.dims if name in end.dims_alone)
     return workload.original is None and any(cut is not None and made_again(workload, cut) > 0 for cut in cuts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from itertools import product
 from math import prod
 from time import process_time
@@ -14,8 +15,9 @@ import polymap as pm
 from polymap.explore import provers
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
 from polymap.resources import never
+from polymap.search.fused_trees import FusedTrees, Interface
 from polymap.search.options import Options
-from polymap.search.programs import in_lines, in_tiles, made_again
+from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, makes_rows_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from polymap.workload.document import workload_from_document, workload_to_document
@@ -92,6 +94,78 @@ def test_tiles_compute_what_the_program_computes(
     assert results(cut) == results(work)
     assert made_again(work, cut) == more
     assert {each.dims[0] for each in cut.statements} == {last if tile == 1 else f"{last}_by_{tile}"}
+
+
+BLOCKS = (  # two windows one after the other, each of rows and columns
+    "T[k,y,x] = I[y,x] * W[k]",
+    "U[v,w] += T[k,v+a,w+b] * V[k,a,b]",
+    "P[k,v,w] = U[v,w] * X[k]",
+    "O[q,p] += P[k,q+a,p+b] * Z[k,a,b]",
+)
+OF_BLOCKS = {"k": 2, "y": 8, "x": 7, "v": 6, "w": 6, "a": 3, "b": 2, "q": 4, "p": 5}
+
+
+def blocks() -> Workload:
+    return pm.program(list(BLOCKS), sizes=OF_BLOCKS, temporary=["T", "U", "P"], bits=8)
+
+
+def test_runs_in_tiles_of_rows_and_columns_compute_what_the_program_computes() -> None:
+    work = blocks()
+    first = in_tiles(work, "v", 3, (0, 2))
+    assert first is not None
+    both = in_tiles(first, "w", 2, (0, 2))
+    assert both is not None
+    every = in_tiles(both, "q", 2, (2, 4))
+    assert every is not None
+    assert results(first) == results(both) == results(every) == results(work)
+    assert made_again(work, first) == 2 * 2 * 7  # k, rows of T, columns
+    assert made_again(work, both) == 2 * (2 * 5 * 3 * 3 - 8 * 7)
+    assert made_again(both, every) == 2 * 2 * 6
+    assert [each.dims[:2] for each in every.statements[:2]] == [("w_by_2", "v_by_3")] * 2
+    assert all(each.dims[0] == "q_by_2" for each in every.statements[2:])
+    assert in_tiles(work, "q", 2, (1, 4)) is not None  # T through the outermost level
+    assert in_tiles(work, "k", 1, (0, 2)) is None
+
+
+def test_tilings_move_least_of_those_with_room() -> None:
+    work = blocks()
+    for words in (12, 30, 60, 200):
+        found = best_tilings(work, 8 * words, Fraction(0))
+        assert {ends for ends in found if ends[1] - ends[0] == 1} == {(0, 1), (1, 2), (2, 3), (3, 4)}
+        assert found[0, 1].moved == 8 * (2 * 8 * 7 + 8 * 7 + 2)
+        for ends, each in found.items():
+            cut = each.of(work, ends)
+            assert (cut == work) == (not each.tiles)
+            assert cut is not None
+            assert each.again == made_again(work, cut)
+    least = best_tilings(work, 8 * 200, Fraction(0))[0, 2]  # all of it stays
+    assert least.moved == 8 * (8 * 7 + 2 + 2 * 3 * 2 + 6 * 6)
+    dear = best_tilings(work, 8 * 30, Fraction(10**6))[0, 2]
+    assert dear.again <= best_tilings(work, 8 * 30, Fraction(0))[0, 2].again
+    assert best_tilings(work, 8, Fraction(0)).keys() == {(0, 1), (1, 2), (2, 3), (3, 4)}
+
+
+def test_a_run_in_tiles_moves_no_more_than_estimated_below_its_loops() -> None:
+    texts = ["T[e,y,x] += I[c,y,x] * W[e,c]", "D[e,v,w] += T[e,v+r,w+s] * K[e,r,s]", "O[z,v,w] += D[e,v,w] * P[z,e]"]
+    sizes = {"e": 192, "c": 24, "z": 24, "y": 30, "x": 30, "v": 28, "w": 28, "r": 3, "s": 3}
+    work, words = pm.program(texts, sizes=sizes, temporary=["T", "D"], bits=8), 2_486
+    least = best_tilings(work, 8 * words, Fraction(0))[0, 3]
+    cut = least.of(work, (0, 3))
+    assert cut is not None
+    options = Options("traffic:DRAM", "divide", time_limit_s=60, clock=process_time)
+    asked, _ = read_question(work, buffer(words), options, provers)
+    trees, interface = FusedTrees(asked, cut, asked.objective, divides=True), Interface.of(cut)
+    assert interface is not None
+    found = trees.below_tile_loops(cut, interface, never)
+    assert found is not None
+    assert found.value <= least.moved  # 2,809,344 of 2,892,288
+
+
+def test_rows_of_a_run_inside_a_program_are_made_again() -> None:
+    texts = [*PAIR, "R[z] += O[z,v] * Y[v]"]
+    work = pm.program(texts, sizes=OF_PAIR, temporary=["T", "G", "O"], bits=8)
+    assert makes_rows_again(work)
+    assert not makes_rows_again(pm.program(list(POOL), sizes=OF_POOL, temporary=["T", "G"], bits=8))
 
 
 def test_what_is_kept_or_not_needed_is_not_made_in_tiles() -> None:
