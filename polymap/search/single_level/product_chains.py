@@ -469,9 +469,7 @@ class Pair:
         comes, elements, is_even = max(fewest, -(-others // other)), tensor.elements // whole, self.chain.is_even
         for size in self.chain.inner(whole, left)[::-1].tolist():
             room, turns = at.room - size * elements * tensor.bits, size < left and other < others
-            stays = (
-                size if at.turned[axis] and not (self.chain.divide or exact) else 0
-            )  # in the last iteration of a loop outside
+            stays = 0 if is_even or not at.turned[axis] else size  # in the last iteration of a loop outside
             cost = at.cost + tensor.weight * elements * ((whole - stays) * comes + stays * fewest) - tensor.saved
             turned = (at.turned[0] or turns, at.turned[1]) if axis else (at.turned[0], at.turned[1] or turns)
             steps = (*at.steps, Loop((ROWS, self.state.last)[axis], size), hold)
