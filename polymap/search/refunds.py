@@ -22,7 +22,12 @@ a statement reads through a window: it shares nodes with the statement that writ
 no less than alone (of a program in tiles of rows, the rows that two tiles share twice).
 
 Several of the readers may have as many instances, and dims that the tensor lacks (two products of one input). Then each
-is charged one of so many parts of its loads, where that says more: no load is charged more than once in all. Where the
+is charged one of so many parts of its loads as far as the innermost node that it shares with another reader, in
+whichever level costs least, and all that it reads from there, where that says more: no load is charged more than once
+in all. A level may have no room for an element of the tensor and one more of what each of two readers alone touches. If
+that node stands there, one of the two has none of its own there around loops around the node over dims of the tensor
+that it lacks: both would be needed again meanwhile. So an element that comes there is used for no more values of these
+dims than the level has room for beside it; from outside, not held there, it would be moved so many times as often. Where the
 tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the innermost one
 is taken off, of the level for which least is left.
 
@@ -73,7 +78,7 @@ from polymap.search.legs import (
     takes_long_to_climb,
 )
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, Powers, Span, divisors, floor_of, parse_single
+from polymap.search.problem import Goal, Held, Objective, Powers, Span, divisors, floor_of, parse_single
 from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
 from polymap.search.relatives import filled_once
 
@@ -87,8 +92,9 @@ class Stay:
     level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
     left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
     said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. inside:
-    whether it is known that none does: then it stands there first on the ways of all. wider: the stay of which this is
-    a part.
+    whether it is known that none does: then it stands there first on the ways of all. shared: the level of the
+    innermost node that two readers share, if there is no room for what both alone read, and the one that has none of
+    its own around loops around that node; 0: another level. wider: the stay of which this is a part.
     """
 
     level: int
@@ -96,6 +102,7 @@ class Stay:
     held: tuple[tuple[str, bool], ...] = ()
     also_outside: bool = False
     inside: bool = False
+    shared: tuple[int, str] | None = None
     wider: Stay | None = field(default=None, compare=False, repr=False)
 
 
@@ -281,7 +288,7 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
 
 def _ask_statement(statement: str, where: Stays) -> Asked:
     """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
-    return statement, tuple((name, stay) for name, stay in where.items() if stay.level)
+    return statement, tuple((name, stay) for name, stay in where.items() if stay.level or stay.shared)
 
 
 def _reads(statement: Statement, tensor: str) -> bool:
@@ -364,9 +371,10 @@ class Refunds:
         of these, the same for both of its users; None where some statement has no mapping. Of parts of known stays the
         sum is no more than theirs."""
         self._told.clear()
-        users = {name: self.cases.charged_users(name) for name in choices}
+        every = self.cases.search.workload.statements
+        users = {name: [each.name for each in every if self.cases.hears(each.name, name)] for name in choices}
         totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
-        for statement in self.cases.search.workload.statements:
+        for statement in every:
             if names is not None and statement.name not in names:
                 continue
             own = [name for name, stays in choices.items() if self._hears(statement, name, stays[0], len(stays))]
@@ -375,10 +383,10 @@ class Refunds:
                 given = dict(known)
                 for stays in product(*([given[name]] if name in given else choices[name] for name in own)):
                     where = dict(zip(own, stays, strict=True))
-                    cost = self._at_least(statement.name, where)
+                    cost = self._at_least(statement.name, self._as_heard(statement.name, where))
                     if cost is None:
                         continue
-                    both = given | {name: stay for name, stay in where.items() if len(users[name]) == 2}
+                    both = given | {name: stay for name, stay in where.items() if len(users[name]) > 1}
                     key = tuple((name, stay) for name, stay in both.items() if users[name][-1] != statement.name)
                     if key not in found or total + cost < found[key][0]:
                         found[key] = total + cost, {**chosen, **where}
@@ -388,14 +396,21 @@ class Refunds:
     def _hears(self, statement: Statement, tensor: str, stay: Stay, of: int = 1) -> bool:
         """Return whether a tensor's stay, one of so many, matters to what a statement costs."""
         is_one = of == 1 and stay.inside and bool(accesses_of(statement, tensor))
-        return is_one or statement.name in self.cases.charged_users(tensor)
+        return is_one or self.cases.hears(statement.name, tensor)
+
+    def _as_heard(self, statement: str, where: Stays) -> Stays:
+        """Return stays as far as they matter to a statement: of what others are charged for, which node readers share,
+        and where it stands first on the ways of all."""
+        others = {name: stay for name, stay in where.items() if name in self.cases.once[statement]}
+        told = {name: Stay(each.level if each.inside else 0, shared=each.shared) for name, each in others.items()}
+        return {**where, **told}
 
     def know(self, chosen: Stays) -> bool:
         """Work out what statements cost with these stays; return whether something was not known before."""
         before = len(self.known)
         for statement in self.cases.search.workload.statements:
             own = {name: stay for name, stay in chosen.items() if self._hears(statement, name, stay)}
-            self._before_refund(statement.name, own)
+            self._before_refund(statement.name, self._as_heard(statement.name, own))
         return len(self.known) > before
 
     def _at_least(self, statement: str, where: Stays) -> Fraction | None:
@@ -497,6 +512,10 @@ class Cases:
     def divides(self) -> bool:
         return self.of_chains or dividing_legs(self.search)
 
+    def hears(self, statement: str, tensor: str) -> bool:
+        """Return whether a tensor's stay matters to a statement: it is charged for its loads, or a part of them."""
+        return statement in self.charged_users(tensor) or statement in self.in_parts.get(tensor, ())
+
     def charged_users(self, tensor: str) -> list[str]:
         """Return the statements that touch a tensor and are charged for it."""
         return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
@@ -516,7 +535,31 @@ class Cases:
             if summed:
                 spans = tuple((dim, 1, extents[dim]) for dim in own if number in above)
                 found.append(Stay(number, spans, also_outside=True))
+        full = self._full_when_shared(tensor.name)
+        return [replace(each, shared=one) for each in found for one in ((0, ""), *full)] if full else found
+
+    def _full_when_shared(self, tensor: str) -> list[tuple[int, str]]:
+        """Return the levels without room for an element of a tensor and one of what each of its two readers alone
+        touches, each with both of these: one has none around loops around a node that they share there."""
+        workload, readers = self.search.workload, self.in_parts.get(tensor, ())
+        is_plain, found = tensor in simple_accesses(workload), list[tuple[int, str]]()
+        for number in self._levels_of_shared(tensor, 1) if len(readers) == 2 and is_plain else ():
+            level = self.search.arch.levels[number]
+            kept = [[each.bits for each in self._touched_alone(one, tensor) if level.may_hold(each)] for one in readers]
+            bits = workload.tensor(tensor).bits + sum(min(each, default=0) for each in kept)
+            found += [] if level.has_room_for(bits) else [(number, reader) for reader in readers]
         return found
+
+    def _touched_alone(self, reader: str, tensor: str) -> list[Tensor]:
+        """Return what of two readers of a tensor one alone touches, in the same way each time."""
+        workload, others = self.search.workload, [one for one in self.in_parts[tensor] if one != reader]
+        own = [each for each in workload.tensors if len({*accesses_of(workload.statement(reader), each.name)}) == 1]
+        return [each for each in own if not any(accesses_of(workload.statement(one), each.name) for one in others)]
+
+    def _levels_of_shared(self, tensor: str, least: int) -> list[int]:
+        """Return the levels, from one inwards, in which readers may share a node of a tensor."""
+        found = _levels_of(self.search, tensor, least)
+        return [each for each in found if not self.of_chains or each in (least, *self._levels_above(tensor))]
 
     def _levels_above(self, tensor: str) -> list[int]:
         return levels_above_fanouts(self.search.arch, self.search.workload, (tensor,))
@@ -562,10 +605,10 @@ class Cases:
         search, own = self.search, self.search.workload.statement(statement)
         is_part = any(stay.wider is not None for stay in where.values())
         share = TUNING.case_share if is_part else TUNING.refunded_leg_share
-        shared = self.once[statement]
+        shared, every = self.once[statement], where
         least_level = {name: stay.level for name, stay in where.items() if name in shared}
         where = {name: stay for name, stay in where.items() if name not in shared}
-        first = tuple((name, stay.level) for name, stay in where.items())
+        first = tuple((name, stay.level) for name, stay in where.items() if stay.level)
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
         held = self._held(own, where)
         taken = tuple((level, bits) for (level, name), bits in held.items() if not accesses_of(own, name))
@@ -574,37 +617,84 @@ class Cases:
                 return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
         divides = self.of_chains or dividing_legs(search, own)
-        parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
-        parts = tuple((name, level, len(self.in_parts[name])) for name, level in parts if name not in shared)
-        leg = replace(leg, taken=taken, once=shared, parts=parts, divides=divides)
-        least = least_of_leg(search, leg, self.objective, share)
+        leg = replace(leg, taken=taken, once=shared, divides=divides)
+        parts = {name: where[name].level if name in where else 0 for name in self._parts_of(statement, shared)}
+        told = {name: stay.shared for name, stay in every.items() if stay.shared is not None}
+        least = self._least_in_parts(leg, parts, told, share)
         if least is None or not shared or not divides:
             return least
         leg = replace(leg, once=())
         costs = list[Fraction | None]()
         for places in product(*(_levels_of(search, name, least_level.get(name, 0)) for name in shared)):
-            costs.append(self._with_shared(statement, leg, dict(zip(shared, places, strict=True)), share))
+            costs.append(self._with_shared(leg, parts, dict(zip(shared, places, strict=True)), told, share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
         return None if apart is None else max(least, apart + _filled_once(search, self.objective, bits))
 
-    def _parts_of(self, statement: str) -> list[str]:
-        """Return the tensors of whose loads a part is charged to a statement."""
-        return [name for name, readers in self.in_parts.items() if statement in readers]
+    def _parts_of(self, statement: str, others: Collection[str] = ()) -> list[str]:
+        """Return the tensors, but for others, of whose loads a part is charged to a statement."""
+        return [name for name, readers in self.in_parts.items() if statement in readers and name not in others]
 
-    def _with_shared(self, statement: str, leg: Leg, places: dict[str, int], share: float) -> Fraction | None:
+    def _least_in_parts(
+        self, leg: Leg, parts: Mapping[str, int], told: Mapping[str, tuple[int, str]], share: float
+    ) -> Fraction | None:
+        """Return what a leg costs at least, charged parts of its loads of some tensors from a level as far as the
+        innermost node that it shares with another reader, in whichever level that stands. told: of that (Stay)."""
+        costs = list[Fraction | None]()
+        for inner in product(*(self._ends(name, level, told.get(name)) for name, level in parts.items())):
+            own, rules = list[tuple[str, int, int, int]](), leg.spans
+            for (name, level), end in zip(parts.items(), inner, strict=True):
+                here = self.search.arch.levels[end].name
+                inside = self._used_seldom(leg, name, end) if told.get(name) == (end, leg.statement) else []
+                if end > level:
+                    own += [(name, level, end, len(self.in_parts[name])), *inside]
+                    rules = (
+                        *rules,
+                        Held(here, name, must=True),
+                        *(Held(here, other, must=False) for other, *_ in inside),
+                    )
+            one = replace(leg, parts=tuple(own), spans=rules)
+            costs.append(least_of_leg(self.search, one, self.objective, share))
+        return min((cost for cost in costs if cost is not None), default=None)
+
+    def _ends(self, tensor: str, level: int, told: tuple[int, str] | None) -> list[int]:
+        """Return the levels that the innermost node that readers share may stand in, or the level from which it is."""
+        if told is not None and told[0]:
+            return [max(level, told[0])]
+        full = {number for number, _ in self._full_when_shared(tensor)} if told is not None else ()
+        return [each for each in self._levels_of_shared(tensor, level) if each == level or each not in full]
+
+    def _used_seldom(self, leg: Leg, tensor: str, number: int) -> list[tuple[str, int, int, int]]:
+        """Return the parts of what is moved of what one reader alone touches, if it has none around the loops around a
+        tensor's node in a level, and lacks no dims but the tensor's: as many as that has room for beside one."""
+        workload, room = self.search.workload, self.search.arch.levels[number].usable_bits or 0
+        own, found = workload.statement(leg.statement), list[tuple[str, int, int, int]]()
+        for each in self._touched_alone(leg.statement, tensor):
+            used = {*accesses_of(own, each.name)[0].dims, *simple_accesses(workload)[tensor].dims}
+            is_free = (each.name, number) not in leg.first and not self.search.arch.levels[number].requires(each)
+            if is_free and used >= {*own.dims}:
+                found.append((each.name, 0, number, max(1, (room - each.bits) // workload.tensor(tensor).bits)))
+        return found
+
+    def _with_shared(
+        self,
+        leg: Leg,
+        parts: Mapping[str, int],
+        places: dict[str, int],
+        told: Mapping[str, tuple[int, str]],
+        share: float,
+    ) -> Fraction | None:
         """Return what a leg costs at least, in each of some levels a tensor that others are charged for: loads into it
         are free; or others are charged a part, and the one who writes it leaves it there."""
-        own, written = self._parts_of(statement), written_tensors(self.search.workload)
+        own, written = self._parts_of(leg.statement), written_tensors(self.search.workload)
         free = tuple((name, level) for name, level in places.items() if level and name not in own)
-        parts = {name: level for name, level in places.items() if name in own}
-        if any(level and name not in written for name, level in parts.items()):
+        shared = {name: level for name, level in places.items() if name in own}
+        if any(level and name not in written for name, level in shared.items()):
             return None  # as from the outermost level
-        first = tuple((name, level) for name, level in parts.items() if level)
-        shared = tuple((name, level, len(self.in_parts[name])) for name, level in parts.items())
-        leg = replace(leg, free=free, first=(*leg.first, *first), parts=(*leg.parts, *shared))
-        least = least_of_leg(self.search, leg, self.objective, share)
-        refund = sum((self.refund(statement, name, Stay(level)) for name, level in parts.items()), Fraction(0))
+        first = tuple((name, level) for name, level in shared.items() if level)
+        leg = replace(leg, free=free, first=(*leg.first, *first))
+        least = self._least_in_parts(leg, {**parts, **shared}, told, share)
+        refund = sum((self.refund(leg.statement, name, Stay(level)) for name, level in shared.items()), Fraction(0))
         return None if least is None else max(Fraction(0), least - refund)
 
     def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:
