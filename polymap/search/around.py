@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product, takewhile
+from math import prod
 
 from polymap.ir import (
     Architecture,
@@ -17,6 +18,7 @@ from polymap.ir import (
     Statement,
     Storage,
     Temporal,
+    Tensor,
     Workload,
     accesses_of,
 )
@@ -380,3 +382,30 @@ def without_nodes(nodes: Nodes, tensors: Collection[str], levels: Collection[str
         else:
             found.append(node)
     return tuple(found)
+
+
+def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
+    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
+    hold. apart: others have written parts of these before."""
+    found = list[Tensor]()
+    for tensor in workload.tensors:
+        users = [each.name for each in workload.statements if accesses_of(each, tensor.name)]
+        writers = [each for each in workload.statements if each.target.tensor == tensor.name]
+        if len(users) < 2 or not writers:
+            if writers and tensor.temporary:
+                return None  # nobody reads it: it never leaves
+            continue
+        is_alone = len(writers) == 1 and (
+            writers[0].target.is_plain or (apart and _sets_each_once(writers[0], workload))
+        )
+        if not is_alone or users[0] != writers[0].name or tensor.initial:
+            return None
+        found.append(tensor)
+    return tuple(found) or None
+
+
+def _sets_each_once(writer: Statement, workload: Workload) -> bool:
+    """Return whether for other values of its target's dims a statement writes other elements."""
+    extents = workload.extents()
+    forms = [(each - each.constant, prod(extents[name] for name in each.dims)) for each in writer.target.index]
+    return writer.target.is_box and all(form.reach(extents) == many for form, many in forms)

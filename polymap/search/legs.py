@@ -298,7 +298,7 @@ class Legs:
         relative = form.relative
         numbers = {form.tensors[tensor.name]: number for number, tensor in enumerate(relative.workload.tensors)}
         free = tuple((numbers[name], level) for name, level in leg.free)
-        parts = tuple((numbers[name], *others) for name, *others in leg.parts)
+        parts = tuple((numbers[name], level, inner, many) for name, level, inner, many in leg.parts)
         key = objective.text, relative, free, parts
         if key in self._freed:
             return self._freed[key]

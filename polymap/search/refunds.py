@@ -27,9 +27,9 @@ whichever level costs least, and all that it reads from there, where that says m
 in all. A level may have no room for an element of the tensor and one more of what each of two readers alone touches. If
 that node stands there, one of the two has none of its own there around loops around the node over dims of the tensor
 that it lacks: both would be needed again meanwhile. So an element that comes there is used for no more values of these
-dims than the level has room for beside it; from outside, not held there, it would be moved so many times as often. Where the
-tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the innermost one
-is taken off, of the level for which least is left.
+dims than the level has room for beside it; from outside, not held there, it would be moved so many times as often.
+Where the tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the
+innermost one is taken off, of the level for which least is left.
 
 Trees: those in which every loop above a branch is over a dim of each statement below. A *chain* is one without spatial
 loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
@@ -49,18 +49,17 @@ case with the least sum is split, that of the tensor that is largest for its lev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
-from polymap.search.around import levels_above_fanouts
-from polymap.search.dividing import Count
-from polymap.search.driver import Search, counted_space
+from polymap.search.around import levels_above_fanouts, passed_tensors
+from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
@@ -79,10 +78,8 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Held, Objective, Powers, Span, divisors, floor_of, parse_single
-from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
+from polymap.search.programs import instance_bound
 from polymap.search.relatives import filled_once
-
-CHAINS = "chains"  # the space that answers name
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ class Stay:
 
 Stays = Mapping[str, Stay]  # by the tensor
 Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement, in the order of its tensors
-Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
+Ends = Mapping[str, tuple[int, tuple[int, str] | None]]  # the level a tensor comes from, and which is shared (Stay)
 
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -223,33 +220,6 @@ def _filled_once(search: Search, objective: Objective, bits: int) -> Fraction:
     if objective.goal is Goal.ENERGY:
         return filled_once(search.arch, bits)
     return Fraction(2 * bits * len(search.arch.levels) * prod(fanout.size for fanout in search.arch.fanouts))
-
-
-def passed_tensors(workload: Workload, *, apart: bool = False) -> tuple[Tensor, ...] | None:
-    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
-    hold. apart: others have written parts of these before."""
-    found = list[Tensor]()
-    for tensor in workload.tensors:
-        users = _users(workload, tensor.name)
-        writers = [each for each in workload.statements if each.target.tensor == tensor.name]
-        if len(users) < 2 or not writers:
-            if writers and tensor.temporary:
-                return None  # nobody reads it: it never leaves
-            continue
-        is_alone = len(writers) == 1 and (
-            writers[0].target.is_plain or (apart and _sets_each_once(writers[0], workload))
-        )
-        if not is_alone or users[0] != writers[0].name or tensor.initial:
-            return None
-        found.append(tensor)
-    return tuple(found) or None
-
-
-def _sets_each_once(writer: Statement, workload: Workload) -> bool:
-    """Return whether for other values of its target's dims a statement writes other elements."""
-    extents = workload.extents()
-    forms = [(each - each.constant, prod(extents[name] for name in each.dims)) for each in writer.target.index]
-    return writer.target.is_box and all(form.reach(extents) == many for form, many in forms)
 
 
 def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
@@ -453,32 +423,6 @@ class Refunds:
         return self.known[asked]
 
 
-def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Prove that no chain costs less than the best tree known, where that is so."""
-    passed = passed_tensors(search.workload)
-    if passed is None or search.rules or not (search.divides and evidence.incumbents):
-        return evidence
-    if not adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
-        return evidence
-    best = evidence.incumbents[0]
-    if best.values == evidence.floors:
-        return replace(evidence, left=())  # of all trees
-    try:
-        is_best = no_chain_is_below(search, passed, best.values[0], stop)
-    except OutOfTime:
-        return evidence
-    space = replace(counted_space(None, Count()), name=CHAINS)
-    return replace(evidence, left=(), space=space) if is_best else evidence
-
-
-def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
-    """Return whether other trees are not looked for: all that is passed on is touched alike, no loops of the program
-    could have one name, and not all of its trees are walked anyway, rewritten ones too."""
-    alike = simple_accesses(workload)
-    is_large = instance_bound(workload) > SMALL.few_instances
-    return is_large and all(each.name in alike for each in passed) and with_loops_joined(workload) == workload
-
-
 def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
     """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
     refunds = Refunds(Cases.of(search, search.objective, of_chains=True), stop)
@@ -565,14 +509,14 @@ class Cases:
         return levels_above_fanouts(self.search.arch, self.search.workload, (tensor,))
 
     def split(self, chosen: Stays) -> tuple[str, list[Stay]]:
-        """Return one of the stays in parts: the one with the widest ranges first, and its tensor; no parts where
-        nothing is left to split."""
+        """Return one of the stays in parts, and its tensor: first by what is whole or around, then by the widest
+        ranges; no parts where nothing is left to split."""
         whole, levels = self.search.workload.extents(), self.search.arch.levels
         sizes = {name: prod(each.shape) * each.bits for name in chosen for each in (self.search.workload.tensor(name),)}
         rooms = {name: levels[stay.level].usable_bits for name, stay in chosen.items() if stay.level}
         full = {name: Fraction(sizes[name], room or 1) if room else Fraction(0) for name, room in rooms.items()}
         chosen = {name: chosen[name] for name in sorted(full, key=lambda name: full[name], reverse=True)}
-        for least_ratio in (TUNING.widest_case, 1):
+        for least_ratio in (inf, TUNING.widest_case, 1):
             for name, stay in chosen.items():
                 wide = [(most == whole[dim], most // least, dim) for dim, least, most in stay.spans if least < most]
                 wide = [each for each in wide if each[0] or each[1] > least_ratio]
@@ -618,15 +562,17 @@ class Cases:
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys(spans)))
         divides = self.of_chains or dividing_legs(search, own)
         leg = replace(leg, taken=taken, once=shared, divides=divides)
-        parts = {name: where[name].level if name in where else 0 for name in self._parts_of(statement, shared)}
-        told = {name: stay.shared for name, stay in every.items() if stay.shared is not None}
-        least = self._least_in_parts(leg, parts, told, share)
+        told = {name: stay.shared for name, stay in every.items()}
+        levels = {name: where[name].level if name in where else 0 for name in self._parts_of(statement, shared)}
+        parts = {name: (level, told.get(name)) for name, level in levels.items()}
+        least = self._least_in_parts(leg, parts, share)
         if least is None or not shared or not divides:
             return least
         leg = replace(leg, once=())
         costs = list[Fraction | None]()
         for places in product(*(_levels_of(search, name, least_level.get(name, 0)) for name in shared)):
-            costs.append(self._with_shared(leg, parts, dict(zip(shared, places, strict=True)), told, share))
+            first = {name: (level, told.get(name)) for name, level in zip(shared, places, strict=True)}
+            costs.append(self._with_shared(leg, parts, first, share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
         return None if apart is None else max(least, apart + _filled_once(search, self.objective, bits))
@@ -635,24 +581,19 @@ class Cases:
         """Return the tensors, but for others, of whose loads a part is charged to a statement."""
         return [name for name, readers in self.in_parts.items() if statement in readers and name not in others]
 
-    def _least_in_parts(
-        self, leg: Leg, parts: Mapping[str, int], told: Mapping[str, tuple[int, str]], share: float
-    ) -> Fraction | None:
+    def _least_in_parts(self, leg: Leg, parts: Ends, share: float) -> Fraction | None:
         """Return what a leg costs at least, charged parts of its loads of some tensors from a level as far as the
-        innermost node that it shares with another reader, in whichever level that stands. told: of that (Stay)."""
+        innermost node that it shares with another reader, in whichever level that stands."""
         costs = list[Fraction | None]()
-        for inner in product(*(self._ends(name, level, told.get(name)) for name, level in parts.items())):
+        for inner in product(*(self._ends(name, *end) for name, end in parts.items())):
             own, rules = list[tuple[str, int, int, int]](), leg.spans
-            for (name, level), end in zip(parts.items(), inner, strict=True):
+            for (name, (level, told)), end in zip(parts.items(), inner, strict=True):
                 here = self.search.arch.levels[end].name
-                inside = self._used_seldom(leg, name, end) if told.get(name) == (end, leg.statement) else []
+                inside = self._used_seldom(leg, name, end) if told == (end, leg.statement) else []
                 if end > level:
                     own += [(name, level, end, len(self.in_parts[name])), *inside]
-                    rules = (
-                        *rules,
-                        Held(here, name, must=True),
-                        *(Held(here, other, must=False) for other, *_ in inside),
-                    )
+                    rules = (*rules, Held(here, name, must=True))
+                    rules = (*rules, *(Held(here, other, must=False) for other, *_ in inside))
             one = replace(leg, parts=tuple(own), spans=rules)
             costs.append(least_of_leg(self.search, one, self.objective, share))
         return min((cost for cost in costs if cost is not None), default=None)
@@ -676,25 +617,17 @@ class Cases:
                 found.append((each.name, 0, number, max(1, (room - each.bits) // workload.tensor(tensor).bits)))
         return found
 
-    def _with_shared(
-        self,
-        leg: Leg,
-        parts: Mapping[str, int],
-        places: dict[str, int],
-        told: Mapping[str, tuple[int, str]],
-        share: float,
-    ) -> Fraction | None:
+    def _with_shared(self, leg: Leg, parts: Ends, places: Ends, share: float) -> Fraction | None:
         """Return what a leg costs at least, in each of some levels a tensor that others are charged for: loads into it
         are free; or others are charged a part, and the one who writes it leaves it there."""
         own, written = self._parts_of(leg.statement), written_tensors(self.search.workload)
-        free = tuple((name, level) for name, level in places.items() if level and name not in own)
-        shared = {name: level for name, level in places.items() if name in own}
-        if any(level and name not in written for name, level in shared.items()):
+        free = tuple((name, level) for name, (level, _) in places.items() if level and name not in own)
+        first = tuple((name, level) for name, (level, _) in places.items() if level and name in own)
+        if any(name not in written for name, _ in first):
             return None  # as from the outermost level
-        first = tuple((name, level) for name, level in shared.items() if level)
-        leg = replace(leg, free=free, first=(*leg.first, *first))
-        least = self._least_in_parts(leg, {**parts, **shared}, told, share)
-        refund = sum((self.refund(leg.statement, name, Stay(level)) for name, level in shared.items()), Fraction(0))
+        parts = {**parts, **{name: place for name, place in places.items() if name in own}}
+        least = self._least_in_parts(replace(leg, free=free, first=(*leg.first, *first)), parts, share)
+        refund = sum((self.refund(leg.statement, name, Stay(level)) for name, level in first), Fraction(0))
         return None if least is None else max(Fraction(0), least - refund)
 
     def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:

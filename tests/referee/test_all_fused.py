@@ -17,7 +17,7 @@ import polymap as pm
 from polymap.explore import explore, provers
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 from polymap.resources import never
-from polymap.search import forms, legs, program_provers, refunds
+from polymap.search import around, forms, legs, program_provers, refunds
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from tests.referee.all_fused import Program, Tree, Walk, least_price, least_words, places_of, trees
@@ -234,7 +234,7 @@ def floor_in_parts(program: Program, room: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     asked, _ = read_question(*question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers)
     cases = replace(refunds.Cases.of(asked, asked.objective), in_parts=refunds.read_in_parts(asked))
-    passed = refunds.passed_tensors(asked.workload)
+    passed = around.passed_tensors(asked.workload)
     assert passed is not None, "T and U pass"
     assert list(cases.in_parts) == ["A"]
     return float(max(refunds.Refunds(cases, never).sums(passed, 8))) / 8
@@ -278,7 +278,7 @@ def test_sums_do_not_fall_where_nothing_is_found_in_time_of_parts(seed: int, mon
     monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
     monkeypatch.setattr(refunds.Cases, "alone", in_time)
     asked, _ = read_question(*question(*drawn(seed)), Options("traffic:DRAM", "divide", clock=process_time), provers)
-    passed = refunds.passed_tensors(asked.workload)
+    passed = around.passed_tensors(asked.workload)
     assert passed is not None, "something passes"
     sums = [*refunds.Refunds(refunds.Cases.of(asked, asked.objective), never).sums(passed, 8)]
     assert sums == sorted(sums), "a part of a case costs no less than the case"

@@ -30,9 +30,10 @@ from polymap.ir import (
 from polymap.resources import never
 from polymap.schedules.check import check_mapping
 from polymap.search import refunds
+from polymap.search.around import passed_tensors
 from polymap.search.options import Options
 from polymap.search.provers import read_question
-from polymap.search.refunds import no_chain_is_below, passed_tensors
+from polymap.search.refunds import no_chain_is_below
 from tests.programs import random_tree
 from tests.referee.all_chains import (
     Items,
