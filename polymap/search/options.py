@@ -190,7 +190,7 @@ class Tuning:
     """Cases of where tensors stand that the proof of chains splits: proofs took up to 2 (benchmarks/chains.py)."""
     split_instances: int = 2**27
     """Of programs of few instances, whose parts are soon searched, as many as this over their number (not swept)."""
-    most_splits_of_trees: int = 150
+    most_splits_of_trees: int = 60
     """The same of all trees: sums over more cases take longer than the nests (not swept)."""
     prices: tuple[Fraction, ...] = tuple(Fraction(part, 16) for part in (2, 4, 6, 7, 8, 9, 10, 12, 16))
     """Of what a cycle is worth in the best tree, for which a level's transfers are priced in the floor of a product of

@@ -54,7 +54,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import product
-from math import inf, prod
+from math import prod
 
 from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
@@ -509,14 +509,14 @@ class Cases:
         return levels_above_fanouts(self.search.arch, self.search.workload, (tensor,))
 
     def split(self, chosen: Stays) -> tuple[str, list[Stay]]:
-        """Return one of the stays in parts, and its tensor: first by what is whole or around, then by the widest
-        ranges; no parts where nothing is left to split."""
+        """Return one of the stays in parts: the one with the widest ranges first, and its tensor; no parts where
+        nothing is left to split."""
         whole, levels = self.search.workload.extents(), self.search.arch.levels
         sizes = {name: prod(each.shape) * each.bits for name in chosen for each in (self.search.workload.tensor(name),)}
         rooms = {name: levels[stay.level].usable_bits for name, stay in chosen.items() if stay.level}
         full = {name: Fraction(sizes[name], room or 1) if room else Fraction(0) for name, room in rooms.items()}
         chosen = {name: chosen[name] for name in sorted(full, key=lambda name: full[name], reverse=True)}
-        for least_ratio in (inf, TUNING.widest_case, 1):
+        for least_ratio in (TUNING.widest_case, 1):
             for name, stay in chosen.items():
                 wide = [(most == whole[dim], most // least, dim) for dim, least, most in stay.spans if least < most]
                 wide = [each for each in wide if each[0] or each[1] > least_ratio]
