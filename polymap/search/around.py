@@ -386,36 +386,6 @@ def without_nodes(nodes: Nodes, tensors: Collection[str], levels: Collection[str
     return tuple(found)
 
 
-def spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, many: int) -> tuple[int, Nodes]:
-    """Return nodes that spread a dim over so many siblings of a fan-out, too, above their branch, and how many are then
-    used; 0 where these are no more, or there is no branch. left: indices of each dim above the nodes."""
-    *own, last = nodes
-    spread = [at for at, node in enumerate(own) if isinstance(node, Spatial) and node.fanout == fanout.name]
-    if not isinstance(last, Branch) or not spread:
-        return 0, nodes
-    trips, kept, room = dict[int, int](), dict[int, int](), fanout.size // many
-    inside = dict(left)
-    for at, node in enumerate(own):
-        if isinstance(node, Temporal | Spatial):
-            trips[at], inside[node.dim] = inside[node.dim] // node.tile, node.tile
-    for at in spread:
-        kept[at] = max((each for each in divisors(trips[at]) if each <= room), default=1)
-        room //= kept[at]
-    used = many * prod(kept.values())
-    if many > fanout.size or used <= prod(trips[at] for at in spread):
-        return 0, nodes
-    fewer = Counter[str]()
-    for at in spread:
-        node = own[at]
-        assert isinstance(node, Spatial)
-        fewer[node.dim] = trips[at] // kept[at] * (fewer[node.dim] or 1)
-    found = [
-        replace(node, tile=node.tile // fewer[node.dim]) if isinstance(node, Temporal) and fewer[node.dim] else node
-        for node in own[: spread[0]]
-    ]
-    return used, (*found, Spatial(dim, left[dim] // many, fanout.name), *own[spread[0] :], last)
-
-
 @dataclass(frozen=True, slots=True)
 class Met:
     """A tensor that a statement does not touch, and what it shares with a user of it: the nodes of both stand on the
@@ -559,3 +529,33 @@ def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
                 if each in readers and reader.operator is not Operator.ASSIGN:
                     found |= dict.fromkeys(dim for dim in alike[tensor].dims if dim not in reader.target.dims)
     return tuple(found)
+
+
+def spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, many: int) -> tuple[int, Nodes]:
+    """Return nodes that spread a dim over so many siblings of a fan-out, too, above their branch, and how many are then
+    used; 0 where these are no more, or there is no branch. left: indices of each dim above the nodes."""
+    *own, last = nodes
+    spread = [at for at, node in enumerate(own) if isinstance(node, Spatial) and node.fanout == fanout.name]
+    if not isinstance(last, Branch) or not spread:
+        return 0, nodes
+    trips, kept, room = dict[int, int](), dict[int, int](), fanout.size // many
+    inside = dict(left)
+    for at, node in enumerate(own):
+        if isinstance(node, Temporal | Spatial):
+            trips[at], inside[node.dim] = inside[node.dim] // node.tile, node.tile
+    for at in spread:
+        kept[at] = max((each for each in divisors(trips[at]) if each <= room), default=1)
+        room //= kept[at]
+    used = many * prod(kept.values())
+    if many > fanout.size or used <= prod(trips[at] for at in spread):
+        return 0, nodes
+    fewer = Counter[str]()
+    for at in spread:
+        node = own[at]
+        assert isinstance(node, Spatial)
+        fewer[node.dim] = trips[at] // kept[at] * (fewer[node.dim] or 1)
+    found = [
+        replace(node, tile=node.tile // fewer[node.dim]) if isinstance(node, Temporal) and fewer[node.dim] else node
+        for node in own[: spread[0]]
+    ]
+    return used, (*found, Spatial(dim, left[dim] // many, fanout.name), *own[spread[0] :], last)
