@@ -256,7 +256,7 @@ def explore_network(
     not searched (programs of fused neighbours are). Raises OptionError for an objective that is not one number,
     WorkloadError for a network without layers, OutputError for a store that cannot be written.
     """
-    net, arch, *_ = all_read(
+    all_read(
         partial(network_of, net),
         partial(arch_of, arch),
         partial(parse_single, objective, readable_arch(arch)),
@@ -264,6 +264,7 @@ def explore_network(
         lambda: expected_method(executor, "submit", "the executor"),
         lambda: expected_method(on_layer, "__call__", "on_layer"),
     )
+    net, arch = network_of(net), arch_of(arch)
     check_additive(goal := parse_single(objective, arch), asked=fuse)
     if _check_layers(net).lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)
