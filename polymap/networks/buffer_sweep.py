@@ -80,13 +80,16 @@ def _points(
     """Return the points of a workload until a time. floors: of each size, what is known that no tree beats. alone: the
     points of its nests."""
     nests = [[OfSize(point.bound_bits, point.best, point.best_bits) for point in points] for points in alone]
-    at_once = solve_product_sizes(workload, asked.arch, nests, asked.sizes) if nests else None
-    at_once = at_once or solve_sizes(analyse(workload, asked.arch), asked.sizes) or [None] * len(asked.sizes)
+    is_asked = bool(nests) and asked.tiles == "any"
+    trees = solve_product_sizes(workload, asked.arch, nests, asked.sizes) if is_asked else None
+    at_once = solve_sizes(analyse(workload, asked.arch), asked.sizes) or [None] * len(asked.sizes)
     found: list[CurvePoint] = []
     for number, (machine, known) in enumerate(zip(asked.machines(), at_once, strict=True)):
         share = max(0.1, (end - asked.clock()) / (len(asked.sizes) - number))
         size = asked.sizes[number]
         point = _known_point(workload, machine, size, known) if asked.tiles == "any" else None
+        if trees is not None:
+            point = _tree_point(workload, machine, size, trees[number], floors[number])
         if point is None:
             point = _point(asked, workload, machine, number, share, known, floors[number])
         found.append(_kept(found, point))
@@ -166,6 +169,19 @@ def _known_point(workload: Workload, machine: Architecture, size: int, known: Of
     bound = max(known.bound, scheduled)
     status = "OPTIMAL" if known.value == bound else "FEASIBLE"
     return CurvePoint(size, scheduled, bound, known.value, known.best, status)
+
+
+def _tree_point(workload: Workload, machine: Architecture, size: int, found: OfSize, floor: int) -> CurvePoint | None:
+    """Return the point of a program of which all trees of some kinds are known; None where the best one does not move
+    what is claimed. found: no such tree moves less than its bound. floor: no tree does."""
+    if found.best is None or found.value is None:
+        return None
+    goal = parse_objective(f"traffic:{machine.levels[0].name}", machine)
+    if not is_confirmed(workload, machine, goal, found.best, (Fraction(found.value),)):
+        return None
+    scheduled = least_traffic_bits(workload, machine)
+    status = "OPTIMAL among chains" if found.value == found.bound else "FEASIBLE"
+    return CurvePoint(size, scheduled, max(floor, scheduled), found.value, found.best, status)
 
 
 def _point(

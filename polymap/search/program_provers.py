@@ -122,9 +122,16 @@ def bound_times(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     return evidence
 
 
+@dataclass(frozen=True, slots=True)
+class LeastOfCases:
+    """What trees of products in a row cost at least in all cases that are looked at."""
+
+    value: Fraction
+
+
 def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floors of products in a row through one buffer to what no tree costs less than, and propose the tree of
-    the case that costs so much."""
+    """Propose the best tree of products in a row through one buffer (single_level/product_chains.py); where tiles
+    divide, none costs less."""
     workload, arch = search.workload, search.arch
     if search.rules or evidence.is_met or arch.fanouts or len(arch.levels) != 2 or passed_tensors(workload) is None:
         return evidence
@@ -141,23 +148,21 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
             for each in workload.statements
         ]
 
-        def refund(name: str, tensor: str, cases: Cases = cases) -> Fraction:
+        def pass_of(name: str, tensor: str, cases: Cases = cases) -> Fraction:
             return cases.refund(name, tensor, Stay(int(tensor in passed)))
 
         def nodes(each: Statement, objective: Objective = objective) -> Nodes:
             leg = replace(Leg.of(each, workload.extents()), divides=search.divides)
             return legs.nodes(search, workload, leg, objective, TUNING.leg_share) or as_written(each)
 
-        priced, room = chain.priced(arch, objective, alone, refund), arch.levels[1].usable_bits
+        priced, room = chain.priced(arch, objective, alone, pass_of), arch.levels[1].usable_bits
         with suppress(OutOfTime):
-            for divide in dict.fromkeys((dividing_legs(search), search.divides)):
-                found = None if priced is None else chain.least(priced, room, divide=divide, stop=stop)
-                is_bound, is_asked = divide <= dividing_legs(search), divide == search.divides
-                if found is not None and is_bound:
-                    evidence = evidence.with_floor(place, found[0])
-                if found is not None and is_asked:
-                    tree = chain.tree(arch.levels[1].name, found[1], nodes)
-                    evidence = search.with_tree(evidence, workload, tree)
+            found = None if priced is None else chain.least(priced, room, divide=search.divides, stop=stop)
+            if found is not None:
+                search.engines.keep(LeastOfCases(found[0]), objective.text)
+                tree = chain.tree(arch.levels[1].name, found[1], nodes)
+                evidence = search.with_tree(evidence, workload, tree)
+                evidence = evidence.with_floor(place, found[0] if dividing_legs(search) else None)
     return evidence
 
 
@@ -175,8 +180,9 @@ def _bound_alone(search: Search, objective: Objective, statement: Statement, sto
 def solve_product_sizes(
     workload: Workload, arch: Architecture, alone: Sequence[Sequence[OfSize]], capacities_bits: Sequence[int]
 ) -> list[OfSize] | None:
-    """Return bound and best tree of products in a row for each capacity of the one level below the outermost, without
-    fan-outs; None for other programs and machines. alone: the same of each product."""
+    """Return the best tree of products in a row for each capacity of the one level below the outermost, without
+    fan-outs, and the bits that no case of these moves less than; None for other programs and machines. alone: what is
+    known of each product."""
     from polymap.search.single_level import ProductChain  # other searches do without
 
     passed = passed_tensors(workload) or ()
@@ -279,8 +285,8 @@ CHAINS = "chains"  # the space that answers name
 
 def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Prove that no chain costs less than the best tree known, where that is so."""
-    passed = passed_tensors(search.workload)
-    if passed is None or search.rules or not (search.divides and evidence.incumbents):
+    passed, known = passed_tensors(search.workload), search.engines.get(LeastOfCases, search.objective.text)
+    if passed is None or search.rules or not evidence.incumbents or (not search.divides and known is None):
         return evidence
     if not adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
         return evidence
@@ -288,7 +294,8 @@ def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     if best.values == evidence.floors:
         return replace(evidence, left=())  # of all trees
     try:
-        is_best = no_chain_is_below(search, passed, best.values[0], stop)
+        is_best = known is not None and best.values[0] <= known.value
+        is_best = is_best or (search.divides and no_chain_is_below(search, passed, best.values[0], stop))
     except OutOfTime:
         return evidence
     space = replace(counted_space(None, Count()), name=CHAINS)

@@ -1,5 +1,5 @@
-"""No tree of products in a row through one buffer costs less than is proven in closed form: all trees of tiny ones,
-written out, and random trees of larger ones, as the cost model counts them; and the tree proposed costs so much."""
+"""Products in a row through one buffer, in closed form: no tree of dividing tiles costs less (all trees of tiny ones,
+written out, and random trees of larger ones, as the cost model counts them), and the tree proposed costs so much."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from polymap.explore import provers
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, MemoryLevel, Storage, Temporal, Workload
 from polymap.resources import never
 from polymap.search import begin_product_chains
-from polymap.search.evidence import Evidence
-from polymap.search.legs import simple_accesses
+from polymap.search.legs import passed_tensors, simple_accesses
 from polymap.search.options import Options
+from polymap.search.program_provers import LeastOfCases
 from polymap.search.provers import read_question
+from polymap.search.refunds import Cases, Stay
 from polymap.search.single_level import product_chains
 from polymap.search.single_level.product_chains import ChainBound, Product, Steps
 from polymap.search.single_level.product_programs import ProductChain
@@ -89,19 +90,23 @@ def least_of_all(rows: int, widths: tuple[int, ...], room: int, *, divides: bool
 
 
 @pytest.mark.parametrize("divides", [True, False])
-@pytest.mark.parametrize("seed", few(range(60), 4))
+@pytest.mark.parametrize("seed", few(range(100), 6))
 def test_all_trees_of_tiny_products_move_as_many_words_as_is_proven(seed: int, *, divides: bool) -> None:
     rows, widths, room = tiny(seed)
     words, alone = least_of_all(rows, widths, room, divides=divides)
     bound, _ = bounded(ChainBound, rows, widths, room, alone, divide=divides)
-    assert words - 2 <= bound <= words  # of 200 others 195 were equal
+    if divides:
+        assert words - 2 <= bound <= words  # of 100 others 98 were equal
+    else:
+        assert words <= bound <= words + 2  # other trees may move fewer: of 100 others none did
 
 
 class RandomTree:
-    """A random tree of products, all results but the last one in the buffer: tiles of any size, nodes anywhere."""
+    """A random tree of products, all results but the last one in the buffer: dividing tiles or of any size, nodes
+    anywhere."""
 
-    def __init__(self, rng: random.Random, many: int, sizes: dict[str, int]) -> None:
-        self.rng, self.many, self.sizes = rng, many, sizes
+    def __init__(self, rng: random.Random, many: int, sizes: dict[str, int], *, divides: bool = False) -> None:
+        self.rng, self.many, self.sizes, self.divides = rng, many, sizes, divides
 
     def mapping(self) -> Mapping:
         above = (Temporal("h", 1),) if self.sizes.get("h", 1) > 1 else ()
@@ -139,7 +144,8 @@ class RandomTree:
 
     def loop(self, nodes: list[MappingNode], dim: str, left: dict[str, int]) -> None:
         if left[dim] > 1:
-            left[dim] = self.rng.randint(1, left[dim] - 1)
+            sizes = [size for size in range(1, left[dim]) if not self.divides or left[dim] % size == 0]
+            left[dim] = self.rng.choice(sizes)
             nodes.append(Temporal(dim, left[dim]))
 
     def hold(self, nodes: list[MappingNode], names: list[str], held: set[str]) -> None:
@@ -188,20 +194,38 @@ def larger(seed: int) -> tuple[Workload, dict[str, int], Architecture, random.Ra
     return replace(program, tensors=tensors), sizes, buffered(rng), rng
 
 
-def floor_of(program: Workload, arch: Architecture, asked: str, tiles: str = "any") -> Evidence:
-    """Return what is known after products in a row were looked at alone."""
-    search, evidence = read_question(program, arch, Options(asked, tiles, 5), provers)
-    return begin_product_chains(search, evidence, never)
+def floor_of(program: Workload, arch: Architecture, asked: str) -> Fraction:
+    """Return what no tree of dividing tiles costs less than that has all results but the last one in the buffer; 0
+    where that is not told."""
+    search, _ = read_question(program, arch, Options(asked, "divide", 5), provers)
+    objective, buffer = search.objective.singles[0], arch.levels[1]
+    cases, chain = Cases.of(search, objective), ProductChain.of(program, simple_accesses(program))
+    passed = {each.name for each in passed_tensors(program) or ()}
+    assert chain is not None
+    priced = chain.priced(
+        arch,
+        objective,
+        [Fraction(MUCH)] * len(program.statements),
+        lambda name, tensor: cases.refund(name, tensor, Stay(int(tensor in passed))),
+    )
+    found = None if priced is None else chain.least(priced, buffer.usable_bits, divide=True, stop=never)
+    return Fraction(0) if found is None else found[0]
 
 
-@pytest.mark.parametrize("seed", few(range(200), 6))
-def test_no_random_tree_costs_less_than_is_proven(seed: int) -> None:
+@pytest.mark.parametrize("seed", few(range(400), 60))
+def test_no_random_tree_of_dividing_tiles_costs_less_than_is_proven(seed: int) -> None:
     program, sizes, arch, rng = larger(seed)
+    sizes = {name: rng.choice((1, 2, 4, 6, 8, 12, 18)) for name in sizes}
+    texts = texts_of(len(program.statements), "h," if "h" in sizes else "")
+    passed = [each.name for each in program.tensors if each.temporary]
+    bits = {each.name: each.bits for each in program.tensors}
+    program = pm.program(texts, sizes=sizes, temporary=passed, bits=8)
+    program = replace(program, tensors=tuple(replace(each, bits=bits[each.name]) for each in program.tensors))
     asked = rng.choice(("traffic:DRAM", "energy"))
-    for _ in range(3):
-        mapping = RandomTree(rng, len(program.statements), sizes).mapping()
-        cost, bits = cost_of(program, arch, mapping, asked)
-        assert 0 < floor_of(program, with_room(arch, bits), asked).floors[0] <= cost
+    for _ in range(5):
+        mapping = RandomTree(rng, len(program.statements), sizes, divides=True).mapping()
+        cost, taken = cost_of(program, arch, mapping, asked)
+        assert floor_of(program, with_room(arch, taken), asked) <= cost
 
 
 TELLING = (1, 8, 22, 45)  # seeds of programs whose least tree small mistakes change
@@ -209,15 +233,17 @@ UNTOLD = (16, 32, 55)  # of machines where what tiles cost is not told
 
 
 @pytest.mark.parametrize("seed", few([*TELLING, *(seed for seed in range(60) if seed not in TELLING + UNTOLD)], 4))
-def test_the_tree_proposed_costs_what_none_costs_less_than(seed: int) -> None:
+def test_the_tree_proposed_costs_what_no_case_costs_less_than(seed: int) -> None:
     program, sizes, arch, rng = larger(seed)
     asked, tiles = rng.choice(("traffic:DRAM", "energy")), rng.choice(("any", "divide"))
     mapping = RandomTree(rng, len(program.statements), sizes).mapping()
     tight = with_room(arch, cost_of(program, arch, mapping, asked)[1])
-    found = floor_of(program, tight, asked, tiles)
-    best = found.incumbents[0]
+    search, evidence = read_question(program, tight, Options(asked, tiles, 5), provers)
+    best = begin_product_chains(search, evidence, never).incumbents[0]
     cost, _ = cost_of(program, tight, best.mapping, asked)
-    assert best.values[0] == cost == found.floors[0]
+    known = search.engines.get(LeastOfCases, search.objective.text)
+    assert known is not None
+    assert best.values[0] == cost == known.value
 
 
 @pytest.mark.parametrize(
@@ -264,7 +290,24 @@ def test_products_of_real_size_are_proven(rows: int, widths: tuple[int, ...], wo
     program = pm.program(texts_of(2), sizes=sizes, temporary=["T"], bits=8)
     arch = with_room(buffered(random.Random(0)), 8 * words)
     found = pm.explore(program, arch, objective="traffic:DRAM", tiles="any", time_limit_s=20)
-    assert (found.status, found.value, found.space.name) == ("OPTIMAL", 8 * moved, "")
+    assert (found.status, found.value, found.space.name) == ("OPTIMAL", 8 * moved, "chains")
+
+
+def test_trees_that_cut_rows_unevenly_may_move_less() -> None:
+    """Rows in pieces of 3, 2, 3, 2: the second of each two stay over a loop over columns. So such cases bound no tree
+    of tiles of any size, and answers say which trees they are about."""
+    program = pm.program(texts_of(2), sizes={"m": 10, "a": 1, "b": 8, "c": 1}, temporary=["T"], bits=8)
+    bits = {"X": 150, "A": 1, "T": 100, "B": 3000, "U": 1000}
+    program = replace(program, tensors=tuple(replace(each, bits=bits[each.name]) for each in program.tensors))
+    legs = tuple((*(Temporal(name, 1) for name in names), Compute(f"S{at}")) for at, names in enumerate(("m", "m")))
+    steps = ("A", ("m", 5), ("m", 3), "U", ("b", 1), "B", ("m", 2), "X", "T")
+    nodes = [Storage("GLB", (each,)) if isinstance(each, str) else Temporal(*each) for each in steps]
+    machine = buffered(random.Random(1))
+    cost, taken = cost_of(program, machine, Mapping((*nodes, Branch(legs))), "traffic:DRAM")
+    assert (cost, taken) <= (113_808, 6_508)
+    found = pm.explore(program, with_room(machine, 6_508), objective="traffic:DRAM", tiles="any", time_limit_s=5)
+    assert found.bound is not None
+    assert found.bound <= cost
 
 
 MISTAKES = {

@@ -1,4 +1,4 @@
-"""What no tree of a chain of products through one buffer costs less than.
+"""The least that trees of a chain of products through one buffer cost.
 
 In a chain each product reads rows of what the one before leaves, R[m,b] += S[m,a] * W[a,b]; the rows m are common to
 all. A tree's *parts* are cut where a result passes through the outermost level; each part of one product costs at least
@@ -14,10 +14,10 @@ where their ways part (search/refunds.py), so many rows of it as the loops above
 Inside, one product is left with at least one tensor in the buffer. Of two others, one stands outside of the other one:
 q of its elements, along the dim that the other one lacks, let that one come in once for all of them.
 
-Of rows (columns alike) in tiles of x there are `ceil(M / x)` pieces at least. Below two loops over rows the outer one's
-last iteration may have no more than x rows, and then a tensor that holds x rows does not move with loops over columns
-between the two: so many rows may come in once for all of these. All else is counted as if there were no such pieces. So
-the least of all cases bounds trees of tiles of any size; of tiles that divide, where only these are looked at.
+Where tiles divide, each case says what its trees cost at least: the least of all bounds every tree of dividing tiles.
+Of tiles of any size only those cases are looked at in which a loop inside another one over its dim divides its tile,
+and the outermost tile is the least of its number of pieces; each is counted exactly. Other trees may cost less: below
+rows that several loops cut unevenly, rows of a short iteration stay over a loop over columns.
 """
 
 from __future__ import annotations
@@ -106,17 +106,16 @@ class Priced:
 def least_of_chain(
     rows: int, runs: int, products: Sequence[Priced], room: int | None, *, divide: bool, stop: Stop = never
 ) -> tuple[Fraction, tuple[Steps, ...]] | None:
-    """Return what no tree of so many runs of a chain costs less than, and the parts of a tree that costs about so much:
-    a run alone is a nest by itself. None where costs are too large. divide: whether only tiles that divide are asked
-    for. Raises OutOfTime."""
+    """Return the least that cases of so many runs of a chain cost, and the parts of such a tree: a run alone is a nest
+    by itself. None where costs are too large. divide: whether only tiles that divide are asked for. Raises
+    OutOfTime."""
     scale = lcm(*(each.denominator for one in products for each in (one.unit, *one.refunds)))
     own = [_scaled(each, int(each.unit * scale), scale, runs) for each in products]
     own = [replace(each, kept=each.kept + after.found) for each, after in pairwise((*own, own[-1]))]
     room = sum(each.bits * each.elements for one in own for each in one.operands) if room is None else room
     if sum(each.bypass for one in own for each in one.operands) + sum(each.alone for each in own) >= MOST:
         return None
-    found, _ = ChainBound(rows, own, room, divide, stop).least()
-    _, parts = ChainBound(rows, own, room, divide, stop, exact=True).least()
+    found, parts = ChainBound(rows, own, room, divide, stop).least()
     return Fraction(runs * found, scale) + sum(each.besides for each in products), parts
 
 
@@ -184,22 +183,16 @@ Way = tuple[
 
 @dataclass(slots=True)
 class ChainBound:
-    """The bound for one room. divide: whether only tiles that divide are asked for. exact: whether only trees are
-    looked at that cost what their case says: of tiles that divide what is left of a dim cut before."""
+    """The bound for one room. divide: whether only tiles that divide are asked for; else those of
+    outermost loops need not, but those inside divide them."""
 
     rows: int
     products: Sequence[Product]
     room: int
     divide: bool = False
     stop: Stop = never
-    exact: bool = False
     _sizes: dict[int, Ints] = field(default_factory=dict[int, Ints])
     _known: dict[State, tuple[float, Steps]] = field(default_factory=dict[State, tuple[float, Steps]])
-
-    @property
-    def is_even(self) -> bool:
-        """Return whether no loop inside another one over its dim has a shorter last iteration."""
-        return self.divide or self.exact
 
     def least(self) -> tuple[int, tuple[Steps, ...]]:
         """Return what no tree costs less than, and the parts of the case that costs so much. Raises OutOfTime."""
@@ -306,7 +299,7 @@ class ChainBound:
         """Return the tiles of an extent of which so many indices are left that are looked at."""
         sizes = self.sizes(extent)
         sizes = sizes[sizes <= left]
-        return sizes[left % sizes == 0] if self.exact and (self.divide or left < extent) else sizes
+        return sizes[left % sizes == 0] if self.divide or left < extent else sizes
 
     def fitting(self, tile: FloatArray, most: FloatArray) -> FloatArray:
         """Return how many of the indices of a tile are held of at most so many."""
@@ -319,10 +312,8 @@ class ChainBound:
     def pieces(self, streamed: Streamed, most: FloatArray) -> FloatArray:
         """Return how often an operand comes in at least where another one holds so many of its indices."""
         extent, tile, held = streamed.extent, streamed.tile, self.fitting(streamed.tile, most)
-        if self.exact:
-            runs = streamed.base / np.ceil(extent / tile)
-            return runs * (extent // tile * np.ceil(tile / held) + np.ceil(extent % tile / held))
-        return np.maximum(streamed.base, np.ceil(extent / held))
+        runs = streamed.base / np.ceil(extent / tile)
+        return runs * (extent // tile * np.ceil(tile / held) + np.ceil(extent % tile / held))
 
     def streamed(self, number: int, place: int, times: FloatArray, rows: FloatArray, columns: FloatArray) -> Streamed:
         """Return an operand of a product of which so many rows and columns (for a source; depth for a result) are left
@@ -393,19 +384,12 @@ def _bypassing(tensor: Operand) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point in the loops above a branch of two products. left: rows and columns. cost: of the nodes above. turned: of
-    rows, whether above a loop over columns stands one over rows; of columns, the other way round."""
+    """A point in the loops above a branch of two products. left: rows and columns. cost: of the nodes above."""
 
     left: tuple[int, int]
     room: int
     cost: float = 0.0
-    turned: tuple[bool, bool] = (False, False)
     steps: Steps = ()
-
-    def with_part(self, axis: int) -> Point:
-        """Return the point below one more loop over an axis, which leaves all but one of its indices."""
-        left = (self.left[0] - 1, self.left[1]) if axis == 0 else (self.left[0], self.left[1] - 1)
-        return replace(self, left=left)
 
 
 @dataclass(slots=True)
@@ -441,9 +425,8 @@ class Pair:
     def _least_below(self, at: Point, hold: Hold) -> float:
         """Return what an operand costs at least whose node stands below a point."""
         tensor, axis, fewest = self._tensor(hold), int(hold.place == MATRIX), self._fewest(hold)
-        whole, comes = self._extents[axis], max(fewest, -(-self._extents[1 - axis] // at.left[1 - axis]))
-        stays = 0 if self.chain.is_even else min(at.left[axis], -(-whole // 2))
-        held = tensor.weight * (tensor.elements // whole) * ((whole - stays) * comes + stays * fewest) - tensor.saved
+        comes = max(fewest, -(-self._extents[1 - axis] // at.left[1 - axis]))
+        held = tensor.weight * tensor.elements * comes - tensor.saved
         return min(held if tensor.may else inf, _bypassing(tensor))
 
     def _look(self, at: Point, left: tuple[Hold, ...]) -> None:
@@ -458,23 +441,15 @@ class Pair:
 
     def _held(self, at: Point, hold: Hold) -> Iterator[Point]:
         """Yield the points right below a node of an operand, which holds rows or columns, the largest number first."""
-        axis = int(hold.place == MATRIX)
-        yield from self._below(at, hold, axis)
-        if at.left[1 - axis] == self._extents[1 - axis] > 1 and not self.chain.is_even:
-            yield from (each for each in self._below(at.with_part(1 - axis), hold, axis) if any(each.turned))
-
-    def _below(self, at: Point, hold: Hold, axis: int) -> Iterator[Point]:
-        tensor, fewest, (left, other) = self._tensor(hold), self._fewest(hold), (at.left[axis], at.left[1 - axis])
-        whole, others = self._extents[axis], self._extents[1 - axis]
-        comes, elements, is_even = max(fewest, -(-others // other)), tensor.elements // whole, self.chain.is_even
+        tensor, axis = self._tensor(hold), int(hold.place == MATRIX)
+        (left, other), whole = (at.left[axis], at.left[1 - axis]), self._extents[axis]
+        comes = max(self._fewest(hold), -(-self._extents[1 - axis] // other))
+        cost = at.cost + tensor.weight * tensor.elements * comes - tensor.saved
         for size in self.chain.inner(whole, left)[::-1].tolist():
-            room, turns = at.room - size * elements * tensor.bits, size < left and other < others
-            stays = 0 if is_even or not at.turned[axis] else size  # in the last iteration of a loop outside
-            cost = at.cost + tensor.weight * elements * ((whole - stays) * comes + stays * fewest) - tensor.saved
-            turned = (at.turned[0] or turns, at.turned[1]) if axis else (at.turned[0], at.turned[1] or turns)
+            room = at.room - size * tensor.elements // whole * tensor.bits
             steps = (*at.steps, Loop((ROWS, self.state.last)[axis], size), hold)
             if room >= 0:
-                yield Point((other, size) if axis else (size, other), room, cost, turned, steps)
+                yield Point((other, size) if axis else (size, other), room, cost, steps)
 
     def _finish(self, at: Point, left: tuple[Hold, ...]) -> None:
         """Look at the trees that hold no other operand above the branch."""

@@ -83,8 +83,8 @@ class ProductChain:
     def solved(
         self, arch: Architecture, passed: Collection[str], alone: Sequence[Sequence[OfSize]], rooms: Sequence[int]
     ) -> list[OfSize] | None:
-        """Return the bits that trees move at least at the outermost level, and a tree, for buffers with so much room;
-        None where costs are not told, or too large. alone: the same of each product, by size."""
+        """Return the least bits that cases move at the outermost level (as a bound), and a tree of such a case, for
+        buffers with so much room; None where costs are not told, or too large. alone: each product's, by size."""
         objective, bits = parse_objective(f"traffic:{arch.levels[0].name}", arch), dict[str, int]()
         for name in passed:
             tensor = self.workload.tensor(name)
@@ -111,7 +111,7 @@ class ProductChain:
     def least(
         self, priced: Sequence[Priced], room: int | None, *, divide: bool, stop: Stop
     ) -> tuple[Fraction, tuple[Steps, ...]] | None:
-        """Return what no tree costs less than, and its parts (least_of_chain). Raises OutOfTime."""
+        """Return what no case costs less than, and the parts of its tree (least_of_chain). Raises OutOfTime."""
         runs = prod(self.workload.extents()[name] for name in self.runs)
         return least_of_chain(self.extent(ROWS), runs, priced, room, divide=divide, stop=stop)
 
