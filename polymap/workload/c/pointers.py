@@ -139,8 +139,12 @@ def _origin(node: c_ast.Node) -> _Origin | None:
 def changed_names(nodes: Sequence[c_ast.Node]) -> set[str]:
     """Return the variables that some nodes assign or step."""
     found = {_name(node_at(node, "lvalue")) for node in nodes if isinstance(node, c_ast.Assignment)}
-    steps = ("p++", "++", "p--", "--")
-    return found | {_name(node_at(node, "expr")) for step in steps for node in nodes if is_unary(node, step)}
+    return found | {_name(node_at(node, "expr")) for node in nodes if is_step(node)}
+
+
+def is_step(node: c_ast.Node) -> bool:
+    """Return whether a node is `x++`, `++x`, `x--` or `--x`, of whatever x."""
+    return isinstance(node, c_ast.UnaryOp) and text_at(node, "op") in ("p++", "++", "p--", "--")
 
 
 def is_unary(node: c_ast.Node, operator: str) -> bool:
@@ -265,9 +269,8 @@ class _Moves:
                 if one is not None and other is not None and _text(one.base) == _text(other.base):
                     left, right = (each.offset or c_ast.Constant("int", "0") for each in (one, other))
                     return c_ast.BinaryOp(text_at(node, "op"), left, right, node.coord)
-            case c_ast.UnaryOp() if any(is_unary(node, step) for step in ("p++", "++", "p--", "--")):
-                if (name := _name(node_at(node, "expr"))) in self.integers:
-                    return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
+            case c_ast.UnaryOp() if is_step(node) and (name := _name(node_at(node, "expr"))) in self.integers:
+                return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
             case c_ast.ID() if text_at(node, "name") in self.integers:
                 raise _MovesError(text_at(node, "name"))
             case _:
@@ -297,8 +300,7 @@ class _Moves:
         if is_unary(node, "&") and isinstance(element := node_at(node, "expr"), c_ast.ArrayRef):
             inner = self._origin(node_at(element, "name"))
             return None if inner is None else inner.plus("+", self._rewritten(node_at(element, "subscript")))
-        steps = isinstance(node, c_ast.UnaryOp) and text_at(node, "op") in ("p++", "++", "p--", "--")
-        if steps and (name := _name(node_at(node, "expr"))) in self.bases:
+        if is_step(node) and (name := _name(node_at(node, "expr"))) in self.bases:
             return _Origin(self.bases[name], c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord))
         return None
 
