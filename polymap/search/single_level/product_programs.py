@@ -19,7 +19,6 @@ from polymap.ir import (
     Storage,
     Temporal,
     Workload,
-    accesses_of,
     is_box,
     part_of,
 )
@@ -62,8 +61,7 @@ class ProductChain:
     def priced(
         self, arch: Architecture, objective: Objective, alone: Sequence[Fraction], refund: Refund, stop: Stop
     ) -> list[Priced] | None:
-        """Return what the products cost; None where the costs of tiles are not told. alone: what each costs at least.
-        Raises OutOfTime."""
+        """Return what the products cost; None where costs of tiles are not told. alone: what each costs at least."""
         found = list[Priced]()
         for number, (each, names) in enumerate(zip(self.workload.statements, self.operands, strict=True)):
             nest = part_of(self.workload, (each,))
@@ -138,6 +136,4 @@ def _read(workload: Workload, own: Table[str, frozenset[str]], runs: tuple[str, 
             return None
         axes |= {number + at: name for at, dims in enumerate(ends) for name in dims}
         operands.append((source, matrix, result))
-        if any(not accesses_of(each, name) for name in operands[-1]):
-            return None
     return ProductChain(workload, axes, runs, tuple(operands))
