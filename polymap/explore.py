@@ -119,9 +119,9 @@ def provers() -> Table:
         begin_as_written,
         begin_padded_nests,
         begin_rounded_nests,
+        bound_cells,
         bound_products,
         bound_structures,
-        bound_windows,
         climb_near_mappings,
         enumerate_few_trees,
         first,
@@ -153,7 +153,7 @@ def provers() -> Table:
         Line(refine_structures, refined, further(TUNING.structures_share_under_rules), rules=True),  # one by one
         Line(climb_near_mappings, Kind.ONE_VALUE, rules=True),
         Line(begin_padded_nests, Kind.ONE_VALUE, rules=False),  # to multiples of what these bounds spread
-        Line(bound_windows, refined, of_rest(TUNING.products_share), rules=False),  # on one buffer: cells of tiles
+        Line(bound_cells, refined, of_rest(TUNING.products_share), rules=False),  # on one buffer: cells of tiles
         Line(refine_structures, refined, further(TUNING.structures_share), rules=False),
         Line(bound_products, refined, of_rest(TUNING.products_share), rules=False),  # geometric programs
         Line(search_dividing_tiles, Kind.ANY_SIZE, of_rest(TUNING.dividing_again_share), rules=False),  # again

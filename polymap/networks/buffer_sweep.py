@@ -13,7 +13,7 @@ from polymap.explore import search
 from polymap.inputs import answers_in_words, as_bits, is_list, shown
 from polymap.ir import Architecture, Branch, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
-from polymap.search import Hints, Options, most_refunded_bits, weakest
+from polymap.search import Hints, Options, most_refunded_bits, solve_product_sizes, weakest
 from polymap.search.problem import analyse, is_confirmed, parse_objective
 from polymap.search.programs import nest_programs
 from polymap.search.single_level import OfSize, solve_sizes
@@ -34,12 +34,13 @@ def buffer_curve(
     """Return the traffic at the outermost level against the size of `level`: what no schedule and no loop tree beats,
     and the best mapping found; of a program of several nests also with every nest as a program of its own (`unfused`).
 
-    Two levels without fan-outs and up to three tensors are solved for all sizes at once, whatever the limit (tiles of
-    any size; with dividing tiles this gives the bounds). Else the sizes share the time limit; with dividing tiles half
-    of it goes to the bound over tiles of any size, where the best dividing mapping is not yet known to be the best of
-    all. Of a program the nests have at most half of the limit; that no tree beats their bounds, less what need not pass
-    through the outermost level, bounds the fused trees (docs/program_space.md). A mapping found for a smaller size is
-    kept where the search of a larger one ended with a worse one; a bound for a larger size holds for a smaller one.
+    Two levels without fan-outs and up to three tensors, or products in a row, are solved for all sizes at once,
+    whatever the limit (tiles of any size; with dividing tiles this gives the bounds). Else the sizes share the time
+    limit; with dividing tiles half of it goes to the bound over tiles of any size, where the best dividing mapping is
+    not yet known to be the best of all. Of a program the nests have at most half of the limit; that no tree beats their
+    bounds, less what need not pass through the outermost level, bounds the fused trees (docs/program_space.md). A
+    mapping found for a smaller size is kept where the search of a larger one ended with a worse one; a bound for a
+    larger size holds for a smaller one.
     Raises OptionError for an unknown level and sizes that are no integers of at least 1.
     """
     workload, arch = question_of(workload, arch)
@@ -47,9 +48,10 @@ def buffer_curve(
     Options(tiles=tiles, time_limit_s=time_limit_s, seed=seed).check()
     asked = _Asked(arch, level, tuple(sizes), tiles, seed, clock)
     begin, nests = clock(), nest_programs(workload)
-    unfused = _unfused(asked, workload, nests, begin + time_limit_s / 2) if len(nests) > 1 else ()
+    alone = _alone(asked, nests, begin + time_limit_s / 2) if len(nests) > 1 else []
+    unfused = _unfused(asked, workload, alone) if alone else ()
     floors = _floors(workload, nests, unfused) if unfused else [0] * len(sizes)
-    points = _points(asked, workload, begin + time_limit_s, floors)
+    points = _points(asked, workload, begin + time_limit_s, floors, alone)
     if unfused:
         points = tuple(_better(point, apart) for point, apart in zip(points, unfused, strict=True))
     compulsory = compulsory_bits(workload)
@@ -72,9 +74,14 @@ class _Asked:
         return tuple(with_capacity(self.arch, self.level, size) for size in self.sizes)
 
 
-def _points(asked: _Asked, workload: Workload, end: float, floors: Sequence[int]) -> tuple[CurvePoint, ...]:
-    """Return the points of a workload until a time. floors: of each size, what is known that no tree beats."""
-    at_once = solve_sizes(analyse(workload, asked.arch), asked.sizes) or [None] * len(asked.sizes)
+def _points(
+    asked: _Asked, workload: Workload, end: float, floors: Sequence[int], alone: Sequence[Sequence[CurvePoint]] = ()
+) -> tuple[CurvePoint, ...]:
+    """Return the points of a workload until a time. floors: of each size, what is known that no tree beats. alone: the
+    points of its nests."""
+    nests = [[OfSize(point.bound_bits, point.best, point.best_bits) for point in points] for points in alone]
+    at_once = solve_product_sizes(workload, asked.arch, nests, asked.sizes) if nests else None
+    at_once = at_once or solve_sizes(analyse(workload, asked.arch), asked.sizes) or [None] * len(asked.sizes)
     found: list[CurvePoint] = []
     for number, (machine, known) in enumerate(zip(asked.machines(), at_once, strict=True)):
         share = max(0.1, (end - asked.clock()) / (len(asked.sizes) - number))
@@ -87,19 +94,26 @@ def _points(asked: _Asked, workload: Workload, end: float, floors: Sequence[int]
     for point in reversed(found):
         after = points[0] if points else point
         trees = max(after.bound_bits, point.bound_bits)
-        points.insert(0, replace(point, schedule_bits=max(after.schedule_bits, point.schedule_bits), bound_bits=trees))
+        status = "OPTIMAL" if point.best_bits == trees else point.status
+        scheduled = max(after.schedule_bits, point.schedule_bits)
+        points.insert(0, replace(point, schedule_bits=scheduled, bound_bits=trees, status=status))
     for point in points:
         if point.best_bits is not None and point.best_bits < point.bound_bits:
             raise AssertionError("a mapping moves less than what no mapping can beat")
     return tuple(points)
 
 
-def _unfused(asked: _Asked, workload: Workload, nests: Sequence[Workload], end: float) -> tuple[CurvePoint, ...]:
-    """Return the sums of the points of nests that run as programs of their own."""
+def _alone(asked: _Asked, nests: Sequence[Workload], end: float) -> list[tuple[CurvePoint, ...]]:
+    """Return the points of nests as programs of their own."""
     curves: list[tuple[CurvePoint, ...]] = []
     for number, nest in enumerate(nests):
         begin = asked.clock()
         curves.append(_points(asked, nest, begin + (end - begin) / (len(nests) - number), [0] * len(asked.sizes)))
+    return curves
+
+
+def _unfused(asked: _Asked, workload: Workload, curves: Sequence[Sequence[CurvePoint]]) -> tuple[CurvePoint, ...]:
+    """Return the sums of the points of nests that run one after the other."""
     return tuple(
         _sum(workload, machine, parts)
         for machine, parts in zip(asked.machines(), zip(*curves, strict=True), strict=True)

@@ -171,9 +171,10 @@ def compare(
     if missing:
         take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
         values = objective_values(workload, arch, goal, best[OPTIMUM][1])
-    lower = dict.fromkeys(names, floor) | {OPTIMUM: bound, DATAFLOWS[-1]: bound}
-    asked, proven = (workload, arch, goal), proven | empty
-    members = [_member(*asked, name, best.get(name), lower[name], is_proven=name in proven) for name in names]
+    lower, known = dict.fromkeys(names, floor) | {OPTIMUM: bound, DATAFLOWS[-1]: bound}, proven | empty
+    members = [
+        _member(workload, arch, goal, each, best.get(each), lower[each], is_proven=each in known) for each in names
+    ]
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     options = {"families": names, "time_limit_s": time_limit_s, "seed": seed}
     return Comparison(workload, arch, objective, tuple(members), *first, options)

@@ -256,7 +256,7 @@ def explore_network(
     not searched (programs of fused neighbours are). Raises OptionError for an objective that is not one number,
     WorkloadError for a network without layers, OutputError for a store that cannot be written.
     """
-    all_read(
+    net, arch, *_ = all_read(
         partial(network_of, net),
         partial(arch_of, arch),
         partial(parse_single, objective, readable_arch(arch)),
@@ -264,9 +264,7 @@ def explore_network(
         lambda: expected_method(executor, "submit", "the executor"),
         lambda: expected_method(on_layer, "__call__", "on_layer"),
     )
-    net, arch = network_of(net), arch_of(arch)
-    goal = parse_single(objective, arch)
-    check_additive(goal, asked=fuse)
+    check_additive(goal := parse_single(objective, arch), asked=fuse)
     _check_layers(net)
     if net.lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)

@@ -51,6 +51,7 @@ with lazy(__name__):
         bound_times as bound_times,
         most_refunded_bits as most_refunded_bits,
         sample_programs as sample_programs,
+        solve_product_sizes as solve_product_sizes,
     )
     from polymap.search.provers import (
         begin_as_written as begin_as_written,
@@ -58,9 +59,9 @@ with lazy(__name__):
         begin_padded_nests as begin_padded_nests,
         begin_rounded_nests as begin_rounded_nests,
         begin_timed_nests as begin_timed_nests,
+        bound_cells as bound_cells,
         bound_products as bound_products,
         bound_structures as bound_structures,
-        bound_windows as bound_windows,
         climb_near_mappings as climb_near_mappings,
         climb_timed_nests as climb_timed_nests,
         enumerate_few_trees as enumerate_few_trees,

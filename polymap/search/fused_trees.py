@@ -15,7 +15,6 @@ from polymap.ir import (
     Branch,
     BudgetError,
     Compute,
-    Fanout,
     Mapping,
     Spatial,
     Statement,
@@ -34,6 +33,7 @@ from polymap.search.around import (
     loops_first,
     read_off,
     runs_over_fanouts,
+    spread_too,
     with_one_level_changed,
     with_one_more,
     without_nodes,
@@ -227,7 +227,7 @@ class FusedTrees:
             for many in divisors(extents[dim] // left[dim])[1:] if isinstance(branch, Branch) else ():
                 assert isinstance(branch, Branch)
                 tile = left[dim] * many
-                parts = [_spread_too(child, left | {dim: tile}, fanout, dim, many) for child in branch.children]
+                parts = [spread_too(child, left | {dim: tile}, fanout, dim, many) for child in branch.children]
                 found.setdefault(max(used for used, _ in parts), (tile, Branch(tuple(child for _, child in parts))))
             for tile, last in (each for used, each in found.items() if used):
                 loop = (Temporal(dim, tile),) if tile < extents[dim] else ()
@@ -638,36 +638,6 @@ def _inner_nodes(nodes: Nodes, held: Collection[str], dims: Collection[str]) -> 
         for node in without_nodes(nodes, held)
         if not (isinstance(node, Temporal) and node.dim in dims)
     )
-
-
-def _spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, many: int) -> tuple[int, Nodes]:
-    """Return nodes that spread a dim over so many siblings of a fan-out, too, above their branch, and how many are then
-    used; 0 where these are no more, or there is no branch. left: indices of each dim above the nodes."""
-    *own, last = nodes
-    spread = [at for at, node in enumerate(own) if isinstance(node, Spatial) and node.fanout == fanout.name]
-    if not isinstance(last, Branch) or not spread:
-        return 0, nodes
-    trips, kept, room = dict[int, int](), dict[int, int](), fanout.size // many
-    inside = dict(left)
-    for at, node in enumerate(own):
-        if isinstance(node, Temporal | Spatial):
-            trips[at], inside[node.dim] = inside[node.dim] // node.tile, node.tile
-    for at in spread:
-        kept[at] = max((each for each in divisors(trips[at]) if each <= room), default=1)
-        room //= kept[at]
-    used = many * prod(kept.values())
-    if many > fanout.size or used <= prod(trips[at] for at in spread):
-        return 0, nodes
-    fewer = Counter[str]()
-    for at in spread:
-        node = own[at]
-        assert isinstance(node, Spatial)
-        fewer[node.dim] = trips[at] // kept[at] * (fewer[node.dim] or 1)
-    found = [
-        replace(node, tile=node.tile // fewer[node.dim]) if isinstance(node, Temporal) and fewer[node.dim] else node
-        for node in own[: spread[0]]
-    ]
-    return used, (*found, Spatial(dim, left[dim] // many, fanout.name), *own[spread[0] :], last)
 
 
 def _stores(level: str, tensors: tuple[str, ...]) -> Nodes:

@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, prod
+from typing import TYPE_CHECKING
 
 from polymap.costmodel import compulsory_bits
-from polymap.ir import Mapping, Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Architecture, Mapping, Statement, Tensor, Workload, accesses_of, part_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.chains import begin_chains
 from polymap.search.dividing import Count, cut_to, with_extents
@@ -34,12 +35,15 @@ from polymap.search.legs import (
 )
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
-from polymap.search.problem import Objective, Powers, analyse, floor_of, parse_single
+from polymap.search.problem import Objective, Powers, analyse, floor_of, measure_of, parse_single
 from polymap.search.program_search import DrawnMappings, sample_mappings
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
 from polymap.search.provers import climber_of, round_extent
 from polymap.search.refunds import Cases, Refunds, Stay
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
+
+if TYPE_CHECKING:
+    from polymap.search.single_level import OfSize
 
 
 def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -125,7 +129,10 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
         if chain is None or not adds_up(search, objective):
             continue
         cases = Cases.of(search, objective)
-        alone = [cases.alone(each.name, {}) or Fraction(0) for each in workload.statements]
+        alone = [
+            max(cases.alone(each.name, {}) or Fraction(0), _bound_alone(search, objective, each, stop) or Fraction(0))
+            for each in workload.statements
+        ]
 
         def refund(name: str, tensor: str, cases: Cases = cases) -> Fraction:
             return cases.refund(name, tensor, Stay(int(tensor in passed)))
@@ -134,7 +141,7 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
             leg = replace(Leg.of(each, workload.extents()), divides=search.divides)
             return legs.nodes(search, workload, leg, objective, TUNING.leg_share) or as_written(each)
 
-        priced, room = chain.priced(arch, objective, alone, refund, stop), arch.levels[1].usable_bits
+        priced, room = chain.priced(arch, objective, alone, refund), arch.levels[1].usable_bits
         with suppress(OutOfTime):
             for divide in dict.fromkeys((dividing_legs(search), search.divides)):
                 found = None if priced is None else chain.least(priced, room, divide=divide, stop=stop)
@@ -145,6 +152,32 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
                     tree = chain.tree(arch.levels[1].name, found[1], nodes)
                     evidence = search.with_tree(evidence, workload, tree)
     return evidence
+
+
+def _bound_alone(search: Search, objective: Objective, statement: Statement, stop: Stop) -> Fraction | None:
+    """Return what a statement costs at least alone, by all tiles of one buffer at once."""
+    from polymap.search.single_level import bound_at_once  # other searches do without
+
+    nest = part_of(search.workload, (statement,))
+    try:
+        return bound_at_once(analyse(nest, search.arch, ()), measure_of(objective, nest, search.arch), stop)
+    except OutOfTime:
+        return None
+
+
+def solve_product_sizes(
+    workload: Workload, arch: Architecture, alone: Sequence[Sequence[OfSize]], capacities_bits: Sequence[int]
+) -> list[OfSize] | None:
+    """Return bound and best tree of products in a row for each capacity of the one level below the outermost, without
+    fan-outs; None for other programs and machines. alone: the same of each product."""
+    from polymap.search.single_level import ProductChain  # other searches do without
+
+    passed = passed_tensors(workload) or ()
+    chain = ProductChain.of(workload, simple_accesses(workload)) if passed else None
+    if chain is None or arch.fanouts or len(arch.levels) != 2:
+        return None
+    rooms = [capacity // arch.levels[1].buffering for capacity in capacities_bits]
+    return chain.solved(arch, [each.name for each in passed], alone, rooms)
 
 
 Choices = dict[str, Sequence[Stay]]  # by the tensor

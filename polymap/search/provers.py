@@ -338,15 +338,15 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     return _bounded(search, evidence, found.best, found.bound, found.solved)
 
 
-def bound_windows(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floor by cells of tiles on one buffer, where a tensor is a window and cost is linear, and look for
-    mappings of these, until they meet."""
+def bound_cells(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor by cells of tiles on one buffer, where cost is linear, and look for mappings of these, until they
+    meet."""
     if search.limits() or search.divides or evidence.best is None:
         return evidence
-    from polymap.search.single_level import bound_at_once, solve_windows  # searches over dividing tiles do without
+    from polymap.search.single_level import bound_at_once, solve_cells  # searches over dividing tiles do without
 
     measure, work = measure_of(search.objective, search.workload, search.arch), search.limits.work
-    found = solve_windows(search.problem, search.objective, measure, evidence.best, stop, work)
+    found = solve_cells(search.problem, search.objective, measure, evidence.best, stop, work)
     if found is None:  # the first share may have been too short for the bound of a product
         found = evidence.best, bound_at_once(search.problem, measure, stop) or evidence.floors[0]
     return _bounded(search, evidence, *found)

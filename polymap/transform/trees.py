@@ -185,7 +185,7 @@ def _edited(mapping: Mapping, at: Place, edit: Edit) -> Mapping:
     """Return the mapping with the sequence that holds the node at `at` edited there."""
     place = (at,) if isinstance(at, int) else at
     if place not in [known for known, _ in places(mapping)]:
-        raise _impossible(f"there is no node at {shown(at)}", _ASK)
+        raise _impossible(f"there is no node at {at if isinstance(at, tuple) else shown(at)}", _ASK)
     return replace(mapping, nodes=_edited_nodes(mapping.nodes, place, edit))
 
 

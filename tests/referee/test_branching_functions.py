@@ -75,7 +75,7 @@ KEPT = (  # (text, place and name of what is refused)
     ("int k = 0; for (int i = 0; i < n; i++) { a[k] = b[i]; k += i; }", "PM265 'k' is no sum"),
     ("int k = 0; for (int i = 0; i < n; i++) { a[k] = b[i]; k = 2 * k; }", "PM265 'k' is no sum"),
     ("int k = 0; while (a[k] > 0) { b[k] = 0; k++; }", "PM262 'a[k]' is not affine"),
-    ("float *p = a; for (int i = 0; i < n; i++) { p[0] = b[i]; p++; }", "PM2"),
+    ("float *p = a; for (int i = 0; i < n; i++) { p[0] = b[i]; if (b[i] > 0) p++; }", "PM2"),
     ("for (int i = 0; i < n; i++) { a[i] = b[i]; if (b[i] > 0) break; }", "PM261 a break cannot be read"),
 )
 

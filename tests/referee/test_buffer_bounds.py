@@ -16,7 +16,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.resources import SearchCaches, Work
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse, measure_of, parse_objective
-from polymap.search.single_level import bounds, solve_windows
+from polymap.search.single_level import bounds, solve_cells
 from polymap.search.single_level.branching import OpenParts, SizeSearch, cell_bounds
 from polymap.search.single_level.question import Question, read_question
 from polymap.search.single_level.window_tables import WindowTables
@@ -150,7 +150,7 @@ def check_energies(seed: int, count: int, most_trees: int) -> tuple[int, int]:
         bound = bounds.bound_at_once(problem, measure)
         if bound is None:
             known = truth.best, truth.value * rng.choice((1, 2)) + rng.randint(0, 1)
-            found = solve_windows(problem, objective, measure, known, lambda: False, Work())
+            found = solve_cells(problem, objective, measure, known, lambda: False, Work())
             if found is None:
                 continue
             assert truth.value <= found[0][1] <= known[1], (workload, arch)

@@ -17,7 +17,7 @@ from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
-from polymap.search.single_level import solve_windows
+from polymap.search.single_level import solve_cells
 from tests.product_boxes import bound_products
 from tests.referee.problems import random_problem
 from tests.times import few
@@ -42,7 +42,7 @@ def of_windows(workload: Workload, arch: Architecture, objective: str, true: Exh
     assert true.best is not None
     assert true.value is not None
     known = true.best, true.value * Fraction(6, 5) + 1
-    found = solve_windows(problem, goal, measure_of(goal, workload, arch), known, lambda: False, Work())
+    found = solve_cells(problem, goal, measure_of(goal, workload, arch), known, lambda: False, Work())
     if found is None:
         return None
     assert found[0][1] >= true.value, f"{workload}\n{arch}\n{objective}: {found[0]} costs more"

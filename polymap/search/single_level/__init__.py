@@ -7,6 +7,6 @@ with lazy(__name__):
     from polymap.search.single_level.product_programs import ProductChain as ProductChain
     from polymap.search.single_level.sizes import (
         OfSize as OfSize,
+        solve_cells as solve_cells,
         solve_sizes as solve_sizes,
-        solve_windows as solve_windows,
     )

@@ -106,16 +106,17 @@ class Priced:
 def least_of_chain(
     rows: int, runs: int, products: Sequence[Priced], room: int | None, *, divide: bool, stop: Stop = never
 ) -> tuple[Fraction, tuple[Steps, ...]] | None:
-    """Return what no tree of so many runs of a chain costs less than, and the parts of the case that costs so much: a
-    run alone is a nest by itself. None where costs are too large. divide: whether only tiles that divide are asked for.
-    Raises OutOfTime."""
+    """Return what no tree of so many runs of a chain costs less than, and the parts of a tree that costs about so much:
+    a run alone is a nest by itself. None where costs are too large. divide: whether only tiles that divide are asked
+    for. Raises OutOfTime."""
     scale = lcm(*(each.denominator for one in products for each in (one.unit, *one.refunds)))
     own = [_scaled(each, int(each.unit * scale), scale, runs) for each in products]
     own = [replace(each, kept=each.kept + after.found) for each, after in pairwise((*own, own[-1]))]
     room = sum(each.bits * each.elements for one in own for each in one.operands) if room is None else room
     if sum(each.bypass for one in own for each in one.operands) + sum(each.alone for each in own) >= MOST:
         return None
-    found, parts = ChainBound(rows, own, room, divide, stop).least()
+    found, _ = ChainBound(rows, own, room, divide, stop).least()
+    _, parts = ChainBound(rows, own, room, divide, stop, exact=True).least()
     return Fraction(runs * found, scale) + sum(each.besides for each in products), parts
 
 
@@ -183,15 +184,22 @@ Way = tuple[
 
 @dataclass(slots=True)
 class ChainBound:
-    """The bound for one room. divide: whether only tiles that divide are asked for."""
+    """The bound for one room. divide: whether only tiles that divide are asked for. exact: whether only trees are
+    looked at that cost what their case says: of tiles that divide what is left of a dim cut before."""
 
     rows: int
     products: Sequence[Product]
     room: int
     divide: bool = False
     stop: Stop = never
+    exact: bool = False
     _sizes: dict[int, Ints] = field(default_factory=dict[int, Ints])
     _known: dict[State, tuple[float, Steps]] = field(default_factory=dict[State, tuple[float, Steps]])
+
+    @property
+    def is_even(self) -> bool:
+        """Return whether no loop inside another one over its dim has a shorter last iteration."""
+        return self.divide or self.exact
 
     def least(self) -> tuple[int, tuple[Steps, ...]]:
         """Return what no tree costs less than, and the parts of the case that costs so much. Raises OutOfTime."""
@@ -258,7 +266,7 @@ class ChainBound:
     def _loops(self, state: State, known: tuple[float, Steps]) -> tuple[float, Steps]:
         """Return what products cost at least below a loop over rows, above which some matrices stand, or what is known
         of other trees, if that is less."""
-        best, sizes = known, [size for size in self.sizes(self.rows)[::-1].tolist() if size < state.rows]
+        best, sizes = known, [size for size in self.inner(self.rows, state.rows)[::-1].tolist() if size < state.rows]
         for chosen, cost, room in self._held_whole(state):
             held = tuple(sorted((*state.held, *chosen)))
             for size in sizes:
@@ -294,12 +302,27 @@ class ChainBound:
             self._sizes[extent] = np.unique(np.array(every))
         return self._sizes[extent]
 
-    def pieces(self, extent: int, tile: FloatArray) -> FloatArray:
-        """Return the pieces of an extent in tiles of at most so many indices, at least 1."""
-        if not self.divide:
-            return np.ceil(extent / np.maximum(tile, 1))
+    def inner(self, extent: int, left: int) -> Ints:
+        """Return the tiles of an extent of which so many indices are left that are looked at."""
         sizes = self.sizes(extent)
-        return extent / sizes[np.searchsorted(sizes, np.clip(tile, 1, extent), side="right") - 1]
+        sizes = sizes[sizes <= left]
+        return sizes[left % sizes == 0] if self.exact and (self.divide or left < extent) else sizes
+
+    def fitting(self, tile: FloatArray, most: FloatArray) -> FloatArray:
+        """Return how many of the indices of a tile are held of at most so many."""
+        found = np.clip(most, 1, tile)
+        for left in np.unique(tile) if self.divide else ():
+            at, sizes = tile == left, self.sizes(int(left))
+            found[at] = sizes[np.searchsorted(sizes, found[at], side="right") - 1]
+        return found
+
+    def pieces(self, streamed: Streamed, most: FloatArray) -> FloatArray:
+        """Return how often an operand comes in at least where another one holds so many of its indices."""
+        extent, tile, held = streamed.extent, streamed.tile, self.fitting(streamed.tile, most)
+        if self.exact:
+            runs = streamed.base / np.ceil(extent / tile)
+            return runs * (extent // tile * np.ceil(tile / held) + np.ceil(extent % tile / held))
+        return np.maximum(streamed.base, np.ceil(extent / held))
 
     def streamed(self, number: int, place: int, times: FloatArray, rows: FloatArray, columns: FloatArray) -> Streamed:
         """Return an operand of a product of which so many rows and columns (for a source; depth for a result) are left
@@ -333,9 +356,9 @@ class ChainBound:
             if each.tensor.may:
                 yield np.where(room >= each.tensor.bits, once + beside, inf), ((each, one),)
             for other in others if all(own.tensor.may for own in tensors) else ():
-                most = np.minimum((room - other.tensor.bits) // each.tensor.bits, other.tile)
-                visits = np.maximum(other.base, self.pieces(other.extent, most))
-                yield np.where(most >= 1, once + other.cost(visits), inf), ((each, most), (other, one))
+                most = (room - other.tensor.bits) // each.tensor.bits
+                cost = np.where(most >= 1, once + other.cost(self.pieces(other, most)), inf)
+                yield cost, ((each, self.fitting(other.tile, most)), (other, one))
 
     def inside(self, number: int, way: tuple[tuple[Streamed, FloatArray], ...], at: int) -> Steps:
         """Return the steps of a product with some operands streamed. at: of the cases of a way."""
@@ -343,17 +366,12 @@ class ChainBound:
         if len(way) == 2:
             (outer, most), (inner, _) = way
             found += [Loop(axis, 1) for axis in axes if axis not in (outer.lacks, inner.lacks)]
-            found += [Loop(inner.lacks, self._fitting(inner.extent, int(most[at]))), outer.hold]
+            found += [Loop(inner.lacks, int(most[at])), outer.hold]
             found += [Loop(outer.lacks, 1), inner.hold]
         elif way:
             ((inner, _),) = way
             found += [*(Loop(axis, 1) for axis in axes if axis != inner.lacks), inner.hold]
         return (*found, *(Loop(axis, 1) for axis in axes), Run(number))
-
-    def _fitting(self, extent: int, most: int) -> int:
-        """Return the largest tile of an extent of at most so many indices, which need not divide it."""
-        sizes = self.sizes(extent)
-        return int(sizes[np.searchsorted(sizes, most, side="right") - 1])
 
 
 def _pieces(extent: int) -> Ints:
@@ -424,7 +442,7 @@ class Pair:
         """Return what an operand costs at least whose node stands below a point."""
         tensor, axis, fewest = self._tensor(hold), int(hold.place == MATRIX), self._fewest(hold)
         whole, comes = self._extents[axis], max(fewest, -(-self._extents[1 - axis] // at.left[1 - axis]))
-        stays = 0 if self.chain.divide else min(at.left[axis], -(-whole // 2))
+        stays = 0 if self.chain.is_even else min(at.left[axis], -(-whole // 2))
         held = tensor.weight * (tensor.elements // whole) * ((whole - stays) * comes + stays * fewest) - tensor.saved
         return min(held if tensor.may else inf, _bypassing(tensor))
 
@@ -442,16 +460,16 @@ class Pair:
         """Yield the points right below a node of an operand, which holds rows or columns, the largest number first."""
         axis = int(hold.place == MATRIX)
         yield from self._below(at, hold, axis)
-        if at.left[1 - axis] == self._extents[1 - axis] > 1 and not self.chain.divide:
+        if at.left[1 - axis] == self._extents[1 - axis] > 1 and not self.chain.is_even:
             yield from (each for each in self._below(at.with_part(1 - axis), hold, axis) if any(each.turned))
 
     def _below(self, at: Point, hold: Hold, axis: int) -> Iterator[Point]:
         tensor, fewest, (left, other) = self._tensor(hold), self._fewest(hold), (at.left[axis], at.left[1 - axis])
         whole, others = self._extents[axis], self._extents[1 - axis]
-        comes, elements, sizes = max(fewest, -(-others // other)), tensor.elements // whole, self.chain.sizes(whole)
-        for size in sizes[sizes <= left][::-1].tolist():
+        comes, elements, is_even = max(fewest, -(-others // other)), tensor.elements // whole, self.chain.is_even
+        for size in self.chain.inner(whole, left)[::-1].tolist():
             room, turns = at.room - size * elements * tensor.bits, size < left and other < others
-            stays = size if at.turned[axis] and not self.chain.divide else 0  # in the last iteration of a loop outside
+            stays = 0 if is_even or not at.turned[axis] else size  # in the last iteration of a loop outside
             cost = at.cost + tensor.weight * elements * ((whole - stays) * comes + stays * fewest) - tensor.saved
             turned = (at.turned[0] or turns, at.turned[1]) if axis else (at.turned[0], at.turned[1] or turns)
             steps = (*at.steps, Loop((ROWS, self.state.last)[axis], size), hold)
@@ -461,8 +479,7 @@ class Pair:
     def _finish(self, at: Point, left: tuple[Hold, ...]) -> None:
         """Look at the trees that hold no other operand above the branch."""
         first, last, extents = self.state.first, self.state.last, self._extents
-        rows, columns = (self.chain.sizes(extent) for extent in extents)
-        rows, columns = rows[rows <= at.left[0]], columns[columns <= at.left[1]]
+        rows, columns = (self.chain.inner(*each) for each in zip(extents, at.left, strict=True))
         grid = np.meshgrid(rows if left else rows[:1], columns if left else columns[:1], indexing="ij")
         x, y = grid[0].ravel().astype(float), grid[1].ravel().astype(float)
         ways = [list(self._ways(number, at, left, x, y)) for number in (first, last)]

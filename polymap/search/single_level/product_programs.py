@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping as Table, Sequence
+from collections.abc import Callable, Collection, Mapping as Table, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
+from math import ceil, prod
 
 from polymap.ir import (
     Access,
@@ -22,11 +22,11 @@ from polymap.ir import (
     is_box,
     part_of,
 )
-from polymap.resources import Stop
-from polymap.search.problem import Objective, analyse, measure_of
-from polymap.search.single_level.bounds import bound_at_once
+from polymap.resources import Stop, never
+from polymap.search.problem import Objective, analyse, exact_score, measure_of, parse_objective
 from polymap.search.single_level.product_chains import ROWS, Fork, Hold, Loop, Priced, Run, Steps, least_of_chain
 from polymap.search.single_level.question import priced_question
+from polymap.search.single_level.sizes import OfSize
 
 Nodes = tuple[MappingNode, ...]
 Refund = Callable[[str, str], Fraction]  # of a statement, what one pass of a tensor costs that does not stay
@@ -59,24 +59,52 @@ class ProductChain:
         return self.workload.extents()[self.axes[axis]] if axis in self.axes else 1
 
     def priced(
-        self, arch: Architecture, objective: Objective, alone: Sequence[Fraction], refund: Refund, stop: Stop
+        self, arch: Architecture, objective: Objective, alone: Sequence[Fraction], refund: Refund
     ) -> list[Priced] | None:
         """Return what the products cost; None where costs of tiles are not told. alone: what each costs at least."""
         found = list[Priced]()
         for number, (each, names) in enumerate(zip(self.workload.statements, self.operands, strict=True)):
             nest = part_of(self.workload, (each,))
-            problem, measure = analyse(nest, arch, ()), measure_of(objective, nest, arch)
-            read, least = priced_question(problem, measure), bound_at_once(problem, measure, stop)
+            measure = measure_of(objective, nest, arch)
+            read = priced_question(analyse(nest, arch, ()), measure)
             if read is None:
                 return None
             own = {nest.tensors[one.number].name: one for one in read[0].operands}
             source, matrix, result = (own[name] for name in names)
-            passes, floor = (
-                (refund(each.name, names[0]), refund(each.name, names[2])),
-                max(alone[number], least or Fraction(0)),
+            passes = refund(each.name, names[0]), refund(each.name, names[2])
+            sizes, units = (
+                (self.extent(number), self.extent(number + 1)),
+                (measure.unscaled(1), measure.unscaled(read[1])),
             )
-            sizes, besides = (self.extent(number), self.extent(number + 1)), measure.unscaled(read[1])
-            found.append(Priced(*sizes, (source, matrix, result), measure.unscaled(1), besides, floor, passes))
+            found.append(Priced(*sizes, (source, matrix, result), units[0], units[1], alone[number], passes))
+        return found
+
+    def solved(
+        self, arch: Architecture, passed: Collection[str], alone: Sequence[Sequence[OfSize]], rooms: Sequence[int]
+    ) -> list[OfSize] | None:
+        """Return the bits that trees move at least at the outermost level, and a tree, for buffers with so much room;
+        None where costs are not told, or too large. alone: the same of each product, by size."""
+        objective, bits = parse_objective(f"traffic:{arch.levels[0].name}", arch), dict[str, int]()
+        for name in passed:
+            tensor = self.workload.tensor(name)
+            bits[name] = tensor.bits * prod(tensor.shape)
+
+        def refund(name: str, tensor: str) -> Fraction:
+            writes = self.workload.statement(name).target.tensor == tensor
+            return Fraction(0 if writes and not self.workload.tensor(tensor).temporary else bits.get(tensor, 0))
+
+        found = list[OfSize]()
+        for room, own in zip(rooms, zip(*alone, strict=True), strict=True):
+            floors = [Fraction(each.bound) for each in own if each.bound is not None]
+            priced = self.priced(arch, objective, floors, refund) if len(floors) == len(own) else None
+            least = None if priced is None else self.least(priced, room, divide=False, stop=never)
+            if least is None:
+                return None
+            nodes = {each.name: one.best for each, one in zip(self.workload.statements, own, strict=True)}
+            tree = self.tree(arch.levels[1].name, least[1], lambda each, nodes=nodes: _nodes_of(nodes[each.name]))
+            score = exact_score(self.workload, arch, objective, tree)
+            fits = score is not None and dict(score.cost.occupancy_bits)[arch.levels[1].name] <= room
+            found.append(OfSize(ceil(least[0]), tree if fits else None, int(score.value) if score and fits else None))
         return found
 
     def least(
@@ -116,6 +144,10 @@ class ProductChain:
                 case _:
                     pass  # a loop of one iteration
         return tuple(found)
+
+
+def _nodes_of(mapping: Mapping | None) -> Nodes:
+    return () if mapping is None else mapping.nodes
 
 
 def _is_product(statement: Statement) -> bool:

@@ -45,11 +45,10 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     for chains in good_chains(question, rooms, tables):
         for chain in chains:
             scored.add(chain)
-    bounds: list[int | None]
-    if any(one.windows for one in question.operands):
-        bounds = _search_sizes(question, rooms, scored, tables)
-    else:
+    bounds: list[int | None] = [0] * len(rooms)
+    if not any(one.windows for one in question.operands):
         bounds = least_bits(question, rooms, [each and each[1] for each in map(scored.best, rooms)])
+    bounds = _search_sizes(question, rooms, scored, tables, bounds)
     found: list[OfSize] = []
     for room, bound in zip(rooms, bounds, strict=True):
         best, value = scored.best(room) or (None, None)
@@ -58,13 +57,13 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     return found
 
 
-def solve_windows(
+def solve_cells(
     problem: Problem, objective: Objective, measure: Measure, known: tuple[Mapping, Fraction], stop: Stop, work: Work
 ) -> tuple[tuple[Mapping, Fraction], Fraction] | None:
     """Return the best mapping by a linear measure, the known one or a better one, and a lower bound over all; None
-    where the package does not apply, or there is no window. work: a step per so many cells bounded."""
+    where the package does not apply. work: a step per so many cells bounded."""
     priced = priced_question(problem, measure)
-    if priced is None or not any(one.windows for one in priced[0].operands):
+    if priced is None:
         return None
     usable, (question, besides) = problem.arch.levels[1].usable_bits, priced
 
@@ -90,17 +89,24 @@ def solve_windows(
     return known, min(known[1], measure.unscaled(least + besides))
 
 
-def _search_sizes(question: Question, rooms: list[int], scored: _ScoredTrees, tables: WindowTables) -> list[int | None]:
-    """Return, per size, a lower bound over all loop trees; score mappings of the cells of least bound on the way."""
+def _search_sizes(
+    question: Question, rooms: list[int], scored: _ScoredTrees, tables: WindowTables, floors: list[int | None]
+) -> list[int | None]:
+    """Return, per size, a lower bound over all loop trees, where the one that is known is not met; score mappings of
+    the cells of least bound on the way."""
     bounds = cell_bounds(question, tables)
     found: list[int | None] = []
-    for room in rooms:
+    for room, floor in zip(rooms, floors, strict=True):
         best = scored.best(room)
+        if floor is None or (best is not None and best[1] == floor):
+            found.append(floor)
+            continue
         search = SizeSearch(bounds, room, question.most_bits if best is None else best[1])
         for _ in range(TUNING.looks_per_size):  # a better mapping refutes cells
             search.go_on(TUNING.cells_per_size // TUNING.looks_per_size)
             _try_cells(search, scored)
-        found.append(search.least_bits())
+        least = search.least_bits()
+        found.append(least if least is None else max(least, floor))
     return found
 
 

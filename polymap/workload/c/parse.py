@@ -139,19 +139,11 @@ class _Reader:
         return self.source.words
 
     def program(self, tree: c_ast.Node) -> tuple[Program, Syntax]:
-        outside: list[Declare] = []
-        nodes: list[c_ast.Node] = []
-        function: c_ast.Node | None = None
-        tables: list[c_ast.Node] = []
-        for node in nodes_at(tree, "ext"):
-            if isinstance(node, c_ast.FuncDef):
-                function = node
-            elif _is_constant_table(node):
-                tables.append(node)
-            else:
-                nodes.append(node)
-                outside += self._outside(node)
-        assert function is not None
+        function = next(node for node in reversed(nodes_at(tree, "ext")) if isinstance(node, c_ast.FuncDef))
+        others = [node for node in nodes_at(tree, "ext") if not isinstance(node, c_ast.FuncDef)]
+        tables = [node for node in others if _is_constant_table(node)]
+        nodes = [node for node in others if node not in tables]
+        outside = [each for node in nodes for each in self._outside(node)]
         self._learn_enums(tree)
         lasting = {each.name for each in outside}
         declaration = node_at(function, "decl")

@@ -198,7 +198,7 @@ def without_moves(
     local -= {text_at(each, "name") for each in outside}
     names = {name for name in (own & moved) | local if kinds.get(name, ("", 0))[0] and kinds[name][1] == 1}
     while names:
-        bases: dict[str, c_ast.Node] = {name: c_ast.ID(name) for name in names & own}
+        bases: dict[str, c_ast.Node] = {name: c_ast.ID(name) for name in sorted(names & own)}
         kept = {name: kind for name, kind in kinds.items() if name in names or name not in moved}
         found = _Moves(kept, {name: new(f"{name}_at") for name in sorted(names)}, bases)
         changed = deepcopy(body)

@@ -128,7 +128,7 @@ def test_every_chart_takes_a_width() -> None:
     plots = {name: getattr(pm.plot, name) for name in dir(pm.plot)}
     fixed = {name for name, plot in plots.items() if "width_px" not in inspect.signature(plot).parameters}
     assert not fixed
-    with pytest.raises(pm.errors.OptionError, match="PM120 width_px is 12\n.*at least 320"):
+    with pytest.raises(pm.errors.OptionError, match="PM120 width_px is 12\n.*from 320 to"):
         pm.plot.convergence(answer(), width_px=12)
 
 
