@@ -72,11 +72,9 @@ class ProductChain:
             own = {nest.tensors[one.number].name: one for one in read[0].operands}
             source, matrix, result = (own[name] for name in names)
             passes = refund(each.name, names[0]), refund(each.name, names[2])
-            sizes, units = (
-                (self.extent(number), self.extent(number + 1)),
-                (measure.unscaled(1), measure.unscaled(read[1])),
-            )
-            found.append(Priced(*sizes, (source, matrix, result), units[0], units[1], alone[number], passes))
+            sizes = self.extent(number), self.extent(number + 1)
+            costs = measure.unscaled(1), measure.unscaled(read[1])
+            found.append(Priced(*sizes, (source, matrix, result), *costs, alone[number], passes))
         return found
 
     def solved(
