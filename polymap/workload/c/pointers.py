@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pycparser import c_ast, c_generator
 
 from polymap.workload.c.expressions import children, every, node_at, nodes_at, text_at
+from polymap.workload.c.tree import KeptError
 
 Kind = tuple[str, ...]  # of elements, and the sizes of an array's axes
 
@@ -165,14 +166,6 @@ def _name(node: c_ast.Node) -> str:
     return text_at(node, "name") if isinstance(node, c_ast.ID) else ""
 
 
-class _MovesError(Exception):
-    """A pointer that is used otherwise than as a place in one array."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 def without_moves(
     body: c_ast.Node,
     parameters: Sequence[c_ast.Node],
@@ -204,7 +197,7 @@ def without_moves(
         changed = deepcopy(body)
         try:
             found.visit(changed)
-        except _MovesError as error:
+        except KeptError as error:
             names = names - {error.name}
             continue
         starts = [_integer(found.integers[name], c_ast.Constant("int", "0"), body) for name in sorted(names & own)]
@@ -272,7 +265,7 @@ class _Moves:
             case c_ast.UnaryOp() if is_step(node) and (name := _name(node_at(node, "expr"))) in self.integers:
                 return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
             case c_ast.ID() if text_at(node, "name") in self.integers:
-                raise _MovesError(text_at(node, "name"))
+                raise KeptError(text_at(node, "name"))
             case _:
                 pass
         self.visit(node)
@@ -289,7 +282,7 @@ class _Moves:
         name = _name(node)
         if name in self.integers:
             if name not in self.bases:
-                raise _MovesError(name)
+                raise KeptError(name)
             return _Origin(self.bases[name], self._place(name))
         if isinstance(node, c_ast.ID | c_ast.ArrayRef):
             return _Origin(node, None) if self._is_row(node) else None
@@ -315,7 +308,7 @@ class _Moves:
         """Return the element that a pointer is set to; raises where it is one of another array, or of none."""
         origin = self._origin(value)
         if origin is None:
-            raise _MovesError(name)
+            raise KeptError(name)
         base = array = self.bases.setdefault(name, origin.base)
         indices: list[c_ast.Node] = []
         while isinstance(array, c_ast.ArrayRef):
@@ -323,9 +316,9 @@ class _Moves:
         index_names = {_name(each) for each in every(indices)} - {""}
         flat = any(not isinstance(each, c_ast.ID) for each in indices)  # &A[0][0] may leave its row
         if flat or _text(base) != _text(origin.base) or self.kinds[_name(array)][0] != self.kinds[name][0]:
-            raise _MovesError(name)
+            raise KeptError(name)
         if not index_names.isdisjoint(self.lives.get(name, ())):
-            raise _MovesError(name)
+            raise KeptError(name)
         return origin.offset or c_ast.Constant("int", "0", value.coord)
 
 
