@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from polymap.workload.c.linear import Linear, NotStaticError, chosen, linear, number, product, term
+from polymap.workload.c.linear import KeptError, Linear, NotStaticError, chosen, linear, number, product, term
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -26,7 +26,6 @@ from polymap.workload.c.tree import (
     For,
     If,
     Item,
-    KeptError,
     Name,
     Program,
     all_statements,

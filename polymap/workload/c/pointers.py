@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pycparser import c_ast, c_generator
 
 from polymap.workload.c.expressions import children, every, node_at, nodes_at, text_at
-from polymap.workload.c.tree import KeptError
+from polymap.workload.c.linear import KeptError
 
 Kind = tuple[str, ...]  # of elements, and the sizes of an array's axes
 

@@ -234,15 +234,6 @@ class Complaints:
             self.note(each)
 
 
-class KeptError(Exception):  # never leaves the C front end: the variable stays
-    """A variable that is used otherwise than those are that are replaced: expressions of loop counters, or places in
-    one array."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 class Refused(Exception):  # never leaves the C front end: it becomes a Mistake
     """A construct that cannot be read; the walker records it and continues with the next statement.
 
