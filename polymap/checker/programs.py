@@ -146,7 +146,7 @@ class Program:
                     self._alone[case] = structures, Fraction(scaled, problem.scale)
                 counted += [] if case in legs else [case]
                 known[case] = (legs[case] if case in legs else self._alone[case][1]) - self._refund(case)
-            total = sum((known[case] for case in chosen), start=Fraction(0))
+            total = max(Fraction(0), sum((known[case] for case in chosen), start=Fraction(0)))
             if weakest is None or total < weakest[0]:
                 weakest = total, chosen
         assert weakest is not None, "one choice is that all passes through the outermost level"

@@ -150,7 +150,7 @@ def compare(
         partial(_families, families, workload),
         partial(parse_single, objective, arch, ranked=True),
     )
-    end = time.monotonic() + time_limit_s
+    asked, end = (workload, arch, goal), time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
     has_none = is_complete and not listed
     if not is_complete:
@@ -161,22 +161,19 @@ def compare(
         listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
         bound, has_none = whole_bound(result), result.status == "INFEASIBLE"
     values = [objective_values(workload, arch, goal, cost)[0] for _, cost in listed]
-    floor = values[-1] if is_complete and values else bound
-    best: dict[str, Scored] = {}
+    best, floor = dict[str, Scored](), values[-1] if is_complete and values else bound
     for mapping, cost in reversed(listed):
         best[dataflow_of(workload, arch, mapping, cost).value] = best[OPTIMUM] = (mapping, cost)
     proven = {name for name in best if name != DATAFLOWS[-1]} if is_complete else set[str]()
     empty = {name for name in names if has_none or (name not in best and _obstacle(workload, arch, name))}
     missing = [name for name in names if values and name not in empty and (name not in best or name == DATAFLOWS[-1])]
     if missing:
-        take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
-        values = objective_values(workload, arch, goal, best[OPTIMUM][1])
+        take_in(best, _looked_for(*asked, objective, missing, end, seed), asked)
+        values = objective_values(*asked, best[OPTIMUM][1])
     lower, known = dict.fromkeys(names, floor) | {OPTIMUM: bound, DATAFLOWS[-1]: bound}, proven | empty
-    members = [
-        _member(workload, arch, goal, each, best.get(each), lower[each], is_proven=each in known) for each in names
-    ]
-    first = (float(values[0]), values[0] <= bound) if values else (None, False)
+    members = [_member(*asked, each, best.get(each), lower[each], is_proven=each in known) for each in names]
     options = {"families": names, "time_limit_s": time_limit_s, "seed": seed}
+    first = (float(values[0]), values[0] <= bound) if values else (None, False)
     return Comparison(workload, arch, objective, tuple(members), *first, options)
 
 

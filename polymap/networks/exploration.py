@@ -265,8 +265,7 @@ def explore_network(
         lambda: expected_method(on_layer, "__call__", "on_layer"),
     )
     check_additive(goal := parse_single(objective, arch), asked=fuse)
-    _check_layers(net)
-    if net.lacks_products:
+    if _check_layers(net).lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
     equal = equal_groups(plan := plan_of(net) if fuse else Plan((), ()))
@@ -274,7 +273,7 @@ def explore_network(
     with opened_store(store) as journal:
         asked = [(layer, _asked(layer, arch, objective, options, executor, journal)) for layer in net.layers]
         answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
-    together: list[GroupAnswer] = []
+    together = list[GroupAnswer]()
     for groups, layer in ((groups, _program_of(groups)) for groups in equal):
         found = note(layer_answer(layer, _asked(layer, arch, objective, options, None, None)(), arch, goal))
         together.append(group_answer(groups, found, answers, goal))
@@ -283,10 +282,12 @@ def explore_network(
     return NetworkAnswer(net, arch, objective, tuple(answers), chosen, passing, fuse)
 
 
-def _check_layers(net: Network) -> None:
+def _check_layers(net: Network) -> Network:
+    """Return the network. Raises WorkloadError where it has no layers."""
     if not net.layers and net.is_complete:
         what = f"the network {shown(net.name)} has no layers"
         raise WorkloadError(Mistake("PM236", what, f"{len(net.views)} views."))
+    return net
 
 
 def _noted(on_layer: OnLayer | None, count: int) -> Callable[[LayerAnswer], LayerAnswer]:

@@ -50,6 +50,7 @@ with lazy(__name__):
         begin_product_chains as begin_product_chains,
         bound_times as bound_times,
         most_refunded_bits as most_refunded_bits,
+        prove_chains as prove_chains,
         sample_programs as sample_programs,
         solve_product_sizes as solve_product_sizes,
     )
@@ -82,7 +83,6 @@ with lazy(__name__):
     from polymap.search.refunds import (
         bound_by_cases as bound_by_cases,
         bound_by_refunds as bound_by_refunds,
-        prove_chains as prove_chains,
     )
     from polymap.search.result import (
         Progress as Progress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations, product, takewhile
 from math import prod
 
@@ -14,6 +14,7 @@ from polymap.ir import (
     Fanout,
     MappingNode,
     MemoryLevel,
+    Operator,
     Spatial,
     Statement,
     Storage,
@@ -22,6 +23,7 @@ from polymap.ir import (
     accesses_of,
     written_tensors,
 )
+from polymap.search.driver import Search
 from polymap.search.legs import Leg, Nodes, common_accesses, elements_of, shared_tile, simple_accesses
 from polymap.search.problem import Span, divisors
 
@@ -449,6 +451,84 @@ def sides_of(
     places = nodes[other] if other else []
     for outer in range(len(places) + 1):
         yield (*left(met.shared, (), shared), *left(other, places[:outer], places[outer:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Where a tensor that one statement leaves for another stands first on their ways.
+
+    level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
+    left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
+    said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. inside:
+    whether it is known that none does: then it stands there first on the ways of all. shared: the level of the
+    innermost node that two readers share, if there is no room for what both alone read, and the one that has none of
+    its own around loops around that node; 0: another level. wider: the stay of which this is a part.
+    """
+
+    level: int
+    spans: tuple[tuple[str, int, int], ...] = ()
+    held: tuple[tuple[str, bool], ...] = ()
+    also_outside: bool = False
+    inside: bool = False
+    shared: tuple[int, str] | None = None
+    wider: Stay | None = field(default=None, compare=False, repr=False)
+
+
+Stays = Mapping[str, Stay]  # by the tensor
+
+
+def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
+    """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
+    workload, found = search.workload, dict[str, tuple[str, ...]]()
+    written, alike, extents = written_tensors(workload), simple_accesses(workload), workload.extents()
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        sizes = {each.name: prod(extents[name] for name in each.dims) for each in readers}
+        often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) < set(each.dims)]
+        most = [each.name for each in often if sizes[each.name] == max(sizes.values())]
+        is_alike = tensor.name in alike or tensor.name not in written
+        is_needed = tensor.name in written and any(level.requires(tensor) for level in search.arch.levels)
+        if len(most) > 1 and is_alike and not is_needed:
+            found[tensor.name] = tuple(most)
+    return found
+
+
+def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
+    """Return, by statement, the tensors that are charged to others: what several statements read (the one with most
+    instances is charged), or what one reads otherwise than another writes it (all that it loads may stay)."""
+    found: dict[str, tuple[str, ...]] = {each.name: () for each in workload.statements}
+    written, extents = written_tensors(workload), workload.extents()
+    alike = simple_accesses(workload)
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
+            continue
+        is_alike = tensor.name in alike or tensor.name not in written
+        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims)) if is_alike else None
+        for each in readers:
+            if each is not most:
+                found[each.name] = (*found[each.name], tensor.name)
+    return found
+
+
+def _reads(statement: Statement, tensor: str) -> bool:
+    """Return whether a statement reads what it does not write itself."""
+    return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
+
+
+def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
+    """Return the dims of a tensor over which one of its readers sums up what another one needs, all in between touched
+    alike: no temporal loop over them stands above both."""
+    alike, found = simple_accesses(workload), dict[str, None]()
+    readers = [each for each in workload.statements if tensor in alike and _reads(each, tensor)]
+    for reader in readers:
+        needed = {reader.target.tensor}
+        for each in workload.statements[workload.statements.index(reader) + 1 :]:
+            if any(name in alike and _reads(each, name) for name in needed):
+                needed.add(each.target.tensor)
+                if each in readers and reader.operator is not Operator.ASSIGN:
+                    found |= dict.fromkeys(dim for dim in alike[tensor].dims if dim not in reader.target.dims)
+    return tuple(found)
 
 
 def spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, many: int) -> tuple[int, Nodes]:

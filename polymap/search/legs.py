@@ -65,7 +65,7 @@ from polymap.search.result import SearchResult
 
 Nodes = tuple[MappingNode, ...]
 Places = tuple[tuple[int, int], ...]  # (tensor, level), by number
-Parts = tuple[tuple[int, int, int], ...]  # and among how many
+Parts = tuple[tuple[int, int, int, int], ...]  # (tensor, level, inner one, among how many), by number
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,11 @@ class Leg:
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
-    cost nothing, nor do those of levels above it that must hold the tensor. parts: (tensor, level, number) whose loads
-    from that level and from those below it cost one of so many parts. Of either tiles divide, and objectives are sums.
-    spans: how many indices are left at nodes. once: tensors of which only one element is read, over and over.
-    shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
+    cost nothing, nor do those of levels above it that must hold the tensor. parts: (tensor, level, inner one, number)
+    whose loads from the first level as far as the second cost one of so many parts. Of either tiles divide, and
+    objectives are sums. spans: how many indices are left at nodes, and what levels hold or do not. once: tensors of
+    which only one element is read, over and over. shares_sums: whether siblings may add parts of one sum. divides:
+    whether tiles divide.
     """
 
     statement: str
@@ -90,8 +91,8 @@ class Leg:
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
-    parts: tuple[tuple[str, int, int], ...] = ()
-    spans: tuple[Span, ...] = ()
+    parts: tuple[tuple[str, int, int, int], ...] = ()
+    spans: tuple[Span | Held, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
     divides: bool = True
@@ -160,7 +161,9 @@ def form_of_leg(
         rules = (*rules, *(each for each in held_first(search.arch, name, level) if each.level not in needed))
     rules = (*rules, *leg.spans)
     relative = Relative(nest, arch.naming_only(nest.tensors), (*rules, *rules_of_nest(search.rules, nest)))
-    apart = {each.dim for each in leg.spans} | {dim for _, dim, instances in leg.spread if instances > 1}
+    apart = {each.dim for each in leg.spans if isinstance(each, Span)} | {
+        dim for _, dim, instances in leg.spread if instances > 1
+    }
     if search.rules:
         return own_form(relative)
     return form_of(relative, objective, apart, divides=leg.divides, relaxes=relaxes)
@@ -361,7 +364,7 @@ class Legs:
         relative = form.relative
         numbers = {form.tensors[tensor.name]: number for number, tensor in enumerate(relative.workload.tensors)}
         free = tuple((numbers[name], level) for name, level in leg.free)
-        parts = tuple((numbers[name], level, many) for name, level, many in leg.parts)
+        parts = tuple((numbers[name], level, inner, many) for name, level, inner, many in leg.parts)
         key = objective.text, relative, free, parts
         if key in self._freed:
             return self._freed[key]
@@ -369,8 +372,11 @@ class Legs:
         if problem.reason is not None or search.limits():
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
-        times = lcm(*(many for _, _, many in parts))
-        loaded = (_with_loads_in_parts(_with_free_loads(each, free), parts, times) for each in measure.components)
+        times = lcm(*(many for *_, many in parts))
+        target = numbers[form.tensors[relative.workload.statements[0].target.tensor]]
+        loaded = (
+            _with_loads_in_parts(_with_free_loads(each, free), parts, times, target) for each in measure.components
+        )
         measure = replace(measure, components=tuple(loaded), fixed_energy=times * measure.fixed_energy)
         answer = best_product_tiles(problem, measure, limits, limits.work)
         found, least, is_proven = (None, 0, False) if answer is None else (answer.found, answer.bound, answer.is_proven)
@@ -546,14 +552,15 @@ def _with_free_loads(component: Component, places: tuple[tuple[int, int], ...]) 
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
 
 
-def _with_loads_in_parts(component: Component, parts: Parts, times: int) -> Component:
-    """Return a sum so many times, with a part of what is read of some tensors in a level and in those below it, if a
-    level further in may hold them, and of what is written there. parts: (tensor, level, how many)."""
+def _with_loads_in_parts(component: Component, parts: Parts, times: int, target: int) -> Component:
+    """Return a sum so many times, with a part of what is read of some tensors in a level and in those below it as far
+    as an inner one, which is left out, and of what is written there; of the target, with a part of what is written
+    outside of that one. parts: (tensor, level, inner one, how many)."""
     read, write = ([[times * weight for weight in row] for row in rows] for rows in (component.read, component.write))
-    for tensor, level, many in parts:
-        for number in range(level, len(read) - 1):
-            read[number][tensor] //= many
-            write[number + 1][tensor] //= many
+    for tensor, level, inner, many in parts:
+        for number in range(level, inner):
+            read[number][tensor] //= many if tensor != target else read[number][tensor] + 1  # its first is free
+            write[number + (tensor != target)][tensor] //= many
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
 
 

@@ -37,9 +37,16 @@ from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import Objective, Powers, analyse, floor_of, measure_of, parse_single
 from polymap.search.program_search import DrawnMappings, sample_mappings
-from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed, with_loops_joined
+from polymap.search.programs import (
+    TUNING as SMALL,
+    ProgramSearch,
+    ProgramTree,
+    instance_bound,
+    may_be_climbed,
+    with_loops_joined,
+)
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.refunds import Cases, Refunds, Stay
+from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 if TYPE_CHECKING:
@@ -260,6 +267,35 @@ class _Times:
             if best is not None and value >= best:
                 return value
         return self.powers.least_product(energy, cycles, sums)
+
+
+CHAINS = "chains"  # the space that answers name
+
+
+def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Prove that no chain costs less than the best tree known, where that is so."""
+    passed = passed_tensors(search.workload)
+    if passed is None or search.rules or not (search.divides and evidence.incumbents):
+        return evidence
+    if not adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
+        return evidence
+    best = evidence.incumbents[0]
+    if best.values == evidence.floors:
+        return replace(evidence, left=())  # of all trees
+    try:
+        is_best = no_chain_is_below(search, passed, best.values[0], stop)
+    except OutOfTime:
+        return evidence
+    space = replace(counted_space(None, Count()), name=CHAINS)
+    return replace(evidence, left=(), space=space) if is_best else evidence
+
+
+def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
+    """Return whether other trees are not looked for: all that is passed on is touched alike, no loops of the program
+    could have one name, and not all of its trees are walked anyway, rewritten ones too."""
+    alike = simple_accesses(workload)
+    is_large = instance_bound(workload) > SMALL.few_instances
+    return is_large and all(each.name in alike for each in passed) and with_loops_joined(workload) == workload
 
 
 def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:

@@ -528,7 +528,8 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
         count = count_of_refuted(search.problem, listing) if counts else Count(evaluated=1)
         return Outcome((answer.found,), value, count, 1, ()), evidence
     until = further(TUNING.padding_share)(search.limits)
-    evidence = _with_padded(search, evidence, best, mappings_of_padded(search.problem, search.objective, until))
+    padded = mappings_of_padded(search.problem, search.objective, until, search.limits.work)
+    evidence = _with_padded(search, evidence, best, padded)
     return Outcome((answer.found,), value, Count(), 1, ()), evidence
 
 

@@ -22,9 +22,14 @@ a statement reads through a window: it shares nodes with the statement that writ
 no less than alone (of a program in tiles of rows, the rows that two tiles share twice).
 
 Several of the readers may have as many instances, and dims that the tensor lacks (two products of one input). Then each
-is charged one of so many parts of its loads, where that says more: no load is charged more than once in all. Where the
-tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the innermost one
-is taken off, of the level for which least is left.
+is charged one of so many parts of its loads as far as the innermost node that it shares with another reader, in
+whichever level costs least, and all that it reads from there, where that says more: no load is charged more than once
+in all. A level may have no room for an element of the tensor and one more of what each of two readers alone touches. If
+that node stands there, one of the two has none of its own there around loops around the node over dims of the tensor
+that it lacks: both would be needed again meanwhile. So an element that comes there is used for no more values of these
+dims than the level has room for beside it; from outside, not held there, it would be moved so many times as often.
+Where the tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the
+innermost one is taken off, of the level for which least is left.
 
 Trees: those in which every loop above a branch is over a dim of each statement below. A *chain* is one without spatial
 loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
@@ -44,7 +49,7 @@ case with the least sum is split, that of the tensor that is largest for its lev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -52,11 +57,21 @@ from itertools import product
 from math import prod
 from operator import itemgetter
 
-from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
-from polymap.search.around import Met, levels_above_fanouts, levels_that_may_hold, nodes_met, sides_of
-from polymap.search.dividing import Count
-from polymap.search.driver import Search, counted_space
+from polymap.search.around import (
+    Met,
+    Stay,
+    Stays,
+    levels_above_fanouts,
+    levels_that_may_hold,
+    nodes_met,
+    read_in_parts,
+    read_once,
+    sides_of,
+    summed_up_between,
+)
+from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
@@ -78,34 +93,11 @@ from polymap.search.legs import (
     users_of,
 )
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Objective, Powers, Span, divisors, parse_single
-from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
+from polymap.search.problem import Goal, Held, Objective, Powers, Span, divisors, parse_single
+from polymap.search.programs import instance_bound
 
-CHAINS = "chains"  # the space that answers name
-
-
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """Where a tensor that one statement leaves for another stands first on their ways.
-
-    level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
-    left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
-    said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. inside:
-    whether it is known that none does: then it stands there first on the ways of all. wider: the stay of which this is
-    a part.
-    """
-
-    level: int
-    spans: tuple[tuple[str, int, int], ...] = ()
-    held: tuple[tuple[str, bool], ...] = ()
-    also_outside: bool = False
-    inside: bool = False
-    wider: Stay | None = field(default=None, compare=False, repr=False)
-
-
-Stays = Mapping[str, Stay]  # by the tensor
 Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement
-Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
+Ends = Mapping[str, tuple[int, tuple[int, str] | None]]  # the level a tensor comes from, and which is shared (Stay)
 
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -209,63 +201,10 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
     return least + search.arch.compute.pj * sum(prod(extents[name] for name in each.dims) for each in ahead)
 
 
-def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
-    """Return, by tensor, the readers that load as much of it, each more than once perhaps, if there are several."""
-    workload, found = search.workload, dict[str, tuple[str, ...]]()
-    written, alike, extents = written_tensors(workload), simple_accesses(workload), workload.extents()
-    for tensor in workload.tensors:
-        readers = [each for each in workload.statements if _reads(each, tensor.name)]
-        sizes = {each.name: prod(extents[name] for name in each.dims) for each in readers}
-        often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) < set(each.dims)]
-        most = [each.name for each in often if sizes[each.name] == max(sizes.values())]
-        is_alike = tensor.name in alike or tensor.name not in written
-        is_needed = tensor.name in written and any(level.requires(tensor) for level in search.arch.levels)
-        if len(most) > 1 and is_alike and not is_needed:
-            found[tensor.name] = tuple(most)
-    return found
-
-
-def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
-    """Return, by statement, the tensors that are charged to others: what several statements read (the one with most
-    instances is charged), or what one reads otherwise than another writes it (all that it loads may stay)."""
-    found: dict[str, tuple[str, ...]] = {each.name: () for each in workload.statements}
-    written, extents = written_tensors(workload), workload.extents()
-    alike = simple_accesses(workload)
-    for tensor in workload.tensors:
-        readers = [each for each in workload.statements if _reads(each, tensor.name)]
-        if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
-            continue
-        is_alike = tensor.name in alike or tensor.name not in written
-        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims)) if is_alike else None
-        for each in readers:
-            if each is not most:
-                found[each.name] = (*found[each.name], tensor.name)
-    return found
-
-
 def _ask_statement(statement: str, where: Stays) -> Asked:
     """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
-    return statement, tuple(sorted(((name, stay) for name, stay in where.items() if stay.level), key=itemgetter(0)))
-
-
-def _reads(statement: Statement, tensor: str) -> bool:
-    """Return whether a statement reads what it does not write itself."""
-    return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
-
-
-def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
-    """Return the dims of a tensor over which one of its readers sums up what another one needs, all in between touched
-    alike: no temporal loop over them stands above both."""
-    alike, found = simple_accesses(workload), dict[str, None]()
-    readers = [each for each in workload.statements if tensor in alike and _reads(each, tensor)]
-    for reader in readers:
-        needed = {reader.target.tensor}
-        for each in workload.statements[workload.statements.index(reader) + 1 :]:
-            if any(name in alike and _reads(each, name) for name in needed):
-                needed.add(each.target.tensor)
-                if each in readers and reader.operator is not Operator.ASSIGN:
-                    found |= dict.fromkeys(dim for dim in alike[tensor].dims if dim not in reader.target.dims)
-    return tuple(found)
+    told = ((name, stay) for name, stay in where.items() if stay.level or stay.shared)
+    return statement, tuple(sorted(told, key=itemgetter(0)))
 
 
 def _over() -> bool:
@@ -336,7 +275,8 @@ class Refunds:
                 for stays in product(*([given[name]] if name in given else choices[name] for name in own)):
                     where = dict(zip(own, stays, strict=True))
                     both = given | where
-                    cost = self._at_least(statement.name, where, self.cases.beside(statement.name, both))
+                    beside = self.cases.beside(statement.name, both)
+                    cost = self._at_least(statement.name, self._as_heard(statement.name, where), beside)
                     if cost is None:
                         continue
                     key = tuple(pair for pair in both.items() if number < last[pair[0]][pair[1].wider is not None])
@@ -348,14 +288,22 @@ class Refunds:
     def _hears(self, statement: Statement, tensor: str, stay: Stay, of: int = 1) -> bool:
         """Return whether a tensor's stay, one of so many, matters to what a statement costs."""
         is_one = of == 1 and stay.inside and bool(accesses_of(statement, tensor))
-        return is_one or statement.name in self.cases.charged_users(tensor)
+        return is_one or self.cases.hears(statement.name, tensor)
+
+    def _as_heard(self, statement: str, where: Stays) -> Stays:
+        """Return stays as far as they matter to a statement: of what others are charged for, which node readers share,
+        and where it stands first on the ways of all."""
+        others = {name: stay for name, stay in where.items() if name in self.cases.once[statement]}
+        told = {name: Stay(each.level if each.inside else 0, shared=each.shared) for name, each in others.items()}
+        return {**where, **told}
 
     def know(self, chosen: Stays) -> bool:
         """Work out what statements cost with these stays; return whether something was not known before."""
         before = len(self.known)
         for statement in self.cases.search.workload.statements:
             own = {name: stay for name, stay in chosen.items() if self._hears(statement, name, stay)}
-            self._before_refund(statement.name, own | self.cases.beside(statement.name, chosen))
+            own = self._as_heard(statement.name, own)
+            self._before_refund(statement.name, {**own, **self.cases.beside(statement.name, chosen)})
         return len(self.known) > before
 
     def _at_least(self, statement: str, where: Stays, beside: Stays) -> Fraction | None:
@@ -398,32 +346,6 @@ class Refunds:
         return self.known[asked]
 
 
-def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Prove that no chain costs less than the best tree known, where that is so."""
-    passed = passed_tensors(search.workload)
-    if passed is None or search.rules or not (search.divides and evidence.incumbents):
-        return evidence
-    if not adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
-        return evidence
-    best = evidence.incumbents[0]
-    if best.values == evidence.floors:
-        return replace(evidence, left=())  # of all trees
-    try:
-        is_best = no_chain_is_below(search, passed, best.values[0], stop)
-    except OutOfTime:
-        return evidence
-    space = replace(counted_space(None, Count()), name=CHAINS)
-    return replace(evidence, left=(), space=space) if is_best else evidence
-
-
-def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
-    """Return whether other trees are not looked for: all that is passed on is touched alike, no loops of the program
-    could have one name, and not all of its trees are walked anyway, rewritten ones too."""
-    alike = simple_accesses(workload)
-    is_large = instance_bound(workload) > SMALL.few_instances
-    return is_large and all(each.name in alike for each in passed) and with_loops_joined(workload) == workload
-
-
 def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
     """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
     refunds = Refunds(Cases.of(search, search.objective, of_chains=True), stop)
@@ -459,6 +381,10 @@ class Cases:
     def divides(self) -> bool:
         return self.of_chains or dividing_legs(self.search)
 
+    def hears(self, statement: str, tensor: str) -> bool:
+        """Return whether a tensor's stay matters to a statement: it is charged for its loads, or a part of them."""
+        return statement in self.charged_users(tensor) or statement in self.in_parts.get(tensor, ())
+
     def charged_users(self, tensor: str) -> list[str]:
         """Return the statements that touch a tensor and are charged for it."""
         return [each for each in users_of(self.search.workload, tensor) if tensor not in self.once[each]]
@@ -478,7 +404,31 @@ class Cases:
             if summed:
                 spans = tuple((dim, 1, extents[dim]) for dim in own if number in above)
                 found.append(Stay(number, spans, also_outside=True))
+        full = self._full_when_shared(tensor.name)
+        return [replace(each, shared=one) for each in found for one in ((0, ""), *full)] if full else found
+
+    def _full_when_shared(self, tensor: str) -> list[tuple[int, str]]:
+        """Return the levels without room for an element of a tensor and one of what each of its two readers alone
+        touches, each with both of these: one has none around loops around a node that they share there."""
+        workload, readers = self.search.workload, self.in_parts.get(tensor, ())
+        is_plain, found = tensor in simple_accesses(workload), list[tuple[int, str]]()
+        for number in self._levels_of_shared(tensor, 1) if len(readers) == 2 and is_plain else ():
+            level = self.search.arch.levels[number]
+            kept = [[each.bits for each in self._touched_alone(one, tensor) if level.may_hold(each)] for one in readers]
+            bits = workload.tensor(tensor).bits + sum(min(each, default=0) for each in kept)
+            found += [] if level.has_room_for(bits) else [(number, reader) for reader in readers]
         return found
+
+    def _touched_alone(self, reader: str, tensor: str) -> list[Tensor]:
+        """Return what of two readers of a tensor one alone touches, in the same way each time."""
+        workload, others = self.search.workload, [one for one in self.in_parts[tensor] if one != reader]
+        own = [each for each in workload.tensors if len({*accesses_of(workload.statement(reader), each.name)}) == 1]
+        return [each for each in own if not any(accesses_of(workload.statement(one), each.name) for one in others)]
+
+    def _levels_of_shared(self, tensor: str, least: int) -> list[int]:
+        """Return the levels, from one inwards, in which readers may share a node of a tensor."""
+        found = levels_that_may_hold(self.search.workload, self.search.arch, tensor, least)
+        return [each for each in found if not self.of_chains or each in (least, *self._levels_above(tensor))]
 
     def _levels_above(self, tensor: str) -> list[int]:
         return levels_above_fanouts(self.search.arch, self.search.workload, (tensor,))
@@ -534,14 +484,18 @@ class Cases:
     def last_to_hear(self, tensor: str) -> tuple[int, int]:
         """Return the number of the last statement to which a tensor's stay matters, and that to which a part does."""
         order = [*self.once]
-        last = max(map(order.index, self.charged_users(tensor)))
+        last = max(order.index(each) for each in order if self.hears(each, tensor))
         return last, max(last, *(order.index(own) for own, met in self.met.items() if met.tensor == tensor), 0)
 
     def beside(self, statement: str, where: Stays) -> dict[str, Stay]:
-        """Return the stay of the tensor whose node a statement meets, if it is a part and around the user."""
+        """Return the stay of the tensor whose node a statement meets, if it is a part and around the user. None where
+        it has nothing of its own around a node that it shares: that is said of trees where this node has moved
+        inwards, past the one that it meets perhaps. (Loads in parts move no node: both hold of one tree.)"""
         met = self.met.get(statement)
         stay = Stay(0) if met is None else where.get(met.tensor, Stay(0))
         if met is None or stay.wider is None or not stay.spans or not where.get(met.shared, Stay(0)).level:
+            return {}
+        if any(each.shared is not None and each.shared[1] == statement for each in where.values()):
             return {}
         is_around = stay.inside or met.user in self.charged_users(met.tensor)
         is_around |= not stay.also_outside and bool(summed_up_between(self.search.workload, met.tensor))
@@ -584,10 +538,10 @@ class Cases:
         search, own = self.search, self.search.workload.statement(statement)
         is_part = bool(sides) or any(stay.wider is not None for stay in where.values())
         share = TUNING.case_share if is_part else TUNING.refunded_leg_share
-        shared = self.once[statement]
+        shared, every = self.once[statement], where
         least_level = {name: stay.level for name, stay in where.items() if name in shared}
         where = {name: stay for name, stay in where.items() if name not in shared}
-        first = tuple((name, stay.level) for name, stay in where.items())
+        first = tuple((name, stay.level) for name, stay in where.items() if stay.level)
         spans = [span for name, stay in where.items() for span in self._spans(own, name, stay)]
         held = self._held(own, where)
         taken = tuple((level, bits) for (level, name), bits in held.items() if not accesses_of(own, name))
@@ -596,38 +550,74 @@ class Cases:
                 return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys([*spans, *sides])))
         divides = self.of_chains or dividing_legs(search, own)
-        parts = ((name, where[name].level if name in where else 0) for name in self._parts_of(statement))
-        parts = tuple((name, level, len(self.in_parts[name])) for name, level in parts if name not in shared)
-        leg = replace(leg, taken=taken, once=shared, parts=parts, divides=divides)
-        least = least_of_leg(search, leg, self.objective, share)
+        leg = replace(leg, taken=taken, once=shared, divides=divides)
+        told = {name: stay.shared for name, stay in every.items()}
+        levels = {name: where[name].level if name in where else 0 for name in self._parts_of(statement, shared)}
+        parts = {name: (level, told.get(name)) for name, level in levels.items()}
+        least = self._least_in_parts(leg, parts, share)
         if least is None or not shared or not divides:
             return least
         leg = replace(leg, once=())
         costs = list[Fraction | None]()
         each = ((name, least_level.get(name, 0)) for name in shared)
         for places in product(*(levels_that_may_hold(search.workload, search.arch, *one) for one in each)):
-            costs.append(self._with_shared(statement, leg, dict(zip(shared, places, strict=True)), share))
+            first = {name: (level, told.get(name)) for name, level in zip(shared, places, strict=True)}
+            costs.append(self._with_shared(leg, parts, first, share))
         apart = min((cost for cost in costs if cost is not None), default=None)
         bits = sum(search.workload.tensor(name).bits for name in shared)  # what `Refunds` takes off
         return None if apart is None else max(least, apart + filled_at_most(search, self.objective, bits))
 
-    def _parts_of(self, statement: str) -> list[str]:
-        """Return the tensors of whose loads a part is charged to a statement."""
-        return [name for name, readers in self.in_parts.items() if statement in readers]
+    def _parts_of(self, statement: str, others: Collection[str] = ()) -> list[str]:
+        """Return the tensors, but for others, of whose loads a part is charged to a statement."""
+        return [name for name, readers in self.in_parts.items() if statement in readers and name not in others]
 
-    def _with_shared(self, statement: str, leg: Leg, places: dict[str, int], share: float) -> Fraction | None:
+    def _least_in_parts(self, leg: Leg, parts: Ends, share: float) -> Fraction | None:
+        """Return what a leg costs at least, charged parts of its loads of some tensors from a level as far as the
+        innermost node that it shares with another reader, in whichever level that stands."""
+        costs = list[Fraction | None]()
+        for inner in product(*(self._ends(name, *end) for name, end in parts.items())):
+            own, rules = list[tuple[str, int, int, int]](), leg.spans
+            for (name, (level, told)), end in zip(parts.items(), inner, strict=True):
+                here = self.search.arch.levels[end].name
+                inside = self._used_seldom(leg, name, end) if told == (end, leg.statement) else []
+                if end > level:
+                    own += [(name, level, end, len(self.in_parts[name])), *inside]
+                    rules = (*rules, Held(here, name, must=True))
+                    rules = (*rules, *(Held(here, other, must=False) for other, *_ in inside))
+            one = replace(leg, parts=tuple(own), spans=rules)
+            costs.append(least_of_leg(self.search, one, self.objective, share))
+        return min((cost for cost in costs if cost is not None), default=None)
+
+    def _ends(self, tensor: str, level: int, told: tuple[int, str] | None) -> list[int]:
+        """Return the levels that the innermost node that readers share may stand in, or the level from which it is."""
+        if told is not None and told[0]:
+            return [max(level, told[0])]
+        full = {number for number, _ in self._full_when_shared(tensor)} if told is not None else ()
+        return [each for each in self._levels_of_shared(tensor, level) if each == level or each not in full]
+
+    def _used_seldom(self, leg: Leg, tensor: str, number: int) -> list[tuple[str, int, int, int]]:
+        """Return the parts of what is moved of what one reader alone touches, if it has none around the loops around a
+        tensor's node in a level, and lacks no dims but the tensor's: as many as that has room for beside one."""
+        workload, room = self.search.workload, self.search.arch.levels[number].usable_bits or 0
+        own, found = workload.statement(leg.statement), list[tuple[str, int, int, int]]()
+        for each in self._touched_alone(leg.statement, tensor):
+            used = {*accesses_of(own, each.name)[0].dims, *simple_accesses(workload)[tensor].dims}
+            is_free = (each.name, number) not in leg.first and not self.search.arch.levels[number].requires(each)
+            if is_free and used >= {*own.dims}:
+                found.append((each.name, 0, number, max(1, (room - each.bits) // workload.tensor(tensor).bits)))
+        return found
+
+    def _with_shared(self, leg: Leg, parts: Ends, places: Ends, share: float) -> Fraction | None:
         """Return what a leg costs at least, in each of some levels a tensor that others are charged for: loads into it
         are free; or others are charged a part, and the one who writes it leaves it there."""
-        own, written = self._parts_of(statement), written_tensors(self.search.workload)
-        free = tuple((name, level) for name, level in places.items() if level and name not in own)
-        parts = {name: level for name, level in places.items() if name in own}
-        if any(level and name not in written for name, level in parts.items()):
+        own, written = self._parts_of(leg.statement), written_tensors(self.search.workload)
+        free = tuple((name, level) for name, (level, _) in places.items() if level and name not in own)
+        first = tuple((name, level) for name, (level, _) in places.items() if level and name in own)
+        if any(name not in written for name, _ in first):
             return None  # as from the outermost level
-        first = tuple((name, level) for name, level in parts.items() if level)
-        shared = tuple((name, level, len(self.in_parts[name])) for name, level in parts.items())
-        leg = replace(leg, free=free, first=(*leg.first, *first), parts=(*leg.parts, *shared))
-        least = least_of_leg(self.search, leg, self.objective, share)
-        refund = sum((self.refund(statement, name, Stay(level)) for name, level in parts.items()), Fraction(0))
+        parts = {**parts, **{name: place for name, place in places.items() if name in own}}
+        least = self._least_in_parts(replace(leg, free=free, first=(*leg.first, *first)), parts, share)
+        refund = sum((self.refund(leg.statement, name, Stay(level)) for name, level in first), Fraction(0))
         return None if least is None else max(Fraction(0), least - refund)
 
     def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:

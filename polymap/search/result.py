@@ -225,7 +225,8 @@ class SearchResult(Reported):
     ) -> SearchResult:
         """Return the answer after more time: the search continues where the limit ended it, and is never worse.
 
-        A final answer is returned as it is. Raises OptionError for limits that are not positive numbers.
+        Asked again, an answer goes on from what the last time left, too, as does a copy that is pickled after that. A
+        final answer is returned as it is. Raises OptionError for limits that are not positive numbers.
         """
         return self if self.again is None else self.again(time_limit_s, memory_limit_mb, work_limit)
 

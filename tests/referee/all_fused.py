@@ -45,12 +45,13 @@ class Program:
         return self.accesses(number)[0][0]
 
 
-def least_words(program: Program, room: int, *, divides: bool = True) -> int:
-    """Return how many words any tree moves at least through a buffer of so many words."""
+def least_words(program: Program, room: int, shared: str = "", *, divides: bool = True) -> int:
+    """Return how many words any tree moves at least through a buffer of so many words. shared: a tensor of which all
+    statements share a node."""
     best = -1
     for tree in trees(program, tuple(range(len(program.texts))), dict(program.sizes), divides=divides):
-        options = [_options(program, tree, name, room) for name in program.tensors()]
-        best = _least(sorted(options, key=len), room, best)
+        options = [_options(program, tree, name, room, name == shared) for name in program.tensors()]
+        best = _least(sorted(options, key=len), room, best) if all(options) else best
     return best
 
 
@@ -131,11 +132,22 @@ def places_of(program: Program, tree: Tree, tensor: str) -> Iterator[frozenset[i
         yield frozenset().union(*chosen)
 
 
-def _options(program: Program, tree: Tree, tensor: str, room: int) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the words that a tensor moves, and those that it takes in each step, by where its nodes stand; none that
-    takes and moves no less than another one."""
+def _around_all(tree: Tree) -> Iterator[int]:
+    """Yield where a node stands around all statements."""
+    yield id(tree)
+    if tree[0] in ("loop", "lanes"):
+        yield from _around_all(tree[3])
+
+
+def _options(
+    program: Program, tree: Tree, tensor: str, room: int, is_shared: bool = False
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the words that a tensor moves, and those that it takes in each step, by where its nodes stand (shared: one
+    around all statements); none that takes and moves no less than another one."""
     found = list[tuple[int, tuple[int, ...]]]()
-    every = (Walk(program, tree, tensor, places) for places in places_of(program, tree, tensor))
+    around = {*_around_all(tree)}
+    chosen = (each for each in places_of(program, tree, tensor) if not is_shared or each & around)
+    every = (Walk(program, tree, tensor, places) for places in chosen)
     walks = {(walk.words, tuple(walk.taken)) for walk in every}
     for words, taken in sorted(walks, key=lambda walk: (walk[0], sum(walk[1]))):
         is_new = not any(all(a <= b for a, b in zip(other, taken, strict=True)) for _, other in found)

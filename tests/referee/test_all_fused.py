@@ -33,6 +33,7 @@ CHAINS = (
     ("A[m,k] = X[m] * Y[k]", "T[m,n] += A[m,k] * B[k,n]", "U[m,n] += A[m,k] * D[k,n]", "E[m,n] = T[m,n] * U[m,n]"),
 )
 TWO_READERS = CHAINS[-2:]
+TWO_PRODUCTS = ("T[m,n] = A[m] * B[n]", "U[m,n] = A[m] * D[n]")  # through two words: A beside B or D, not both
 ONE_DIM = (  # m and n of the first statement are one dim of as many indices, not those of the second
     ("T[m,n] += A[k] * B[m,n,k]", "E[m] += T[m,n] * V[n]"),
     ("T[m,n] += A[k] * B[m,n,k]", "E[m,p] += T[m,n] * D[n,p]"),
@@ -272,9 +273,38 @@ def test_no_tree_moves_less_than_is_charged_in_parts(seed: int, monkeypatch: pyt
 def test_loads_that_are_charged_to_both_readers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     program, room = Program(TWO_READERS[0], (("m", 2), ("n", 2), ("k", 2)), "TU"), 16
     assert floor_in_parts(program, room, monkeypatch) <= least_words(program, room) == 16, "each tensor passes once"
-    monkeypatch.setattr(legs, "_with_loads_in_parts", lambda component, _parts, _times: component)
+    monkeypatch.setattr(legs, "_with_loads_in_parts", lambda component, *_: component)
     monkeypatch.setattr(legs, "lcm", lambda *_: 1)
     assert floor_in_parts(program, room, monkeypatch) > 16
+
+
+def cases_of_two_products(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> refunds.Cases:
+    """Return the cases of two products of A, half of whose loads are charged to each."""
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
+    asked, _ = read_question(*question(program, room), Options("traffic:DRAM", "divide", clock=process_time), provers)
+    cases = refunds.Cases.of(asked, asked.objective)
+    return replace(cases, once={"S0": (), "S1": ()}, in_parts=refunds.read_in_parts(asked))
+
+
+def words_where(cases: refunds.Cases, *inside: str) -> list[float]:
+    """Return the words of both products where the node of A that they share stands in the buffer, and nothing that one
+    of these alone touches stands around loops around it; the last one's of the second product."""
+    told = [refunds.Stay(0, shared=(1, each)) for each in (inside[0], inside[-1])]
+    found = (cases.alone(name, {"A": stay}) for name, stay in zip(("S0", "S1"), told, strict=True))
+    return [float(each) / 8 for each in found if each is not None]
+
+
+@pytest.mark.parametrize("sizes", ((4, 2), (4, 3), (6, 2)))
+def test_one_of_two_readers_that_share_a_full_level_has_nothing_around(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(TWO_PRODUCTS, tuple(zip("mn", sizes, strict=True)), "")
+    cases = cases_of_two_products(program, 2, monkeypatch)
+    least = least_words(program, 2, shared="A")
+    floor = min(sum(words_where(cases, "S0")), sum(words_where(cases, "S1")))
+    free = sum(float(cases.alone(name, {}) or 0) / 8 for name in ("S0", "S1"))
+    assert free < floor <= least, "more than where both may, no more than any tree"
+    assert sum(words_where(cases, "S0", "S1")) > least, "a floor of which both have nothing around is seen"
 
 
 @pytest.mark.parametrize("seed", few(range(60), 4))

@@ -238,10 +238,7 @@ MISTAKES = {
     "no tensor bypasses the buffer": ("return inf if tensor.must else float(tensor.bypass)", "return inf"),
     "a result comes in before it is made": ("* visits - self.tensor.saved", "* visits"),
     "a matrix comes in for each row": ("return -(-self.chain.rows // self.state.rows) if", "return self.chain.rows if"),
-    "one tensor alone streams": (
-        "most = np.minimum((room - other.tensor.bits) // each.tensor.bits, other.tile)",
-        "most = other.tile * 0",
-    ),
+    "one tensor alone streams": ("cost = np.where(most >= 1, once", "cost = np.where(most >= MOST, once"),
     "matrices do not stay": ("for many in range(len(free) + 1)", "for many in range(1)"),
     "two loops are one": ("self._look(inside, others)", "self._finish(inside, others)"),
 }

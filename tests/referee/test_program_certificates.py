@@ -162,6 +162,15 @@ def test_what_is_needed_after_the_run_goes_out_once() -> None:
     assert bounds == [71_808, 71_808 + 256 * 101], "256 words of T: 1 pJ to read, 100 pJ to write"
 
 
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+def test_a_level_that_nothing_passes_costs_no_less_than_nothing(tiles: str) -> None:
+    """What shares T might save more there than it costs: the bound was -8, a number that no certificate has."""
+    work = pm.program(["T[m,n] = A[m] * B[n]", "E[m] += T[m,n]", "F[m] max= T[m,n]"], m=2, n=3, temporary=["T"], bits=8)
+    found = search(work, one_buffer(4), "traffic:GLB", tiles, work_limit=20, time_limit_s=60)
+    verdict = pm.verify(found.certificate(), work, one_buffer(4), "traffic:GLB")
+    assert (verdict.proven, verdict.value, verdict.bound) == (True, 0, 0), verdict.reason
+
+
 def test_a_tree_that_does_not_fit_is_refused() -> None:
     refused = 0
     for seed in range(40):

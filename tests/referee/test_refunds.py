@@ -221,12 +221,12 @@ MISTAKES = {
     ),
     "a writer is not refunded": ("(writes and (stay.also_outside or not workload.tensor(tensor).temporary))", "writes"),
     "what several read is charged to each": (
-        "return found\n\n\ndef _ask_statement(",
-        "return dict.fromkeys(found, ())\n\n\ndef _ask_statement(",
+        "once = read_once(search.workload)",
+        "once = dict.fromkeys(read_once(search.workload), ())",
     ),
     "rows are whole for readers that need nothing of one another": (
-        "if any(name in alike and _reads(each, name) for name in needed):",
-        "if needed:",
+        "summed = summed_up_between(workload, tensor.name)",
+        "summed = (access.dims[1:] if access is not None else ())",
     ),
     "every tensor passes": ("if not number or not level.may_hold(tensor) or", "if number >= 0 or"),
 }

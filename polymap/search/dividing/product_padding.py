@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
 
 from polymap.ir import Access, Architecture, Branch, Mapping, MappingNode, Spatial, Temporal, Workload
 from polymap.poly import split
+from polymap.resources import Stop, Work
 from polymap.search.dividing.product_search import best_product_tiles
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import Objective, Problem, analyse, measure_of
 
 
-def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[], bool]) -> Iterator[Mapping]:
+def mappings_of_padded(problem: Problem, objective: Objective, stop: Stop, work: Work) -> Iterator[Mapping]:
     """Yield, for products a little larger in some dims, the best mapping over dividing tiles with tiles cut to the
-    problem's extents: legal trees of the problem, which may overfill nothing. Ends where `stop` says so."""
+    problem's extents: legal trees of the problem, which may overfill nothing. Ends where `stop` says so. work: counts
+    and limits steps."""
     dims = [_longer(extent) for extent in problem.extents]
     choices = sorted(product(*dims), key=lambda row: (prod(row), row))
     for row in [row for row in choices if row != problem.extents][: TUNING.most_products]:
         padded = with_extents(problem.workload, dict(zip(problem.dims, row, strict=True)))
         if padded is None or stop():
             return
-        mapping = _best_mapping(padded, problem.arch, objective, stop)
+        mapping = _best_mapping(padded, problem.arch, objective, stop, work)
         if mapping is not None:
             yield cut_to(mapping, problem.workload.extents())
 
@@ -40,10 +42,10 @@ def _longer(extent: int) -> tuple[int, ...]:
 
 
 def _best_mapping(
-    workload: Workload, arch: Architecture, objective: Objective, stop: Callable[[], bool]
+    workload: Workload, arch: Architecture, objective: Objective, stop: Stop, work: Work
 ) -> Mapping | None:
     problem = analyse(workload, arch)
-    answer = best_product_tiles(problem, measure_of(objective, workload, arch), stop)
+    answer = best_product_tiles(problem, measure_of(objective, workload, arch), stop, work)
     return None if answer is None or answer.found is None else answer.found[1].mapping
 
 

@@ -125,6 +125,9 @@ def test_an_unfinished_answer_about_a_program_is_pickled_and_goes_on() -> None:
     assert again == found
     later, direct = (each.resume(600, work_limit=20) for each in (again, found))
     assert (later.value, later.bound) == (direct.value, direct.bound)
+    again = pickle.loads(pickle.dumps(found))  # with what the search that went on has left
+    later, direct = (each.resume(600, work_limit=20) for each in (again, found))
+    assert (later.value, later.bound, later.best) == (direct.value, direct.bound, direct.best)
 
 
 def test_instances_of_a_program_are_not_pickled_but_made_again() -> None:

@@ -6,13 +6,16 @@ import random
 import time
 from itertools import product
 from math import prod
+from typing import Any
 
 import pytest
 
 import polymap as pm
 import polymap.search
 from polymap.explore import search
+from polymap.ir import Mapping
 from polymap.search import program_provers
+from polymap.search.dividing import product_padding
 from polymap.search.dividing.product_padding import _longer, cut_to, with_extents
 from polymap.search.dividing.product_spread import _rows
 from polymap.search.dividing.product_tuning import TUNING
@@ -64,6 +67,20 @@ def test_a_tree_of_a_longer_nest_cut_to_size_is_legal_and_costs_no_more(seed: in
     cut = pm.evaluate(nest, "flat3", cut_to(best.best, nest.extents()))
     assert cut.legal, f"{nest} {best.best}"
     assert cut.energy_pj <= best.value, f"{nest} {best.best}"
+
+
+def test_products_padded_are_steps_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 of them were searched within 20 steps that counted none."""
+    padded, padded_of = list[Mapping | None](), product_padding._best_mapping
+
+    def told(*asked: Any) -> Mapping | None:
+        padded.append(padded_of(*asked))
+        return padded[-1]
+
+    monkeypatch.setattr(product_padding, "_best_mapping", told)
+    found = pm.explore(pm.matmul(16, 24, 8), "flat3", tiles="any", work_limit=20)
+    assert (found.status, found.value, found.work) == ("OPTIMAL", 147_072, 11)
+    assert len(padded) == 1
 
 
 def test_extents_are_rounded_up_to_the_siblings_of_the_best_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
