@@ -109,6 +109,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "polymap/search/any_size": (
         REFEREE + "test_product_bounds.py", REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py",
     ),
+    "polymap/search/single_level/product_": (REFEREE + "test_product_chains.py",),
     "polymap/resources": (
         UNIT + "search/resources", UNIT + "search/test_worker_pool.py", UNIT + "search/test_workers.py",
         UNIT + "search/test_resume.py",

@@ -497,6 +497,11 @@ class Cases:
             return {}
         if any(each.shared is not None and each.shared[1] == statement for each in where.values()):
             return {}
+        own, whole = self.search.workload.statement(statement), self.search.workload.extents()
+        less = {dim for dim, _, most in stay.spans if most < whole[dim] and dim in own.dims}
+        others = {each.tensor for each in own.reads} - {own.target.tensor, met.shared, *self.once[statement]}
+        if all(less <= {*accesses_of(own, name)[0].dims} for name in others):
+            return {}  # no loop around the node loads anything again
         is_around = stay.inside or met.user in self.charged_users(met.tensor)
         is_around |= not stay.also_outside and bool(summed_up_between(self.search.workload, met.tensor))
         return {met.tensor: stay} if is_around and stay.level in self._levels_above(met.tensor) else {}

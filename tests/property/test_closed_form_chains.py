@@ -108,6 +108,18 @@ def test_partial_sums_of_a_sibling_that_comes_back_twice_before_any_arrives() ->
     assert cost.traffic == simulate(workload, arch, mapping).traffic
 
 
+def test_carries_of_loops_around_one_that_no_accepted_step_has_are_counted() -> None:
+    workload = einsum("S += A[r]", r=61)
+    arch = Architecture(
+        "x", (MemoryLevel("DRAM"), Fanout("Y", 7), MemoryLevel("L1"), MemoryLevel("L2"), ComputeUnit("MAC"))
+    )
+    held = (Spatial("r", 1, "Y"), Storage("L1", ("S",)), Storage("L2", ("S",)), Compute("S"))
+    mapping = Mapping((*(Temporal("r", tile) for tile in (58, 19, 14, 7)), *held))
+    counts = count_closed_form(workload, arch, mapping)
+    assert counts is not None
+    assert counts == count_by_simulation(workload, arch, mapping)
+
+
 def test_the_busiest_instance_of_an_output_that_is_a_window_of_distinct_elements() -> None:
     workload = einsum("O[2*p+q] += W[q,r]", p=2, q=2, r=3, bits=8)
     byte = Fraction(8)

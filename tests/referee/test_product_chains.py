@@ -204,8 +204,12 @@ def test_no_random_tree_costs_less_than_is_proven(seed: int) -> None:
         assert 0 < floor_of(program, with_room(arch, bits), asked).floors[0] <= cost
 
 
-@pytest.mark.parametrize("seed", few(range(60), 4))
-def test_the_tree_proposed_costs_nearly_what_none_costs_less_than(seed: int) -> None:
+TELLING = (1, 8, 22, 45)  # seeds of programs whose least tree small mistakes change
+UNTOLD = (16, 32, 55)  # of machines where what tiles cost is not told
+
+
+@pytest.mark.parametrize("seed", few([*TELLING, *(seed for seed in range(60) if seed not in TELLING + UNTOLD)], 4))
+def test_the_tree_proposed_costs_what_none_costs_less_than(seed: int) -> None:
     program, sizes, arch, rng = larger(seed)
     asked, tiles = rng.choice(("traffic:DRAM", "energy")), rng.choice(("any", "divide"))
     mapping = RandomTree(rng, len(program.statements), sizes).mapping()
@@ -213,8 +217,41 @@ def test_the_tree_proposed_costs_nearly_what_none_costs_less_than(seed: int) -> 
     found = floor_of(program, tight, asked, tiles)
     best = found.incumbents[0]
     cost, _ = cost_of(program, tight, best.mapping, asked)
-    assert best.values[0] == cost >= found.floors[0]
-    assert cost <= Fraction(3, 2) * found.floors[0]
+    assert best.values[0] == cost == found.floors[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "widths", "room", "words", "divide"),
+    [
+        (5, (3, 7, 2), 27, 95, False),
+        (4, (1, 6, 7), 14, 182, False),
+        (11, (3, 2, 6, 5), 64, 136, False),
+        (5, (7, 7, 6, 8), 24, 770, True),
+        (13, (6, 5, 1, 8), 50, 225, True),
+        (9, (8, 5, 1, 1), 30, 207, True),
+        (9, (5, 1, 5, 4), 15, 281, True),
+        (6, (3, 7, 2, 2, 1), 10, 226, True),
+    ],
+)
+def test_trees_move_as_few_words_as_is_proven(
+    rows: int, widths: tuple[int, ...], room: int, words: int, *, divide: bool
+) -> None:
+    """Words: that bounds and trees meet at; ours, 2026."""
+    found, parts = bounded(ChainBound, rows, widths, room, [MUCH] * (len(widths) - 1), divide=divide)
+    least, taken = moved(rows, widths, parts)
+    assert found == words == least
+    assert taken <= room
+
+
+def moved(rows: int, widths: tuple[int, ...], parts: tuple[Steps, ...]) -> tuple[Fraction, Fraction]:
+    """Return the words that a tree of products moves, and those that it takes of the buffer."""
+    sizes, many = dict(zip("m" + AXES, (rows, *widths), strict=False)), len(widths) - 1
+    program = pm.program(texts_of(many), sizes=sizes, temporary=list(RESULTS[1:many]), bits=8)
+    chain = ProductChain.of(program, simple_accesses(program))
+    assert chain is not None
+    tree = chain.tree("GLB", parts, lambda _: ())
+    cost, bits = cost_of(program, buffered(random.Random(0)), tree, "traffic:DRAM")
+    return cost / 8, Fraction(bits, 8)
 
 
 @pytest.mark.parametrize(
@@ -262,16 +299,11 @@ def witnesses() -> list[tuple[tuple[int, tuple[int, ...], int], Fraction]]:
     """Return rows, widths and words of buffers with what trees move, as the cost model counts it, that have all results
     but the last one in the buffer."""
     rng, found = random.Random("witnesses"), list[tuple[tuple[int, tuple[int, ...], int], Fraction]]()
-    machine = buffered(rng)
     for _ in range(200):
         many, rows = rng.choice((2, 3, 3, 4)), rng.choice((2, 3, 4, 5, 8))
-        widths = tuple(rng.choice((1, 2, 3, 4, 6)) for _ in range(many + 1))
-        sizes, room = dict(zip("m" + AXES, (rows, *widths), strict=False)), rng.randint(4, 60)
-        program = pm.program(texts_of(many), sizes=sizes, temporary=list(RESULTS[1:many]), bits=8)
-        chain = ProductChain.of(program, simple_accesses(program))
-        assert chain is not None
+        widths, room = tuple(rng.choice((1, 2, 3, 4, 6)) for _ in range(many + 1)), rng.randint(4, 60)
         _, parts = bounded(ChainBound, rows, widths, room, [MUCH] * many)
         if len(parts) == 1:
-            cost, bits = cost_of(program, machine, chain.tree("GLB", parts, lambda _: ()), "traffic:DRAM")
-            found += [((rows, widths, room), cost / 8)] if bits <= 8 * room else []
+            words, taken = moved(rows, widths, parts)
+            found += [((rows, widths, room), words)] if taken <= room else []
     return found

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ import polymap as pm
 from polymap.checker import Program, Refused, parsed
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
-from polymap.inputs import arch_from_document, mapping_to_document
+from polymap.inputs import arch_from_document, mapping_from_document, mapping_to_document
 from polymap.ir import Architecture, Mapping, MappingError, OptionError, Workload
 from polymap.schedules.check import check_mapping
 from polymap.search.certificate import canonical, machine_table, program_table
@@ -206,6 +207,19 @@ def certificates() -> tuple[tuple[str, Workload, Architecture], ...]:
         work, arch = products(16), one_buffer(words)
         found.append((search(work, arch, "energy", tiles, work_limit=200, time_limit_s=60).certificate(), work, arch))
     return tuple(found)
+
+
+@pytest.mark.parametrize("own", [[], [{"store": "GLB", "tensors": ["T"]}]])
+def test_what_is_read_outside_of_its_node_goes_out(own: list[dict[str, Any]]) -> None:
+    work = pm.program(list(PROGRAMS[2]), sizes={"m": 4, "k": 3, "n": 5}, temporary=["T", "U"], bits=8)
+    legs = [
+        [*({"for": dim, "tile": 1} for dim in dims), {"compute": f"S{at}"}]
+        for at, dims in enumerate(("mnk", "mn", "mn"))
+    ]
+    nodes = [{"branch": [[{"store": "GLB", "tensors": ["T"]}, {"branch": legs[:2]}], [*own, *legs[2]]]}]
+    cost = evaluate(work, one_buffer(600), mapping_from_document({"nodes": nodes}))
+    assert cost.legal
+    assert read(work, one_buffer(600), "energy").cost(parsed(canonical(nodes))) == cost.energy_pj_exact
 
 
 def test_an_optimum_over_all_trees_is_certified() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import pairwise, permutations, product
+from itertools import pairwise, permutations, product, takewhile
 from math import factorial
 
 from polymap.ir import Architecture, Tensor, Workload
@@ -74,7 +74,7 @@ def exact_nodes(
     than `beat`."""
     accesses = stays.arrays.accesses
     tensors = [each for each in stays.arrays.workload.tensors if accesses[each.name].element.size]
-    options = [every_option(stays, arch, weights, tensor) for tensor in tensors]
+    options = [every_option(stays, arch, weights, tensor, stop) for tensor in tensors]
     if not all(options):
         return None
     least = [sum((each[0].cost for each in options[place:]), Fraction(0)) for place in range(len(options) + 1)]
@@ -97,9 +97,11 @@ def exact_nodes(
     return best
 
 
-def every_option(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor) -> list[Option]:
+def every_option(
+    stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, stop: Callable[[], bool]
+) -> list[Option]:
     """Return every way to hold a tensor: on each way into the tree at most one node per level, each at or below those
-    of the levels outside it; cheapest first."""
+    of the levels outside it; cheapest first. None where `stop` ends that."""
     ways: list[Holding] = [()]
     places = stays.places(tensor.name)
     for number, level in enumerate(arch.levels[1:], 1):
@@ -107,13 +109,14 @@ def every_option(stays: Stays, arch: Architecture, weights: Weights, tensor: Ten
             continue
         longer = [
             (*way, *((number, place) for place in apart))
-            for way in ways
+            for way in takewhile(lambda _: not stop(), ways)
             for apart in _separate_places(
                 [place for place in places if all(may_stand_below(place, one) for _, one in way)]
             )
         ]
         ways = [way for way in longer if not level.requires(tensor) or covers_users(stays, tensor.name, number, way)]
-    return sorted((option_of(stays, arch, weights, tensor, way) for way in ways), key=lambda one: one.cost)
+    found = [option_of(stays, arch, weights, tensor, way) for way in takewhile(lambda _: not stop(), ways)]
+    return [] if stop() else sorted(found, key=lambda one: one.cost)
 
 
 def _separate_places(places: list[Place]) -> Iterator[tuple[Place, ...]]:

@@ -14,7 +14,7 @@ import pytest
 from polymap.checker import Verdict
 from polymap.checker.check import LISTED
 from polymap.checker.counts import OUTER, Digits, loads, placed
-from polymap.checker.head import name, positive
+from polymap.checker.head import check_mapping, name, positive
 from polymap.checker.model import Problem
 from polymap.checker.rules import Refused, Rules
 
@@ -179,3 +179,7 @@ def meant(row: Any, loops: tuple[str, ...]) -> bool:
     ends = list(dict.fromkeys(loops if inward else reversed(loops)))
     own = [one for one in (row["dims"] if inward else reversed(row["dims"])) if one in ends]
     return ends[: len(own)] == own
+
+
+def test_a_mapping_may_be_one_node() -> None:
+    check_mapping([{"compute": "MAC"}], ["DRAM"], ["A"])

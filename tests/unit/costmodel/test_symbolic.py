@@ -186,6 +186,13 @@ def test_a_blocked_product_loads_what_the_textbook_says() -> None:
     assert k not in cost.formula("Buf", "A").fills.free_symbols
 
 
+def test_partial_sums_come_back_for_each_part_of_a_sum() -> None:
+    nodes = BLOCKED.nodes
+    found = pm.evaluate(GEMM, FLAT, Mapping((nodes[2], *nodes[:2], *nodes[3:]))).formula("Buf", "C")
+    assert found.at(k_1=2)["fills"] == 16 * 8 * (12 // 2 - 1)
+    assert found.at(k_1=2)["drains"] == 16 * 8 * (12 // 2)
+
+
 def test_a_sliding_window_loads_its_new_part() -> None:
     layer = einsum("O[p] += I[p+r] * W[r]", p=12, r=3)
     mapping = Mapping((Temporal("p", 4), Storage("Buf", ("I",)), Temporal("r", 1), Temporal("p", 1), Compute("S")))
@@ -221,7 +228,7 @@ def test_what_has_no_formula_says_so() -> None:
     with pytest.raises(BudgetError, match="PM495 no formula: a tile of the mapping does not divide"):
         formula(GEMM, FLAT, ragged, "Buf", "A")
     bare = Mapping((*BLOCKED.nodes[:3], *BLOCKED.nodes[4:]))
-    with pytest.raises(OptionError, match=r"PM534 'Buf' does not hold B\n.*DRAM"):
+    with pytest.raises(OptionError, match=r"PM534 'Buf' does not hold B\n.*in: DRAM\."):
         formula(GEMM, FLAT, bare, "Buf", "B")
     with pytest.raises(OptionError, match=r"(?s)PM532 no tensor 'Z'"):
         formula(GEMM, FLAT, BLOCKED, "Buf", "Z")

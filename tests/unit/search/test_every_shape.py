@@ -1,11 +1,21 @@
-"""How many loops and shapes a program has, without listing them."""
+"""How many loops and shapes a program has, without listing them; and when the nodes of one are looked at no more."""
 
 from __future__ import annotations
+
+from itertools import count
+from typing import Any
 
 import pytest
 
 import polymap as pm
-from polymap.search.programs.every_shape import count_bound, count_loops, every_shape, statement_loops
+from polymap.inputs import arch_from_document
+from polymap.search.problem import parse_single
+from polymap.search.programs import every_shape as module
+from polymap.search.programs.every_shape import count_bound, count_loops, every_shape, exact_nodes, statement_loops
+from polymap.search.programs.instances import program_arrays
+from polymap.search.programs.search import weights_of
+from polymap.search.programs.shapes import source_shape, time_shape
+from polymap.search.programs.stays import Stays
 from polymap.workload.c.reader import from_c
 
 
@@ -26,3 +36,23 @@ def test_a_count_of_seven_loops_lists_none() -> None:
 def test_the_bound_of_shapes_is_one() -> None:
     workload = from_c("void f(double A[9]) { for (int i = 0; i < 4; i++) { A[i] = 1; A[i + 1] += A[i]; } }")
     assert 0 < len(list(every_shape(workload))) <= count_bound(workload)
+
+
+def test_nodes_of_a_shape_are_looked_at_until_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three levels and a branch leave a tensor tens of thousands of ways: 3 CPU seconds past a limit of one."""
+    levels = [{"level": name} for name in ("DRAM", "L3", "L2", "L1")]
+    arch = arch_from_document({"name": "levels", "nodes": [*levels, {"compute": "PE"}]})
+    texts = ["S[m,n] = A[m] * B[n]", "M[m] max= S[m,n]", "P[m,n] = S[m,n] - M[m]"]
+    work = pm.program(texts, m=2, n=2, temporary=["S", "M"])
+    arrays, looks, looked = program_arrays(work), count(), list[object]()
+    when, option_of = time_shape(arrays, source_shape(work)), module.option_of
+
+    def told(*asked: Any) -> Any:
+        looked.append(asked)
+        return option_of(*asked)
+
+    monkeypatch.setattr(module, "option_of", told)
+    assert when is not None
+    stays, weights = Stays(arrays, source_shape(work), when), weights_of(arch, parse_single("energy", arch))
+    assert exact_nodes(stays, arch, weights, None, lambda: next(looks) >= 500) is None
+    assert len(looked) <= 500, "ways are looked at one by one"
