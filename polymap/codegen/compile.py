@@ -43,16 +43,14 @@ def find_compiler() -> str:
     raise CompilerError(Mistake("PM602", what, "Install one (Debian: apt install gcc), or leave out --run."))
 
 
-def compile_c(
-    source: str, directory: Path, flags: tuple[str, ...] = FLAGS, libraries: tuple[str, ...] = ("-lm",)
-) -> Path:
+def compile_c(source: str, directory: Path, flags: tuple[str, ...] = FLAGS) -> Path:
     """Return the path of the program compiled from `source` inside a private directory.
 
     Raises CompilerError with the compiler's message if it fails.
     """
     text, program = directory / "program.c", directory / "program"
     text.write_text(source, encoding="ascii")
-    command = [find_compiler(), *flags, "-o", str(program), str(text), *libraries]
+    command = [find_compiler(), *flags, "-o", str(program), str(text), "-lm"]
     compile_with(
         tuple(command), program, "the C compiler", "Its output is above; please report the mapping that led here."
     )

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -71,18 +71,13 @@ def key_of(question: Document) -> str:
     return hashlib.sha256(f"{__version__}\n{json.dumps(plain, sort_keys=True)}".encode()).hexdigest()
 
 
-def entry_of(
-    question: Document,
-    answer: Document | None = None,
-    state: State = State.RUNNING,
-    now: Callable[[], float] = time.time,
-) -> Entry:
+def entry_of(question: Document, answer: Document | None = None, state: State = State.RUNNING) -> Entry:
     """Return the entry of a question: in the state given without an answer, else proven (over all mappings) or limit
     reached."""
     if answer is not None:
         is_proven = answer["status"] in ("OPTIMAL", "INFEASIBLE") and not _space_of(answer)
         state = State.PROVEN if is_proven else State.LIMIT
-    return Entry(key_of(question), question, state, now(), answer)
+    return Entry(key_of(question), question, state, time.time(), answer)
 
 
 def known_answer(store: Store | None, question: Document) -> Document | None:

@@ -22,7 +22,7 @@ from polymap.resources import Limits, Stop
 from polymap.search.around import State, levels_above_fanouts
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
-from polymap.search.fused_trees import FusedTrees, Interface, Part
+from polymap.search.fused_trees import FusedTrees, Interface, Part, cheapest
 from polymap.search.legs import (
     Nodes,
     common_accesses,
@@ -397,7 +397,7 @@ class Chains:
 
     def _trees_of(self, parts: dict[Ends, Part]) -> Iterator[Nodes]:
         for way in self._ways(parts):
-            nodes = tuple(parts[ends].nodes[0] for ends in way)
+            nodes = tuple(parts[ends].nodes for ends in way)
             yield nodes[0] if len(nodes) == 1 else (Branch(nodes),)
 
     def _joined(self, parts: dict[Ends, Part], is_over: Stop) -> dict[Ends, Part]:
@@ -421,7 +421,7 @@ class Chains:
                 interface = Interface.of(program)
                 if interface is None or not interface.shared:
                     continue
-                part = self._trees.joined(program, [parts[each].nodes[0] for each in run], costs[run], is_over)
+                part = self._trees.joined(program, [parts[each].nodes for each in run], costs[run], is_over)
                 if part is None or part.value >= costs[run] * TUNING.promising:
                     continue
                 part = self._trees.with_branches_inside(program, part, is_over) if way is alone else part
@@ -435,7 +435,7 @@ class Chains:
         found = dict[Ends, Part]()
         for way in self._ways(parts):
             if len(way) > 1 and not is_over():
-                nodes = [parts[ends].nodes[0] for ends in way]
+                nodes = [parts[ends].nodes for ends in way]
                 part = self._trees.below_common_heads(self._workload, nodes, is_over)
                 ends = way[0][0], way[-1][1]
                 found |= {} if part is None or (ends in found and found[ends].value <= part.value) else {ends: part}
@@ -466,7 +466,7 @@ class Chains:
         apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
         promising = [part for part in parts if part.value < apart * TUNING.promising]
         parts += [self._trees.with_branches_inside(program, part, is_over) for part in promising]
-        return min(parts, key=lambda part: part.value, default=None)
+        return cheapest(parts)
 
     def part(self, statements: tuple[Statement, ...], end_share: float) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for. end_share:
@@ -490,7 +490,7 @@ class Chains:
         elif not self._search.arch.fanouts:
             found.append(self._trees.below_tile_loops(program, segment.interface, half))
         found.append(self._trees.read_off(program, segment.interface, half))
-        best = min((part for part in found if part is not None), key=lambda part: part.value, default=None)
+        best = cheapest(found)
         parts = sorted(self._best_of_states(segment, best, is_over), key=lambda part: part.value)
         if not parts:
             return []
@@ -517,7 +517,7 @@ class Chains:
                 break
             if alike[least] == TUNING.kinds_alike:
                 continue
-            best = min(found.values(), key=lambda part: part.value, default=None)
+            best = cheapest(found.values())
             part = self._best_of(segment, groups[at], best, lambda: is_over() or next(tries, None) is None)
             level, gains = groups[at][0].level, part is not None and (best is None or part.value < best.value)
             if part is not None and (level not in found or part.value < found[level].value):

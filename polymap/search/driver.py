@@ -210,22 +210,14 @@ class Search:
             return (self.incumbent(mapping),)
         return ()
 
-    def legal_cost(
-        self,
-        workload: Workload,
-        mapping: Mapping,
-        share: float = 0.25,
-        least_s: float = TUNING.count_s,
-        *,
-        is_first: bool = False,
-    ) -> Cost | None:
+    def legal_cost(self, workload: Workload, mapping: Mapping, *, is_first: bool = False) -> Cost | None:
         """Return what a tree of a program costs; None where it is not legal, does not meet the rules, or that takes
-        longer to say than a share of what is left of the limit, and what is left of least_s, or all of that
+        longer to say than a share of what is left of the limit, and a second as far as that is left, or all of it
         (is_first)."""
         left = self.limits.left_s()
-        least_s = least_s if is_first else max(TUNING.least_evaluation_s, min(least_s, left))
+        least_s = TUNING.count_s if is_first else max(TUNING.least_evaluation_s, min(TUNING.count_s, left))
         with suppress(BudgetError):
-            return self.legal_cost_within(workload, mapping, max(least_s, share * left))
+            return self.legal_cost_within(workload, mapping, max(least_s, TUNING.legal_share * left))
         return None
 
     def legal_cost_within(self, workload: Workload, mapping: Mapping, seconds: float) -> Cost | None:

@@ -4,10 +4,10 @@ is, more held above a branch while that pays, and neighbours that share loops in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product, takewhile
+from itertools import count, product, takewhile
 from math import prod
 
 from polymap.ir import (
@@ -61,7 +61,7 @@ class Part:
     some tensors more than once."""
 
     value: Fraction
-    nodes: tuple[Nodes, ...]
+    nodes: Nodes
     outside: Fraction = Fraction(0)
     moved_again: frozenset[str] = frozenset()
     passes: tuple[tuple[str, int, int], ...] = ()  # tensor, bits read and written at the outermost level
@@ -125,7 +125,7 @@ class FusedTrees:
         of one more loop, inside which statements pass on what there is room for; None where there is none."""
         first = zip(*(each.dims for each in program.statements), strict=False)
         tiles = [dims[0] for dims in takewhile(lambda dims: len({*dims}) == 1, first) if dims[0] in interface.shared]
-        found, arch = list[Part](), self._search.arch
+        found, arch = list[Part | None](), self._search.arch
         others = [name for name in interface.shared if name not in tiles]
         for number, dim in product(levels_above_fanouts(arch, program, interface.kept) if tiles else (), others):
             lacks = (name for name, dims in _dims_of(program).items() if dim not in dims)
@@ -134,14 +134,13 @@ class FusedTrees:
             nodes = (*(Temporal(name, 1) for name in tiles), *_stores(kept.level, held), kept)
             with_room = None if is_over() else self._with_room(program, interface, nodes)
             part = None if with_room is None else self.below(program, with_room)
-            found += [] if part is None else [self.with_more_held(program, part, is_over)]
-        return min(found, key=lambda part: part.value, default=None)
+            found.append(part and self.with_more_held(program, part, is_over))
+        return cheapest(found)
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
         trees = takewhile(lambda _: not is_over(), self._read_off(program, interface, is_over))
-        found = (self.with_more_held(program, part, is_over) for part in trees if part is not None)
-        return min(found, key=lambda part: part.value, default=None)
+        return cheapest(self.with_more_held(program, part, is_over) for part in trees if part is not None)
 
     def _read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Iterator[Part | None]:
         """Yield the trees that stand around what one statement alone would do, those likely to have room first."""
@@ -180,10 +179,8 @@ class FusedTrees:
         """Yield what stands above a branch, first with what passes through windows in a level further out."""
         *above, last = nodes
         assert isinstance(last, Storage)
-        arch, unlike = (
-            self._search.arch,
-            tuple(name for name in last.tensors if passes_through_windows(program, (name,))),
-        )
+        unlike = tuple(name for name in last.tensors if passes_through_windows(program, (name,)))
+        arch = self._search.arch
         for number in reversed(levels_above_fanouts(arch, program, unlike)) if unlike else ():
             if number < arch.level_index(last.level):
                 yield (*above, Storage(arch.levels[number].name, unlike), *without_nodes((last,), unlike))
@@ -193,14 +190,11 @@ class FusedTrees:
         """Return what stands above a branch, where there is no room for it with smaller tiles of the innermost loop, or
         with one more; None where that leaves none, either."""
         *above, kept = nodes
-        loops = [at for at, node in enumerate(above) if isinstance(node, Temporal)]
-        ways = [nodes]
-        for at in loops[-1:]:
-            last, extents = above[at], program.extents()
-            assert isinstance(last, Temporal)
-            tiles = [tile for tile in reversed(divisors(extents[last.dim])) if tile < last.tile]
+        loops, ways = [(at, node) for at, node in enumerate(above) if isinstance(node, Temporal)], [nodes]
+        for at, last in loops[-1:]:
+            tiles = [tile for tile in reversed(divisors(program.extents()[last.dim])) if tile < last.tile]
             ways += [(*above[:at], Temporal(last.dim, tile), *above[at + 1 :], kept) for tile in tiles]
-        within = {node.dim for node in above if isinstance(node, Temporal)}
+        within = {node.dim for _, node in loops}
         for name in (each for each in interface.shared if each not in within):
             tiles = reversed(divisors(program.extents()[name])[:-1])
             ways += [(*above, Temporal(name, tile), kept) for tile in tiles]
@@ -244,11 +238,10 @@ class FusedTrees:
         """Yield the trees with the largest tiles of the innermost loop above a branch for which there is room if the
         smallest tensors there pass through the outermost level, or one stands above a branch of its users alone."""
         *above, last, branch = nodes
-        at = max((at for at, node in enumerate(above) if isinstance(node, Temporal)), default=None)
-        if at is None or not isinstance(last, Storage) or not isinstance(branch, Branch):
+        loops = [(at, node) for at, node in enumerate(above) if isinstance(node, Temporal)]
+        if not loops or not isinstance(last, Storage) or not isinstance(branch, Branch):
             return
-        loop, arch = above[at], self._search.arch
-        assert isinstance(loop, Temporal)
+        (at, loop), arch = loops[-1], self._search.arch
         sizes = {name: prod(program.tensor(name).shape) for name in last.tensors}
         names = sorted(sizes, key=lambda name: -sizes[name])
         below = [statements_below(child) for child in branch.children]
@@ -272,11 +265,8 @@ class FusedTrees:
 
     def spread(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees in which fan-outs spread a dim of neighbours above their branch."""
-        best: Part | None = None
-        for run in runs_over_fanouts(program, self._search.arch, interface.kept):
-            if is_over():
-                break
-            statements = program.statements
+        parts, statements = list[Part | None](), program.statements
+        for run in takewhile(lambda _: not is_over(), runs_over_fanouts(program, self._search.arch, interface.kept)):
             inside = self._children(program, (*run.outer, *run.inner), statements[run.begin : run.end])
             before = self._children(program, run.outer, statements[: run.begin])
             after = self._children(program, run.outer, statements[run.end :])
@@ -284,31 +274,25 @@ class FusedTrees:
                 continue
             own = (*run.inner, Branch(inside))
             nodes = (*run.outer, Branch((*before, own, *after))) if before or after else (*run.outer, *own)
-            found = self._counted(program, nodes)
-            best = found if best is None or (found is not None and found.value < best.value) else best
-        return best
+            parts.append(self._counted(program, nodes))
+        return cheapest(parts)
 
     def with_more_held(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with more nodes above its branch, one after the other, while that costs less; then with the
         best legs below them."""
-        first, arch = part, self._search.arch
-        for _ in range(TUNING.most_nodes_added):
-            if is_over():
-                break
-            trees = with_one_more(program, arch, part.nodes[0], part.moved_again)
-            best = part
-            for nodes in takewhile(lambda _: not is_over(), trees):
-                best = _cheapest_part([best, self._counted(program, nodes)])
-            if best is part:
-                break
-            part = best
-        again = None if part is first or is_over() else self.part_with_best_legs(program, part.nodes[0])
-        return _cheapest_part([part, again])
+
+        def with_one_more_held(one: Part) -> Iterator[Part | None]:
+            trees = with_one_more(program, self._search.arch, one.nodes, one.moved_again)
+            return (self._counted(program, nodes) for nodes in takewhile(lambda _: not is_over(), trees))
+
+        best = _while_it_pays(part, with_one_more_held, is_over, TUNING.most_nodes_added)
+        again = None if best is part or is_over() else self.part_with_best_legs(program, best.nodes)
+        return cheapest((best, again)) or best
 
     def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with one more tensor held above its branch, for which smaller tiles of the loops around make
         room, with the best legs below, if that costs less."""
-        *above, last = part.nodes[0]
+        *above, last = part.nodes
         interface, arch, best = Interface.of(program), self._search.arch, part
         if interface is None or not isinstance(last, Branch) or not above or not isinstance(above[-1], Storage):
             return part
@@ -320,7 +304,7 @@ class FusedTrees:
                     continue
                 with_room = self._with_room(program, interface, nodes)
                 found = None if with_room is None else self.part_with_best_legs(program, (*with_room, last))
-                best = _cheapest_part([best, found])
+                best = cheapest((best, found)) or best
         return best
 
     def part_with_best_legs(self, program: Workload, nodes: Nodes) -> Part | None:
@@ -418,17 +402,14 @@ class FusedTrees:
 
     def with_branches_inside(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with neighbours below loops of their own, while that costs less."""
-        while not is_over():
-            best = part
-            for nodes in self._with_one_branch_inside(program, part.nodes[0], is_over):
+
+        def with_one_more_inside(one: Part) -> Iterator[Part | None]:
+            for nodes in self._with_one_branch_inside(program, one.nodes, is_over):
                 found = self._counted(program, nodes)
-                if found is not None and found.value < part.value * TUNING.promising:
-                    found = self._with_larger_tiles(program, found, is_over)
-                best = _cheapest_part([best, found])
-            if best is part:
-                break
-            part = best
-        return part
+                is_promising = found is not None and found.value < one.value * TUNING.promising
+                yield self._with_larger_tiles(program, found, is_over) if found and is_promising else found
+
+        return _while_it_pays(part, with_one_more_inside, is_over)
 
     def _with_one_branch_inside(
         self, program: Workload, nodes: Nodes, is_over: Stop, tensors: Collection[str] = ()
@@ -465,26 +446,17 @@ class FusedTrees:
 
     def _with_larger_tiles(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with larger tiles of the loops above its branch, while that costs less."""
-        while not is_over():
-            best = part
-            for nodes in self._with_one_larger_tile(program, part.nodes[0], is_over):
-                best = _cheapest_part([best, self._counted(program, nodes)])
-            if best is part:
-                break
-            part = best
-        return part
 
-    def _with_one_larger_tile(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
-        for at, node in enumerate(nodes[:-1]):
-            if not isinstance(node, Temporal) or is_over():
-                continue
-            extent = program.extents()[node.dim]
-            tiles = divisors(extent) if self._divides else (2 * node.tile,)
-            tile = next((each for each in tiles if each > node.tile), extent)
-            loops = (Temporal(node.dim, tile),) if tile < extent else ()
-            found = self.with_best_legs(program, (), (*nodes[:at], *loops, *nodes[at + 1 :]))
-            if found is not None:
-                yield found
+        def with_one_larger(one: Part) -> Iterator[Part | None]:
+            for at, node in enumerate((nodes := one.nodes)[:-1]):
+                if isinstance(node, Temporal) and not is_over():
+                    extent = program.extents()[node.dim]
+                    tiles = divisors(extent) if self._divides else (2 * node.tile,)
+                    tile = next((each for each in tiles if each > node.tile), extent)
+                    loops = (Temporal(node.dim, tile),) if tile < extent else ()
+                    yield self.part_with_best_legs(program, (*nodes[:at], *loops, *nodes[at + 1 :]))
+
+        return _while_it_pays(part, with_one_larger, is_over)
 
     def with_best_legs(self, program: Workload, above: Nodes, nodes: Nodes) -> Nodes | None:
         """Return nodes with the best legs below their branches; None where one has no mapping."""
@@ -594,7 +566,7 @@ class FusedTrees:
         outside = self.outside(sum(read for _, read, _ in passes), sum(written for _, _, written in passes))
         touched = {name: elements_touched(program, each) for name, each in tensors.items()}
         again = frozenset(row.tensor for row in rows if row.reads + row.writes > touched[row.tensor])
-        return Part(value, (nodes,), outside, again, passes)
+        return Part(value, nodes, outside, again, passes)
 
     def on_chip(self, program: Workload, part: Part) -> Fraction:
         """Return what a part of a program costs at least where what it shares with other parts stands whole in a level
@@ -643,10 +615,8 @@ class FusedTrees:
 
     def outside(self, read: int, written: int) -> Fraction:
         """Return what bits read and written at the outermost level cost, as far as the objective adds it up."""
-        objective, outermost = self.objective, self._search.arch.levels[0]
-        if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
-            return Fraction(read + written)
-        return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
+        adds_up = self.objective.goal in (Goal.TRAFFIC, Goal.ENERGY)
+        return self.moved(0, read, written) if adds_up else Fraction(0)
 
 
 def _dims_of(program: Workload) -> dict[str, set[str]]:
@@ -678,6 +648,18 @@ def _touch(program: Workload, statements: Collection[str], tensor: str) -> bool:
     return any(accesses_of(program.statement(name), tensor) for name in statements)
 
 
-def _cheapest_part(parts: list[Part | None]) -> Part:
-    """Return the first of the parts that cost least."""
-    return min((each for each in parts if each is not None), key=lambda each: each.value)
+def cheapest(parts: Iterable[Part | None]) -> Part | None:
+    """Return the first of the parts that cost least, None where there is none."""
+    return min(filter(None, parts), key=lambda each: each.value, default=None)
+
+
+def _while_it_pays(
+    part: Part, steps: Callable[[Part], Iterable[Part | None]], is_over: Stop, most: int | None = None
+) -> Part:
+    """Return where steps lead to, each to the cheapest of what it may lead to, while that costs less; at most some."""
+    for _ in count() if most is None else range(most):
+        best = part if is_over() else cheapest((part, *steps(part))) or part
+        if best is part:
+            break
+        part = best
+    return part

@@ -382,7 +382,7 @@ class Legs:
         found, least, is_proven = (None, 0, False) if answer is None else (answer.found, answer.bound, answer.is_proven)
         if not is_proven:
             begun = None if found is None else Outcome((found,), None, Count(), 0, None)
-            outcome = solve(problem, measure, limits, _not_told, work=limits.work, before=begun)
+            outcome = solve(problem, measure, limits, lambda _found, _bound: None, work=limits.work, before=begun)
             found, is_proven = next(iter(outcome.found), None), outcome.left == ()
             least = max(least or 0, min(outcome.left or (0,)) if outcome.bound is None else outcome.bound)
         search.limits.work.add(limits.work.done)
@@ -562,10 +562,6 @@ def _with_loads_in_parts(component: Component, parts: Parts, times: int, target:
             read[number][tensor] //= many if tensor != target else read[number][tensor] + 1  # its first is free
             write[number + (tensor != target)][tensor] //= many
     return replace(component, read=tuple(map(tuple, read)), write=tuple(map(tuple, write)))
-
-
-def _not_told(_found: object, _bound: int) -> None:
-    """Report nothing."""
 
 
 def legs_of(search: Search) -> Legs:

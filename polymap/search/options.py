@@ -208,7 +208,9 @@ class Tuning:
     leg_share_of_large: float = 0.02
     """The same for programs of as many nests as a segment has at most, or more, that are too large to be climbed."""
     count_s: float = 1.0
-    """CPU seconds for counting the first tree of a program, whatever is left of the limit (not swept)."""
+    """CPU seconds for counting the first tree of a program, whatever is left of the limit (not swept),"""
+    legal_share: float = 0.25
+    """or for any of them this part of what is left (not swept)."""
     count_share: float = 0.02
     """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6

@@ -132,7 +132,7 @@ class LeastOfCases:
 def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose the best tree of products in a row through one buffer (single_level/product_chains.py); where tiles
     divide, none costs less."""
-    workload, arch = search.workload, search.arch
+    workload, arch, statements = search.workload, search.arch, search.workload.statements
     if search.rules or evidence.is_met or arch.fanouts or len(arch.levels) != 2 or passed_tensors(workload) is None:
         return evidence
     from polymap.search.single_level import ProductChain  # other searches do without
@@ -143,10 +143,8 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
         if chain is None or not adds_up(search, objective):
             continue
         cases = Cases.of(search, objective)
-        alone = [
-            max(cases.alone(each.name, {}) or Fraction(0), _bound_alone(search, objective, each, stop) or Fraction(0))
-            for each in workload.statements
-        ]
+        floors = ((cases.alone(each.name, {}), _bound_alone(search, objective, each, stop)) for each in statements)
+        alone = [max(one or Fraction(0), other or Fraction(0)) for one, other in floors]
 
         def pass_of(name: str, tensor: str, cases: Cases = cases) -> Fraction:
             return cases.refund(name, tensor, Stay(int(tensor in passed)))
@@ -171,10 +169,7 @@ def _bound_alone(search: Search, objective: Objective, statement: Statement, sto
     from polymap.search.single_level import bound_at_once  # other searches do without
 
     nest = part_of(search.workload, (statement,))
-    try:
-        return bound_at_once(analyse(nest, search.arch, ()), measure_of(objective, nest, search.arch), stop)
-    except OutOfTime:
-        return None
+    return bound_at_once(analyse(nest, search.arch, ()), measure_of(objective, nest, search.arch), stop)
 
 
 def solve_product_sizes(

@@ -356,25 +356,23 @@ def _score_mapping(search: Search, mapping: Mapping) -> list[tuple[Mapping, Frac
     return [(mapping, score.value)]
 
 
-def answer_of(
-    search: Search, relative: Relative, objective: Objective, share: float, *, divides: bool | None = None
-) -> SearchResult | None:
+def answer_of(search: Search, relative: Relative, objective: Objective, share: float) -> SearchResult | None:
     """Return the answer to the same question about a related nest; None where the lattice search does not cover it.
-    share: of what is left of the limit. divides: whether over dividing tiles alone (None: as it is asked)."""
+    share: of what is left of the limit."""
     if search.limits():
         return None
-    asked = asked_of(search, relative, objective, divides=divides)
+    asked = asked_of(search, relative, objective, divides=search.divides)
     return None if asked is None else search.ask(*asked, share)[0]
 
 
 def asked_of(
-    search: Search, relative: Relative, objective: Objective, *, divides: bool | None
+    search: Search, relative: Relative, objective: Objective, *, divides: bool
 ) -> tuple[Question, Kind] | None:
-    """Return the same question about a related nest, and its kind; None where the lattice search does not cover it."""
+    """Return the same question about a related nest, over dividing tiles alone or all, and its kind; None where the
+    lattice search does not cover it."""
     workload, arch, rules = relative.workload, relative.arch, relative.rules
     if analyse(workload, arch, rules).reason is not None:
         return None
-    divides = search.divides if divides is None else divides
     tiles, seed = "divide" if divides else "any", search.asked.seed
     asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
     return asked, Kind.DIVIDING if divides else Kind.RELATED

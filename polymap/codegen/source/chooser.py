@@ -46,18 +46,17 @@ def choose(
     tiled: bool = True,
     wider: bool = True,
     untiled: frozenset[str] = frozenset(),
-    clock: Callable[[], float] = cpu_seconds,
 ) -> ChosenOrder:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
 
     threads: that take part. tiled: contractions, and steps of time, may be tiled. wider: variables of one iteration may
     become arrays over the loops. untiled: statements that are no contractions.
     """
-    plain = _best_order(workload, facts if tiled else None, threads, clock, untiled)
+    plain = _best_order(workload, facts if tiled else None, threads, untiled)
     arrays = expanded(workload) if wider else workload
     if arrays == workload:
         return plain
-    other = _best_order(arrays, facts if tiled else None, threads, clock, untiled)
+    other = _best_order(arrays, facts if tiled else None, threads, untiled)
     if _rank_of(other) >= _rank_of(plain):
         return plain
     return replace(other, changes=(*other.changes, EXPANDED))
@@ -71,34 +70,32 @@ def _rank_of(chosen: ChosenOrder) -> tuple[float, float]:
     return -tiled, cost_of(chosen.schedule, frozenset((*chosen.strips, *(each.statement for each in chosen.extremes))))
 
 
-def _best_order(
-    workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float], untiled: frozenset[str]
-) -> ChosenOrder:
-    until = clock() + TUNING.choice_cpu_s
+def _best_order(workload: Workload, facts: Core | None, threads: int, untiled: frozenset[str]) -> ChosenOrder:
+    until = cpu_seconds() + TUNING.choice_cpu_s
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()
     if facts is not None:
         free = [own for own in workload.statements if own.name not in untiled]
         matrices = [each for each in (contraction_of(workload, own, facts) for own in free) if each]
-        schedule, left = _taken_out(schedule, matrices, found, until, clock)
-        schedule = _in_bands(schedule, left, (in_one_band,), found, until, clock)
+        schedule, left = _taken_out(schedule, matrices, found, until)
+        schedule = _in_bands(schedule, left, (in_one_band,), found, until)
         sums = [each for each in (sum_of(workload, own) for own in free) if each]
         ways = (in_strips, in_one_band) if facts.registers else (in_strips,)
-        schedule = _in_bands(schedule, sums, ways, found, until, clock)
+        schedule = _in_bands(schedule, sums, ways, found, until)
     changes = [_words(each) for each in found]
     kept = frozenset(name for each in found for name in _together(schedule, each))
     kept |= {each.statement for each in extreme_loops(text)}
-    schedule, strips = side_by_side(schedule.normal(), kept, until, clock)
+    schedule, strips = side_by_side(schedule.normal(), kept, until)
     if strips:
         changes.append(f"rows of {', '.join(strips)} in strips, whose iterations run side by side")
     kept |= frozenset(strips)
     tiled = schedule.normal()
-    schedule = contiguous_order(workload, start=tiled, kept=kept, clock=clock)
+    schedule = contiguous_order(workload, start=tiled, kept=kept)
     if str(schedule) != str(tiled):
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
     if facts is not None:
-        schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until, clock)
-        tiled, lines = in_line_tiles(schedule.normal(), kept, until, clock)
+        schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until)
+        tiled, lines = in_line_tiles(schedule.normal(), kept, until)
         schedule, changes = tiled if lines else schedule, [*changes, *map(str, steps), *lines]
     extremes = tuple(extreme_loops(schedule))
     if extremes:
@@ -111,14 +108,14 @@ def _best_order(
 
 
 def _taken_out(
-    schedule: Schedule, matrices: list[Contraction], found: list[Contraction], until: float, clock: Callable[[], float]
+    schedule: Schedule, matrices: list[Contraction], found: list[Contraction], until: float
 ) -> tuple[Schedule, list[Contraction]]:
     """Return the schedule with contractions in nests of their own where that is legal (then they are `found`), and
     those left."""
     left: list[Contraction] = []
     for each in matrices:
         for candidate in _in_a_nest_of_its_own(schedule, each):
-            if clock() < until and is_legal(candidate, until - clock()):
+            if is_legal(candidate, until):
                 schedule = candidate
                 found.append(each)
                 break
@@ -133,7 +130,6 @@ def _in_bands(
     ways: tuple[_Way, ...],
     found: list[Contraction],
     until: float,
-    clock: Callable[[], float],
 ) -> Schedule:
     """Return the schedule with whole nests tiled, where one of the ways is legal (their contractions are `found`)."""
     for way in ways:
@@ -141,7 +137,7 @@ def _in_bands(
             if _holds(loop, found):
                 continue
             made = way(schedule, loop, wanted)
-            if made is not None and clock() < until and is_legal(made[0], until - clock()):
+            if made is not None and is_legal(made[0], until):
                 schedule = made[0]
                 found += made[1]
     return schedule

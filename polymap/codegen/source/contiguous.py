@@ -6,7 +6,7 @@ Every float is rounded as in the text: no sum changes its order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -22,33 +22,30 @@ _IN_VECTORS = frozenset(("+", "-", "*", "/", "neg", "fabs", "fabsf"))
 
 
 def contiguous_order(
-    workload: Workload,
-    *,
-    start: Schedule | None = None,
-    kept: frozenset[str] = frozenset(),
-    clock: Callable[[], float] = cpu_seconds,
+    workload: Workload, *, start: Schedule | None = None, kept: frozenset[str] = frozenset()
 ) -> Schedule:
     """Return the text's order (or `start`, a legal one), pairs of loops exchanged (and distributed first) as long as
     that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is,
     and so do the loops of the statements `kept`."""
     best = (start or Schedule.original(workload, strict=True)).normal()
-    until = clock() + TUNING.exchange_cpu_s
+    until = cpu_seconds() + TUNING.exchange_cpu_s
     found = True
     while found:
         found = False
         for candidate in _better_schedules(best, kept):
-            if clock() > until:
-                return best
-            if is_legal(candidate, until - clock()):
+            if is_legal(candidate, until):
                 best, found = candidate, True
                 break
     return replace(best, strict=False)
 
 
-def is_legal(schedule: Schedule, seconds: float) -> bool:
-    """Return whether a schedule keeps all dependences, sums of floats included; False where that takes too long."""
+def is_legal(schedule: Schedule, until: float) -> bool:
+    """Return whether a schedule keeps all dependences, sums of floats included; False where that takes too long. until:
+    the CPU seconds of the process at which it does."""
+    left = until - cpu_seconds()
     try:
-        return not schedule_violations(schedule.workload, schedule.times, strict=True, seconds=max(0.1, seconds))
+        own = schedule.workload, schedule.times
+        return left > 0 and not schedule_violations(*own, strict=True, seconds=max(0.1, left))
     except BudgetError:
         return False
 

@@ -6,8 +6,6 @@ later. In square tiles, as small as lines are long, every line is used whole whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from polymap.codegen.source.contiguous import dim_of, is_legal, step_of
 from polymap.codegen.source.contraction import tile_number
 from polymap.codegen.source.order_tuning import TUNING
@@ -15,9 +13,7 @@ from polymap.ir import Statement
 from polymap.schedules import Loop, Schedule, TimeDim
 
 
-def in_line_tiles(
-    schedule: Schedule, kept: frozenset[str], until: float, clock: Callable[[], float]
-) -> tuple[Schedule, tuple[str, ...]]:
+def in_line_tiles(schedule: Schedule, kept: frozenset[str], until: float) -> tuple[Schedule, tuple[str, ...]]:
     """Return the schedule with such nests of one statement tiled where that is legal, and what was tiled, in words.
 
     kept: statements that stay as they are.
@@ -28,7 +24,7 @@ def in_line_tiles(
         for outer in loops[:-1] if statement.name not in kept else ():
             size = _size(schedule, statement, outer, loops[-1])
             made = _tile_loops(schedule, statement, outer, loops[-1], size) if size else None
-            if made is not None and clock() < until and is_legal(made, until - clock()):
+            if made is not None and is_legal(made, until):
                 sides = " x ".join(f"{size} {dim_of(schedule, statement, each)}" for each in (outer, loops[-1]))
                 words.append(f"{statement.name} in tiles of {sides}, which use lines of caches whole")
                 schedule = made

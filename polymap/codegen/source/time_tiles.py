@@ -8,7 +8,7 @@ changes: rows are computed as in the text, in vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -43,7 +43,7 @@ class TimeTiles:
 
 
 def in_time_tiles(
-    schedule: Schedule, kept: frozenset[str], cache_bytes: int, threads: int, until: float, clock: Callable[[], float]
+    schedule: Schedule, kept: frozenset[str], cache_bytes: int, threads: int, until: float
 ) -> tuple[Schedule, tuple[TimeTiles, ...]]:
     """Return the schedule with outermost loops over time in tiles, where each step would fetch more than the cache
     holds and that is legal; and these tiles.
@@ -58,7 +58,7 @@ def in_time_tiles(
         if tiles is None:
             continue
         made = _schedule_in_tiles(schedule, tiles, threads)
-        if clock() < until and is_legal(made, until - clock()):
+        if is_legal(made, until):
             schedule = made
             found.append(tiles)
     return schedule, tuple(found)

@@ -7,7 +7,7 @@ j + 2 i the rows of a strip are independent of each other, and the processor ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from polymap.codegen.source.contiguous import is_legal, step_of
@@ -16,9 +16,7 @@ from polymap.ir import Affine, Floor, Statement
 from polymap.schedules import Loop, Schedule, TimeDim
 
 
-def side_by_side(
-    schedule: Schedule, kept: frozenset[str], until: float, clock: Callable[[], float]
-) -> tuple[Schedule, tuple[str, ...]]:
+def side_by_side(schedule: Schedule, kept: frozenset[str], until: float) -> tuple[Schedule, tuple[str, ...]]:
     """Return the schedule with such loops in strips, skewed as far as they must be, and the statements in them.
 
     kept: statements that stay as they are.
@@ -27,19 +25,19 @@ def side_by_side(
     for outer in schedule.loops():
         if kept & set(outer.statements) or set(changed) & set(outer.statements):
             continue
-        waiting = _dependent_loops(schedule, outer, until, clock)
+        waiting = _dependent_loops(schedule, outer, until)
         if not waiting:
             continue
         for skew in range(TUNING.wavefront_skew + 1):
             made, turned = (_in_strips(schedule, outer, waiting, skew, sign) for sign in (1, -1))
-            if all(clock() < until and is_legal(each, until - clock()) for each in (made, turned)):
+            if is_legal(made, until) and is_legal(turned, until):
                 schedule = made
                 changed += outer.statements
                 break
     return schedule, tuple(changed)
 
 
-def _dependent_loops(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], float]) -> tuple[Loop, ...]:
+def _dependent_loops(schedule: Schedule, outer: Loop, until: float) -> tuple[Loop, ...]:
     """Return the innermost loops directly inside a loop that carry dependences, and that walk along rows of arrays."""
     inner = [
         each
@@ -58,7 +56,7 @@ def _dependent_loops(schedule: Schedule, outer: Loop, until: float, clock: Calla
             and _has_strides(schedule, outer, statements)
         ):
             turned = _with_loop_reversed(schedule, loop)
-            if clock() < until and not is_legal(turned, until - clock()):
+            if not is_legal(turned, until):
                 found.append(loop)
     return tuple(found)
 

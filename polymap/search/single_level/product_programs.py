@@ -19,7 +19,6 @@ from polymap.ir import (
     Storage,
     Temporal,
     Workload,
-    accesses_of,
     is_box,
     part_of,
 )
@@ -73,11 +72,9 @@ class ProductChain:
             own = {nest.tensors[one.number].name: one for one in read[0].operands}
             source, matrix, result = (own[name] for name in names)
             passes = refund(each.name, names[0]), refund(each.name, names[2])
-            sizes, units = (
-                (self.extent(number), self.extent(number + 1)),
-                (measure.unscaled(1), measure.unscaled(read[1])),
-            )
-            found.append(Priced(*sizes, (source, matrix, result), units[0], units[1], alone[number], passes))
+            sizes = self.extent(number), self.extent(number + 1)
+            costs = measure.unscaled(1), measure.unscaled(read[1])
+            found.append(Priced(*sizes, (source, matrix, result), *costs, alone[number], passes))
         return found
 
     def solved(
@@ -169,6 +166,4 @@ def _read(workload: Workload, own: Table[str, frozenset[str]], runs: tuple[str, 
             return None
         axes |= {number + at: name for at, dims in enumerate(ends) for name in dims}
         operands.append((source, matrix, result))
-        if any(not accesses_of(each, name) for name in operands[-1]):
-            return None
     return ProductChain(workload, axes, runs, tuple(operands))

@@ -17,7 +17,7 @@ from typing import Protocol
 from pycparser import c_ast
 
 from polymap.workload.c.expressions import Expressions, children, every, negated, node_at, nodes_at, text_at
-from polymap.workload.c.pointers import changed_names, is_unary, put
+from polymap.workload.c.pointers import changed_names, is_step, is_unary, put
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -75,8 +75,7 @@ def stepped(node: c_ast.Node) -> list[c_ast.Node]:
 
 def _is_step(node: c_ast.Node) -> bool:
     """Return whether a node is `i++`, `++i`, `i--` or `--i`."""
-    steps = any(is_unary(node, each) for each in ("p++", "++", "p--", "--"))
-    return steps and isinstance(node_at(node, "expr"), c_ast.ID)
+    return is_step(node) and isinstance(node_at(node, "expr"), c_ast.ID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from polymap.workload.c.linear import Linear, NotStaticError, chosen, linear, number, product, term
+from polymap.workload.c.linear import KeptError, Linear, NotStaticError, chosen, linear, number, product, term
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -44,14 +44,6 @@ Values = Mapping[str, Linear]
 _WIDE = ("int32", "int64", None)  # types whose arithmetic is not taken to wrap around
 
 
-class _LostError(Exception):
-    """A variable that is no expression of loop counters."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 def without_counted(program: Program, kept: frozenset[str], given: Mapping[str, str]) -> Program:
     """Return the program with the integers that its loops count replaced. kept: names of static variables. given: of
     parameters, whose last values nobody reads, each with the name of a loop that counts in it."""
@@ -59,8 +51,8 @@ def without_counted(program: Program, kept: frozenset[str], given: Mapping[str, 
     while names:
         try:
             return _Walker(program, names, given).program_without()
-        except _LostError as lost:
-            names = names - {lost.name}
+        except KeptError as error:
+            names = names - {error.name}
     return program
 
 
@@ -189,7 +181,7 @@ class _Walker:
         try:
             return self._linear(expression, values)
         except NotStaticError:
-            raise _LostError(name) from None
+            raise KeptError(name) from None
 
     def _kind(self, place: Name | Item) -> str | None:
         """Return the type of a variable."""
@@ -202,7 +194,7 @@ class _Walker:
         for each in found.values():
             lost = next((name for name in sorted(names_of(each)) if name.endswith("?")), None)
             if lost is not None:
-                raise _LostError(lost[:-1])
+                raise KeptError(lost[:-1])
         return replaced(expression, found)
 
     def _known(self, expression: CExpression) -> CExpression:
@@ -270,7 +262,7 @@ class _Walker:
         variable = self.given[counter] if is_given else counter
         for name, value in own.items():
             if variable in value.names:
-                raise _LostError(name)
+                raise KeptError(name)
         own |= {counter: term(Name(variable, each.line))} if is_given else {}
         kind = self.types.get(counter) if continues(each) else each.element_type
         loop = replace(each, variable=variable, start=start, step=step, element_type=kind)
@@ -303,7 +295,7 @@ class _Walker:
                     if entry is not None:
                         found[name] = entry
             if len(found) == before:
-                raise _LostError(min(names - found.keys()))
+                raise KeptError(min(names - found.keys()))
         return found
 
     def _with_entries(self, value: Linear, found: Values) -> Linear | None:

@@ -28,6 +28,15 @@ from polymap.workload.c.types import ABSOLUTES, FLOATS
 _FUNCTIONS = (*MAXIMA, *MINIMA, *ABSOLUTES, "floord", "ceild")
 
 
+class KeptError(Exception):  # never leaves the C front end: the variable stays
+    """A variable that is used otherwise than those are that are replaced: expressions of loop counters, or places in
+    one array."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 class NotStaticError(Exception):
     """An expression that is not computed from loop variables and sizes; it does not leave this package."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pycparser import c_ast, c_generator
 
 from polymap.workload.c.expressions import children, every, node_at, nodes_at, text_at
+from polymap.workload.c.linear import KeptError
 
 Kind = tuple[str, ...]  # of elements, and the sizes of an array's axes
 
@@ -139,8 +140,12 @@ def _origin(node: c_ast.Node) -> _Origin | None:
 def changed_names(nodes: Sequence[c_ast.Node]) -> set[str]:
     """Return the variables that some nodes assign or step."""
     found = {_name(node_at(node, "lvalue")) for node in nodes if isinstance(node, c_ast.Assignment)}
-    steps = ("p++", "++", "p--", "--")
-    return found | {_name(node_at(node, "expr")) for step in steps for node in nodes if is_unary(node, step)}
+    return found | {_name(node_at(node, "expr")) for node in nodes if is_step(node)}
+
+
+def is_step(node: c_ast.Node) -> bool:
+    """Return whether a node is `x++`, `++x`, `x--` or `--x`, of whatever x."""
+    return isinstance(node, c_ast.UnaryOp) and text_at(node, "op") in ("p++", "++", "p--", "--")
 
 
 def is_unary(node: c_ast.Node, operator: str) -> bool:
@@ -159,14 +164,6 @@ def put(node: c_ast.Node, field: str, part: c_ast.Node) -> None:
 
 def _name(node: c_ast.Node) -> str:
     return text_at(node, "name") if isinstance(node, c_ast.ID) else ""
-
-
-class _MovesError(Exception):
-    """A pointer that is used otherwise than as a place in one array."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 def without_moves(
@@ -200,7 +197,7 @@ def without_moves(
         changed = deepcopy(body)
         try:
             found.visit(changed)
-        except _MovesError as error:
+        except KeptError as error:
             names = names - {error.name}
             continue
         starts = [_integer(found.integers[name], c_ast.Constant("int", "0"), body) for name in sorted(names & own)]
@@ -265,11 +262,10 @@ class _Moves:
                 if one is not None and other is not None and _text(one.base) == _text(other.base):
                     left, right = (each.offset or c_ast.Constant("int", "0") for each in (one, other))
                     return c_ast.BinaryOp(text_at(node, "op"), left, right, node.coord)
-            case c_ast.UnaryOp() if any(is_unary(node, step) for step in ("p++", "++", "p--", "--")):
-                if (name := _name(node_at(node, "expr"))) in self.integers:
-                    return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
+            case c_ast.UnaryOp() if is_step(node) and (name := _name(node_at(node, "expr"))) in self.integers:
+                return c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord)
             case c_ast.ID() if text_at(node, "name") in self.integers:
-                raise _MovesError(text_at(node, "name"))
+                raise KeptError(text_at(node, "name"))
             case _:
                 pass
         self.visit(node)
@@ -286,7 +282,7 @@ class _Moves:
         name = _name(node)
         if name in self.integers:
             if name not in self.bases:
-                raise _MovesError(name)
+                raise KeptError(name)
             return _Origin(self.bases[name], self._place(name))
         if isinstance(node, c_ast.ID | c_ast.ArrayRef):
             return _Origin(node, None) if self._is_row(node) else None
@@ -297,8 +293,7 @@ class _Moves:
         if is_unary(node, "&") and isinstance(element := node_at(node, "expr"), c_ast.ArrayRef):
             inner = self._origin(node_at(element, "name"))
             return None if inner is None else inner.plus("+", self._rewritten(node_at(element, "subscript")))
-        steps = isinstance(node, c_ast.UnaryOp) and text_at(node, "op") in ("p++", "++", "p--", "--")
-        if steps and (name := _name(node_at(node, "expr"))) in self.bases:
+        if is_step(node) and (name := _name(node_at(node, "expr"))) in self.bases:
             return _Origin(self.bases[name], c_ast.UnaryOp(text_at(node, "op"), self._place(name), node.coord))
         return None
 
@@ -313,7 +308,7 @@ class _Moves:
         """Return the element that a pointer is set to; raises where it is one of another array, or of none."""
         origin = self._origin(value)
         if origin is None:
-            raise _MovesError(name)
+            raise KeptError(name)
         base = array = self.bases.setdefault(name, origin.base)
         indices: list[c_ast.Node] = []
         while isinstance(array, c_ast.ArrayRef):
@@ -321,9 +316,9 @@ class _Moves:
         index_names = {_name(each) for each in every(indices)} - {""}
         flat = any(not isinstance(each, c_ast.ID) for each in indices)  # &A[0][0] may leave its row
         if flat or _text(base) != _text(origin.base) or self.kinds[_name(array)][0] != self.kinds[name][0]:
-            raise _MovesError(name)
+            raise KeptError(name)
         if not index_names.isdisjoint(self.lives.get(name, ())):
-            raise _MovesError(name)
+            raise KeptError(name)
         return origin.offset or c_ast.Constant("int", "0", value.coord)
 
 

@@ -142,7 +142,7 @@ def test_tensors_of_the_best_tree_change_their_level_where_that_saves_time() -> 
     fused = FusedTrees(asked, work, parse_single("energy", asked.arch), divides=True)
     part = fused.below(work, nodes)
     assert part is not None
-    first = asked.with_tree(known, work, Mapping(part.nodes[0]))
+    first = asked.with_tree(known, work, Mapping(part.nodes))
     last = relieved(asked, first, never)
     held = {name: n.level for n in last.incumbents[0].mapping.nodes if isinstance(n, Storage) for name in n.tensors}
     assert (held["S"], held["P"], held["C"]) == ("ACC", "ACC", "UB")
@@ -325,7 +325,7 @@ def test_trees_with_a_fanout_above_a_branch_count_as_the_simulator_says(seed: in
     assert interface is not None, "all that passes is touched alike"
     found = FusedTrees(asked, work, asked.objective, divides=True).spread(work, interface, never)
     assert found is not None, "keys and values have room in the array"
-    tree = Mapping(found.nodes[0])
+    tree = Mapping(found.nodes)
     assert count_closed_form(work, arch, tree) == count_by_simulation(work, arch, tree)
 
 
@@ -353,7 +353,7 @@ def test_scores_stay_in_the_multipliers_where_their_rows_fill_all_fan_outs() -> 
     asked, _ = read_question(work, arch, Options("latency", "divide", clock=process_time), provers)
     found = FusedTrees(asked, work, asked.objective, divides=True).spread(work, interface, never)
     assert found is not None, "there is a tree"
-    (around,) = found.nodes
+    around = found.nodes
     assert Storage("REG", ("S", "P")) in around, "one score in each, then its weight in the same place"
     cost = pm.simulate(work, arch, Mapping(around))
     assert cost.legal, "there is room for either, not for both"
@@ -563,7 +563,7 @@ def test_probabilities_stand_in_a_branch_of_their_own_where_not_all_has_room() -
     part = FusedTrees(asked, work, asked.objective, divides=True).read_off(work, interface, asked.limits)
     assert part is not None
     assert part.value <= 186_895_872
-    cost = pm.evaluate(work, machine, Mapping(part.nodes[0]))
+    cost = pm.evaluate(work, machine, Mapping(part.nodes))
     assert (cost.legal, cost.energy_pj_exact) == (True, part.value)
 
 
@@ -579,7 +579,7 @@ def test_smaller_tiles_make_room_for_one_more_tensor() -> None:
     assert part is not None
     made = trees.with_room_made(work, trees.with_more_held(work, part, never), never)
     assert made.value <= 191_361_152 < part.value
-    cost = pm.evaluate(work, machine, Mapping(made.nodes[0]))
+    cost = pm.evaluate(work, machine, Mapping(made.nodes))
     assert (cost.legal, cost.energy_pj_exact) == (True, made.value)
 
 
@@ -623,11 +623,11 @@ def test_lines_make_room_for_what_slides_and_share_weights_with_the_rows_before_
     made = trees.with_room_made(inside, loop, never)
     assert made.value < loop.value
     assert ("I", 8 * 22 * 22 * 16 - 8 * 2 * 22 * 16, 0) in made.passes  # all but two rows, each once
-    whole = trees.below_common_heads(lined, [first.nodes[0], made.nodes[0]], never)
+    whole = trees.below_common_heads(lined, [first.nodes, made.nodes], never)
     assert whole is not None
     assert whole.value < first.value + made.value
     assert ("W", 8 * 16 * 16 * 9, 0) in whole.passes
-    cost = pm.evaluate(lined, machine, Mapping(whole.nodes[0]))
+    cost = pm.evaluate(lined, machine, Mapping(whole.nodes))
     assert (cost.legal, cost.energy_pj_exact) == (True, whole.value)
 
 
