@@ -264,22 +264,22 @@ def explore_network(
         lambda: expected_method(executor, "submit", "the executor"),
         lambda: expected_method(on_layer, "__call__", "on_layer"),
     )
-    net, arch = network_of(net), arch_of(arch)
+    net, arch = _check_layers(network_of(net)), arch_of(arch)
     check_additive(goal := parse_single(objective, arch), asked=fuse)
-    if _check_layers(net).lacks_products:
+    if net.lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
     equal = equal_groups(plan := plan_of(net) if fuse else Plan((), ()))
-    note = _noted(on_layer, len(net.layers) + len(equal))
+    note, together = _noted(on_layer, len(net.layers) + len(equal)), list[GroupAnswer]()
     with opened_store(store) as journal:
         asked = [(layer, _asked(layer, arch, objective, options, executor, journal)) for layer in net.layers]
         answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
-    together = list[GroupAnswer]()
     for groups, layer in ((groups, _program_of(groups)) for groups in equal):
         found = note(layer_answer(layer, _asked(layer, arch, objective, options, None, None)(), arch, goal))
         together.append(group_answer(groups, found, answers, goal))
-    chosen = chosen_groups(together, answers, goal)
-    passing = passing_of(list(zip(equal, chosen, strict=True)), plan.apart, arch)
+    passing = passing_of(
+        list(zip(equal, chosen := chosen_groups(together, answers, goal), strict=True)), plan.apart, arch
+    )
     return NetworkAnswer(net, arch, objective, tuple(answers), chosen, passing, fuse)
 
 

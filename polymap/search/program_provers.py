@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -146,14 +147,14 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
         floors = ((cases.alone(each.name, {}), _bound_alone(search, objective, each, stop)) for each in statements)
         alone = [max(one or Fraction(0), other or Fraction(0)) for one, other in floors]
 
-        def pass_of(name: str, tensor: str, cases: Cases = cases) -> Fraction:
-            return cases.refund(name, tensor, Stay(int(tensor in passed)))
-
         def nodes(each: Statement, objective: Objective = objective) -> Nodes:
             leg = replace(Leg.of(each, workload.extents()), divides=search.divides)
             return legs.nodes(search, workload, leg, objective, TUNING.leg_share) or as_written(each)
 
-        priced, room = chain.priced(arch, objective, alone, pass_of), arch.levels[1].usable_bits
+        priced, room = (
+            chain.priced(arch, objective, alone, partial(_pass_of, cases, passed)),
+            arch.levels[1].usable_bits,
+        )
         with suppress(OutOfTime):
             found = None if priced is None else chain.least(priced, room, divide=search.divides, stop=stop)
             if found is not None:
@@ -162,6 +163,11 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
                 evidence = search.with_tree(evidence, workload, tree)
                 evidence = evidence.with_floor(place, found[0] if dividing_legs(search) else None)
     return evidence
+
+
+def _pass_of(cases: Cases, passed: Sequence[str], statement: str, tensor: str) -> Fraction:
+    """Return what one pass of a tensor costs a statement that does not stay in the buffer."""
+    return cases.refund(statement, tensor, Stay(int(tensor in passed)))
 
 
 def _bound_alone(search: Search, objective: Objective, statement: Statement, stop: Stop) -> Fraction | None:
