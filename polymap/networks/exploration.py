@@ -277,9 +277,8 @@ def explore_network(
     for groups, layer in ((groups, _program_of(groups)) for groups in equal):
         found = note(layer_answer(layer, _asked(layer, arch, objective, options, None, None)(), arch, goal))
         together.append(group_answer(groups, found, answers, goal))
-    passing = passing_of(
-        list(zip(equal, chosen := chosen_groups(together, answers, goal), strict=True)), plan.apart, arch
-    )
+    chosen = chosen_groups(together, answers, goal)
+    passing = passing_of(list(zip(equal, chosen, strict=True)), plan.apart, arch)
     return NetworkAnswer(net, arch, objective, tuple(answers), chosen, passing, fuse)
 
 
