@@ -36,6 +36,7 @@ from polymap.resources import OutOfTime, Stop, never
 from polymap.search.problem import divisors
 from polymap.search.single_level.first_tiles import Ints
 from polymap.search.single_level.question import Operand
+from polymap.search.single_level.tuning import TUNING
 
 MOST = 1 << 53  # costs that float64 adds without rounding
 SOURCE, MATRIX, RESULT = range(3)  # the places of a product's operands
@@ -107,15 +108,18 @@ def least_of_chain(
     rows: int, runs: int, products: Sequence[Priced], room: int | None, *, divide: bool, stop: Stop = never
 ) -> tuple[Fraction, tuple[Steps, ...]] | None:
     """Return the least that cases of so many runs of a chain cost, and the parts of such a tree: a run alone is a nest
-    by itself. None where costs are too large. divide: whether only tiles that divide are asked for. Raises
-    OutOfTime."""
+    by itself. None where costs are too large, or tiles too many. divide: whether only tiles that divide are asked
+    for. Raises OutOfTime."""
     scale = lcm(*(each.denominator for one in products for each in (one.unit, *one.refunds)))
     own = [_scaled(each, int(each.unit * scale), scale, runs) for each in products]
     own = [replace(each, kept=each.kept + after.found) for each, after in pairwise((*own, own[-1]))]
     room = sum(each.bits * each.elements for one in own for each in one.operands) if room is None else room
     if sum(each.bypass for one in own for each in one.operands) + sum(each.alone for each in own) >= MOST:
         return None
-    found, parts = ChainBound(rows, own, room, divide, stop).least()
+    bound = ChainBound(rows, own, room, divide, stop)
+    if len(bound.sizes(rows)) * max(len(bound.sizes(each.columns)) for each in own) > TUNING.most_tiled:
+        return None
+    found, parts = bound.least()
     return Fraction(runs * found, scale) + sum(each.besides for each in products), parts
 
 
@@ -431,6 +435,8 @@ class Pair:
 
     def _look(self, at: Point, left: tuple[Hold, ...]) -> None:
         """Look at all trees below a point. left: operands that do not stand above."""
+        if self.chain.stop():
+            raise OutOfTime
         if at.cost + sum(self._least_below(at, hold) for hold in left) >= self.best:
             return
         self._finish(at, left)

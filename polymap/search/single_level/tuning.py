@@ -46,6 +46,8 @@ class Tuning:
     """Combinations of tile sizes,"""
     cells_looked_at: int = 1 << 16
     """of which so many are looked at together: some 300 bytes each (not swept)."""
+    most_tiled: int = 1 << 18
+    """Tiles of rows and columns of two products that are looked at together (not swept)."""
     most_cancelled: int = 16
     """By how much credits may make costs less than what they are taken from: floats lose as much (derived)."""
     most_tabled: int = 1 << 20
