@@ -211,7 +211,7 @@ def systolic(m: int, n: int, k: int, rows: int, columns: int, kept: str) -> tupl
 def distance(value: Fraction | int, best: Any) -> str:
     """Return how far a value is above the best one, with what is proven of that."""
     above = f"{float(Fraction(value) / best.value - 1):.2%}"
-    return above if best.status == "OPTIMAL" else f"{above} (bound {float(Fraction(value) / best.bound - 1):.2%})"
+    return above if best.stated == "OPTIMAL" else f"{above} (bound {float(Fraction(value) / best.bound - 1):.2%})"
 
 
 def timeloop(table: dict[str, Any]) -> Iterator[Exhibit]:
@@ -421,7 +421,7 @@ def fusemax(table: dict[str, Any]) -> Iterator[Exhibit]:
         answers = [least(pm.einsum(each, sizes=sizes, bits=16), table["unfused_words"]) for each in products]
         softmax = 2 * 16 * length**2  # a row fits the buffer: scores are read once, weights written once
         own = sum(int(each.value) for each in answers) + softmax
-        proven = "0.00%" if all(each.status == "OPTIMAL" for each in answers) else ""
+        proven = "0.00%" if all(each.stated == "OPTIMAL" for each in answers) else ""
         yield bytes_of(f"nest after nest: {heads} heads of {length:,} x {width}", published, heads * own // 8, proven)
     yield from scores(table)
 
