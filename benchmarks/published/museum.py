@@ -211,7 +211,10 @@ def systolic(m: int, n: int, k: int, rows: int, columns: int, kept: str) -> tupl
 def distance(value: Fraction | int, best: Any) -> str:
     """Return how far a value is above the best one, with what is proven of that."""
     above = f"{float(Fraction(value) / best.value - 1):.2%}"
-    return above if best.stated == "OPTIMAL" else f"{above} (bound {float(Fraction(value) / best.bound - 1):.2%})"
+    _, _, space = best.stated.partition("OPTIMAL among ")
+    if space:
+        return f"{above} (proven among {space})"
+    return above if best.status == "OPTIMAL" else f"{above} (bound {float(Fraction(value) / best.bound - 1):.2%})"
 
 
 def timeloop(table: dict[str, Any]) -> Iterator[Exhibit]:
