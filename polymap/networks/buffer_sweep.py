@@ -13,7 +13,7 @@ from polymap.explore import search
 from polymap.inputs import answers_in_words, as_bits, is_list, shown
 from polymap.ir import Architecture, Branch, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
-from polymap.search import Hints, Options, most_refunded_bits, solve_product_sizes, weakest
+from polymap.search import Hints, Options, among, most_refunded_bits, solve_product_sizes, weakest
 from polymap.search.problem import analyse, is_confirmed, parse_objective
 from polymap.search.programs import nest_programs
 from polymap.search.single_level import OfSize, solve_sizes
@@ -89,7 +89,7 @@ def _points(
         size = asked.sizes[number]
         point = _known_point(workload, machine, size, known) if asked.tiles == "any" else None
         if trees is not None:
-            point = _tree_point(workload, machine, size, trees[number], floors[number])
+            point = _known_point(workload, machine, size, trees[number], floors[number])
         if point is None:
             point = _point(asked, workload, machine, number, share, known, floors[number])
         found.append(_kept(found, point))
@@ -157,31 +157,20 @@ def _better(point: CurvePoint, apart: CurvePoint) -> CurvePoint:
     return replace(point, best_bits=apart.best_bits, best=apart.best, status=status)
 
 
-def _known_point(workload: Workload, machine: Architecture, size: int, known: OfSize | None) -> CurvePoint | None:
+def _known_point(
+    workload: Workload, machine: Architecture, size: int, known: OfSize | None, floor: int | None = None
+) -> CurvePoint | None:
     """Return the point of a size that was solved with the others; None where it was not, or its mapping does not move
-    what is claimed."""
+    what is claimed. floor: what no tree moves less than, where the bound that is known is one of chains alone."""
     if known is None or known.best is None or known.value is None or known.bound is None:
         return None
     goal = parse_objective(f"traffic:{machine.levels[0].name}", machine)
     if known.bound > known.value or not is_confirmed(workload, machine, goal, known.best, (Fraction(known.value),)):
         return None
     scheduled = least_traffic_bits(workload, machine)
-    bound = max(known.bound, scheduled)
-    status = "OPTIMAL" if known.value == bound else "FEASIBLE"
+    bound, space = max(known.bound if floor is None else floor, scheduled), "" if floor is None else "chains"
+    status = among("OPTIMAL", space) if known.value == max(known.bound, scheduled) else "FEASIBLE"
     return CurvePoint(size, scheduled, bound, known.value, known.best, status)
-
-
-def _tree_point(workload: Workload, machine: Architecture, size: int, found: OfSize, floor: int) -> CurvePoint | None:
-    """Return the point of a program of which all trees of some kinds are known; None where the best one does not move
-    what is claimed. found: no such tree moves less than its bound. floor: no tree does."""
-    if found.best is None or found.value is None:
-        return None
-    goal = parse_objective(f"traffic:{machine.levels[0].name}", machine)
-    if not is_confirmed(workload, machine, goal, found.best, (Fraction(found.value),)):
-        return None
-    scheduled = least_traffic_bits(workload, machine)
-    status = "OPTIMAL among chains" if found.value == found.bound else "FEASIBLE"
-    return CurvePoint(size, scheduled, max(floor, scheduled), found.value, found.best, status)
 
 
 def _point(

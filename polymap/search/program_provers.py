@@ -3,11 +3,10 @@ one tensor through several accesses, samples and local search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,7 @@ from polymap.search.programs import (
     with_loops_joined,
 )
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below
+from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below, pass_cost
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
             return legs.nodes(search, workload, leg, objective, TUNING.leg_share) or as_written(each)
 
         priced, room = (
-            chain.priced(arch, objective, alone, partial(_pass_of, cases, passed)),
+            chain.priced(arch, objective, alone, _passes(workload, arch, objective, passed)),
             arch.levels[1].usable_bits,
         )
         with suppress(OutOfTime):
@@ -165,9 +164,15 @@ def begin_product_chains(search: Search, evidence: Evidence, stop: Stop) -> Evid
     return evidence
 
 
-def _pass_of(cases: Cases, passed: Sequence[str], statement: str, tensor: str) -> Fraction:
-    """Return what one pass of a tensor costs a statement that does not stay in the buffer."""
-    return cases.refund(statement, tensor, Stay(int(tensor in passed)))
+def _passes(
+    workload: Workload, arch: Architecture, objective: Objective, passed: Sequence[str]
+) -> Callable[[str, str], Fraction]:
+    """Return what says, of a statement, what one pass of a tensor costs that does not stay in the buffer."""
+
+    def cost(statement: str, tensor: str) -> Fraction:
+        return pass_cost(workload, (arch, objective), (statement, tensor), 1) if tensor in passed else Fraction(0)
+
+    return cost
 
 
 def _bound_alone(search: Search, objective: Objective, statement: Statement, stop: Stop) -> Fraction | None:
@@ -191,7 +196,9 @@ def solve_product_sizes(
     if chain is None or arch.fanouts or len(arch.levels) != 2:
         return None
     rooms = [capacity // arch.levels[1].buffering for capacity in capacities_bits]
-    return chain.solved(arch, [each.name for each in passed], alone, rooms)
+    objective = parse_single(f"traffic:{arch.levels[0].name}", arch)
+    passes = _passes(workload, arch, objective, [each.name for each in passed])
+    return chain.solved(arch, objective, passes, alone, rooms)
 
 
 Choices = dict[str, Sequence[Stay]]  # by the tensor

@@ -57,7 +57,7 @@ from itertools import product
 from math import prod
 from operator import itemgetter
 
-from polymap.ir import Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Architecture, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.around import (
     Met,
@@ -672,17 +672,22 @@ class Cases:
         return found
 
     def refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
-        """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
-        program needs the tensor after the run."""
-        workload = self.search.workload
-        writes = workload.statement(statement).target.tensor == tensor
-        if not stay.level or (writes and (stay.also_outside or not workload.tensor(tensor).temporary)):
-            return Fraction(0)
-        writer = next(each for each in workload.statements if each.target.tensor == tensor)
-        bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
-        source, drain = (stay.level, 0) if writes else (0, stay.level)
-        own = self.search.arch, self.objective
-        return move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)
+        """Return what one pass of a tensor between a stay's level and the outermost one costs a statement."""
+        own, workload = (self.search.arch, self.objective), self.search.workload
+        outside = stay.also_outside and workload.statement(statement).target.tensor == tensor
+        return pass_cost(workload, own, (statement, tensor), stay.level) if stay.level and not outside else Fraction(0)
+
+
+def pass_cost(workload: Workload, own: tuple[Architecture, Objective], passed: tuple[str, str], level: int) -> Fraction:
+    """Return what a pass to or from a level costs (passed: statement, tensor); a writer's where it stays needed."""
+    statement, tensor = passed
+    writes = workload.statement(statement).target.tensor == tensor
+    if writes and not workload.tensor(tensor).temporary:
+        return Fraction(0)
+    target = next(each.target for each in workload.statements if each.target.tensor == tensor)
+    bits = workload.tensor(tensor).bits * elements_of(target, workload.extents())
+    source, drain = (level, 0) if writes else (0, level)
+    return move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)
 
 
 def _in_two(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:

@@ -219,7 +219,7 @@ MISTAKES = {
         "move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)",
         "move_cost(*own, 0, bits * (source == 0), bits * (drain == 0))",
     ),
-    "a writer is not refunded": ("(writes and (stay.also_outside or not workload.tensor(tensor).temporary))", "writes"),
+    "a writer is not refunded": ("if writes and not workload.tensor(tensor).temporary:", "if writes:"),
     "what several read is charged to each": (
         "once = read_once(search.workload)",
         "once = dict.fromkeys(read_once(search.workload), ())",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping as Table, Sequence
+from collections.abc import Callable, Mapping as Table, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, prod
@@ -23,7 +23,7 @@ from polymap.ir import (
     part_of,
 )
 from polymap.resources import Stop, never
-from polymap.search.problem import Objective, analyse, exact_score, measure_of, parse_objective
+from polymap.search.problem import Objective, analyse, exact_score, measure_of
 from polymap.search.single_level.product_chains import ROWS, Fork, Hold, Loop, Priced, Run, Steps, least_of_chain
 from polymap.search.single_level.question import priced_question
 from polymap.search.single_level.sizes import OfSize
@@ -78,19 +78,15 @@ class ProductChain:
         return found
 
     def solved(
-        self, arch: Architecture, passed: Collection[str], alone: Sequence[Sequence[OfSize]], rooms: Sequence[int]
+        self,
+        arch: Architecture,
+        objective: Objective,
+        refund: Refund,
+        alone: Sequence[Sequence[OfSize]],
+        rooms: Sequence[int],
     ) -> list[OfSize] | None:
-        """Return the least bits that cases move at the outermost level (as a bound), and a tree of such a case, for
-        buffers with so much room; None where costs are not told, or too large. alone: each product's, by size."""
-        objective, bits = parse_objective(f"traffic:{arch.levels[0].name}", arch), dict[str, int]()
-        for name in passed:
-            tensor = self.workload.tensor(name)
-            bits[name] = tensor.bits * prod(tensor.shape)
-
-        def refund(name: str, tensor: str) -> Fraction:
-            writes = self.workload.statement(name).target.tensor == tensor
-            return Fraction(0 if writes and not self.workload.tensor(tensor).temporary else bits.get(tensor, 0))
-
+        """Return the least that cases cost (as a bound), and a tree of such a case, for buffers with so much room; None
+        where costs are not told, or too large. alone: each product's, by size."""
         found = list[OfSize]()
         for room, own in zip(rooms, zip(*alone, strict=True), strict=True):
             floors = [Fraction(each.bound) for each in own if each.bound is not None]
