@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import count
+from typing import Any
 
 import pytest
 
 from polymap.ir.mapping import Mapping
 from polymap.resources.limits import never
 from polymap.search.dividing import engine
+from polymap.search.dividing.groups import Group
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.progress import Count, Entry, Incumbent
 from polymap.search.problem.structures import Structure
@@ -34,12 +36,11 @@ def solve_watched(one: Case, above: int | None = None) -> engine.Outcome:
     known = [int(value / one.measure.unscaled(1)) for value in values] if above is not None else []
     found = ((min(known) + (above or 0), CompletedMapping((), Mapping(()))),) if known else ()
 
-    def step(*asked: object, most: int | None = None) -> Iterator[Entry]:
-        _, _, structure, entry, incumbent, _, group = asked
-        assert isinstance(structure, Structure)
-        assert isinstance(incumbent, Incumbent)
-        assert isinstance(group, engine.Group)
-        (bound, _, number), entries = entry, tuple(step_on(*asked, most=most))
+    def step(*asked: Any, most: int | None = None) -> Iterator[Entry]:
+        structure: Structure = asked[2]
+        incumbent: Incumbent = asked[4]
+        group: Group = asked[6]
+        (bound, _, number), entries = asked[3], tuple(step_on(*asked, most=most))
         own = incumbent.groups.get(group.number)
         leader = None if own is None else own.leader
         stands = group.members if leader == number else (structure,)
