@@ -56,18 +56,21 @@ def test_digits_of_a_run_leave_equal_lengths(seed: int) -> None:
 def kept_one_by_one(extent: int, loops: Chain, outside: int, counted: CountedSteps) -> int:
     """Return `kept_indices`: of an instance and digits of the outer loops, the indices that it has, where it, or the
     first instance, has work in one step of the inner loops."""
-    works = defaultdict[tuple[Digits, Digits], list[Digits]](list)
+    works, pinned = defaultdict[tuple[Digits, Digits], list[Digits]](list), set[Digits]()
     for index in range(extent):
         rest, outer, inner, instance = index, list[int](), list[int](), list[int]()
-        for tile, part, _ in loops:
+        counts = True
+        for tile, part, pin in loops:
             digit, rest = divmod(rest, tile)
+            counts = counts and (part is not Part.PINNED or digit == pin)
             if part is Part.TIME:
                 (outer if len(outer) < outside else inner).append(digit)
-            elif part is Part.EACH:
+            elif part is not Part.FREE:
                 instance.append(digit)
         works[tuple(outer), tuple(instance)].append(tuple(inner))
+        pinned |= {tuple(instance)} if counts else set()
     total = 0
-    for (outer, instance), steps in works.items():
+    for (outer, instance), steps in [one for one in works.items() if one[0][1] in pinned]:
         clock = steps if counted is CountedSteps.OWN else works[outer, (0,) * len(instance)]
         total += len(steps) if len({*clock}) == 1 else 0
     return total
@@ -77,12 +80,12 @@ def kept_one_by_one(extent: int, loops: Chain, outside: int, counted: CountedSte
 def test_indices_that_stay_are_those_of_one_step(seed: int) -> None:
     rng = random.Random(f"kept {seed}")
     for _ in range(10):
-        extent, parts = (
-            rng.randrange(1, 24),
-            rng.choices((Part.TIME, Part.TIME, Part.EACH, Part.FREE), k=rng.randrange(5)),
-        )
+        extent, kinds = rng.randrange(1, 24), (Part.TIME, Part.TIME, Part.EACH, Part.FREE, Part.PINNED)
+        parts = rng.choices(kinds, k=rng.randrange(5))
+        if rng.random() < 0.5:  # loops in time around one over siblings have a way of their own
+            parts = [*(Part.TIME for _ in range(rng.randrange(4))), rng.choice((Part.EACH, Part.PINNED))]
         tiles = sorted((rng.randrange(1, extent + 1) for _ in parts), reverse=True)
-        loops = tuple((tile, part, 0) for tile, part in zip(tiles, parts, strict=True))
+        loops = tuple((tile, part, rng.randrange(3)) for tile, part in zip(tiles, parts, strict=True))
         for outside in range(sum(part is Part.TIME for part in parts) + 1):
             for counted in CountedSteps:
                 found = kept_indices(extent, loops, outside, counted)
