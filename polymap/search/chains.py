@@ -216,12 +216,13 @@ def _bits_per_instance(arch: Architecture, workload: Workload) -> Fraction:
 
 def _in_runs_of_tiles(workload: Workload, room: int, price: Fraction) -> Workload | None:
     """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
-    where a level has so much room; None where all in tiles of rows do not move more. price: of an instance, in bits."""
+    where a level has so much room, all in tiles of rows where that does not move more; None where none are. price: of
+    an instance, in bits."""
     every = (0, len(workload.statements))
     found, rows = best_tilings(workload, room, price), best_tilings(workload, room, price, 1).get(every)
     way = _least_way(*every, {ends: each.moved for ends, each in found.items()})
     if rows is not None and sum(found[ends].moved for ends in way) >= rows.moved:
-        return None
+        return rows.of(workload, every)
     cut: Workload | None = workload
     for ends in way:
         cut = None if cut is None else found[ends].of(cut, ends)

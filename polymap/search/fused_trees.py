@@ -16,6 +16,7 @@ from polymap.ir import (
     BudgetError,
     Compute,
     Mapping,
+    MappingNode,
     Spatial,
     Statement,
     Storage,
@@ -53,6 +54,7 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
+from polymap.search.programs import held_in_tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,16 @@ class FusedTrees:
         return None if children is None else self._counted(program, (*nodes, Branch(children)))
 
     def below_tile_loops(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
-        """Return the best tree of a program in tiles below all loops over these: an iteration holds what lacks the dim
-        of one more loop, inside which statements pass on what there is room for; None where there is none."""
+        """Return the best tree of a program in tiles below all loops over these: as it is estimated to move least
+        (programs/tilings.py), or an iteration holds what lacks the dim of one more loop, inside which statements pass
+        on what there is room for; None where there is none."""
         first = zip(*(each.dims for each in program.statements), strict=False)
         tiles = [dims[0] for dims in takewhile(lambda dims: len({*dims}) == 1, first) if dims[0] in interface.shared]
         found, arch = list[Part | None](), self._search.arch
         others = [name for name in interface.shared if name not in tiles]
-        for number, dim in product(levels_above_fanouts(arch, program, interface.kept) if tiles else (), others):
+        levels = levels_above_fanouts(arch, program, interface.kept) if tiles else []
+        found += [self._held_in_tiles(program, len(tiles), number) for number in levels if not is_over()]
+        for number, dim in product(levels, others):
             lacks = (name for name, dims in _dims_of(program).items() if dim not in dims)
             held = tuple(name for name in lacks if arch.levels[number].may_hold(program.tensor(name)))
             kept = Storage(arch.levels[number].name, interface.kept)
@@ -136,6 +141,29 @@ class FusedTrees:
             part = None if with_room is None else self.below(program, with_room)
             found.append(part and self.with_more_held(program, part, is_over))
         return cheapest(found)
+
+    def _held_in_tiles(self, program: Workload, many: int, number: int) -> Part | None:
+        """Return the tree of a program below so many loops over tiles that holds in a level what it is estimated to;
+        groups of neighbours stand below loops of their own. None where there is no room."""
+        level = self._search.arch.levels[number]
+        plan = None if level.usable_bits is None else held_in_tiles(program, many, level.usable_bits)
+        if plan is None or not all(map(level.may_hold, program.tensors)):
+            return None
+        above = list[MappingNode]()
+        for place in range(many + 1):
+            above += _stores(level.name, tuple(name for name, own in plan.places.items() if own == place))
+            above += (Temporal(name, 1) for name in plan.around[place : place + 1])
+        above += _stores(level.name, plan.between)
+        children = list[Nodes]()
+        for group in plan.groups:
+            inner = (*(Temporal(name, 1) for name in group.shared), *_stores(level.name, group.kept))
+            legs = self._children(program, (*above, *inner), group.statements)
+            if legs is None:
+                return None
+            children += [(*inner, Branch(legs))] if group.kept else legs
+        return self._counted(
+            program, (*above, *children[0]) if len(children) == 1 else (*above, Branch(tuple(children)))
+        )
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
