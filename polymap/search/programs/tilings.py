@@ -137,6 +137,7 @@ def held_in_tiles(program: Workload, many: int, room: int) -> Held | None:
         if name not in kept and name not in between:
             own = next(each.shared for each in groups if any(accesses_of(one, name) for one in each.statements))
             again = prod(extents[one] for one in own if one not in access.dims)
+            again = 2 * again - 1 if name in written else again  # sums come back
             taken = [_bits(program, access, each) for each in inside]
             ways = [(taken[at], _passes(access, at, around, extents, taken), at) for at in range(many, -1, -1)]
             trips = prod(extents[one] for one in around)
