@@ -17,8 +17,7 @@ from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, State
 from polymap.resources import never
 from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.options import Options
-from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, makes_rows_again
-from polymap.search.programs.tilings import Tiling
+from polymap.search.programs import Tiling, best_tilings, in_lines, in_tiles, made_again, makes_rows_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from polymap.workload.document import workload_from_document, workload_to_document
