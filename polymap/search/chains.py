@@ -215,7 +215,7 @@ def _bits_per_instance(arch: Architecture, workload: Workload) -> Fraction:
 
 def _in_runs_of_tiles(search: Search, workload: Workload, room: int) -> Workload | None:
     """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
-    where a level has so much room, all in tiles of rows where that does not move more; None where none are."""
+    where a level has so much room, all in tiles of rows where that moves and makes no more; None where none are."""
     every, goal = (0, len(workload.statements)), _tree_objectives(search)[0]
     price = Fraction(0) if search.objective.goal is Goal.TRAFFIC else _bits_per_instance(search.arch, workload)
     found, rows = best_tilings(workload, room, price), best_tilings(workload, room, price, 1).get(every)
@@ -226,7 +226,8 @@ def _in_runs_of_tiles(search: Search, workload: Workload, room: int) -> Workload
             moved = sum(read + written for _, read, written in part.passes) if part else 0
             found[at, at + 1] = Tiling(max(found[at, at + 1].moved, Fraction(moved)))
     way = _least_way(*every, {ends: each.moved for ends, each in found.items()})
-    if rows is not None and sum(found[ends].moved for ends in way) >= rows.moved:
+    least = sum(found[ends].moved for ends in way), sum(found[ends].again for ends in way)
+    if rows is not None and least >= (rows.moved, rows.again):
         return rows.of(workload, every)
     cut: Workload | None = workload
     for ends in way:
