@@ -54,7 +54,7 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
-from polymap.search.programs import held_in_tiles
+from polymap.search.programs import tile_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class FusedTrees:
         found, arch = list[Part | None](), self._search.arch
         others = [name for name in interface.shared if name not in tiles]
         levels = levels_above_fanouts(arch, program, interface.kept) if tiles else []
-        found += [self._held_in_tiles(program, len(tiles), number) for number in levels if not is_over()]
+        found += [self._tree_of_plan(program, len(tiles), number) for number in levels if not is_over()]
         for number, dim in product(levels, others):
             lacks = (name for name, dims in _dims_of(program).items() if dim not in dims)
             held = tuple(name for name in lacks if arch.levels[number].may_hold(program.tensor(name)))
@@ -142,11 +142,11 @@ class FusedTrees:
             found.append(part and self.with_more_held(program, part, is_over))
         return cheapest(found)
 
-    def _held_in_tiles(self, program: Workload, many: int, number: int) -> Part | None:
+    def _tree_of_plan(self, program: Workload, many: int, number: int) -> Part | None:
         """Return the tree of a program below so many loops over tiles that holds in a level what it is estimated to;
         groups of neighbours stand below loops of their own. None where there is no room."""
         level = self._search.arch.levels[number]
-        plan = None if level.usable_bits is None else held_in_tiles(program, many, level.usable_bits)
+        plan = None if level.usable_bits is None else tile_plan(program, many, level.usable_bits)
         if plan is None or not all(map(level.may_hold, program.tensors)):
             return None
         above = list[MappingNode]()
@@ -161,9 +161,8 @@ class FusedTrees:
             if legs is None:
                 return None
             children += [(*inner, Branch(legs))] if group.kept else legs
-        return self._counted(
-            program, (*above, *children[0]) if len(children) == 1 else (*above, Branch(tuple(children)))
-        )
+        last = children[0] if len(children) == 1 else (Branch(tuple(children)),)
+        return self._counted(program, (*above, *last))
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""

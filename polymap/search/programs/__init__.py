@@ -21,7 +21,7 @@ with lazy(__name__):
     from polymap.search.programs.tilings import (
         Tiling as Tiling,
         best_tilings as best_tilings,
-        held_in_tiles as held_in_tiles,
+        tile_plan as tile_plan,
     )
     from polymap.search.programs.traffic_bounds import (
         can_be_bounded as can_be_bounded,

@@ -61,10 +61,10 @@ def _tilings_of(workload: Workload, ends: Ends, room: int, price: Fraction, most
         chosen = tuple((name, tile) for name, tile in zip(dims, tiles, strict=False) if tile < extents[name])
         cut = Tiling(Fraction(0), chosen).of(workload, ends) if chosen else None
         if cut is not None:
-            held = held_in_tiles(part_of(cut, cut.statements[slice(*ends)]), len(chosen), room)
-            if held is not None:
+            plan = tile_plan(part_of(cut, cut.statements[slice(*ends)]), len(chosen), room)
+            if plan is not None:
                 again = made_again(workload, cut)
-                yield Tiling(held.moved + again * price, chosen, again)
+                yield Tiling(plan.moved + again * price, chosen, again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TilePlan:
     """What a run in tiles moves at the outermost level (bits), where it holds of some tensors a tile below so many of
     its loops over tiles (places), and passes on what no group keeps (between) a tile at a time."""
 
@@ -115,7 +115,7 @@ def _groups(program: Workload, around: tuple[str, ...]) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def held_in_tiles(program: Workload, many: int, room: int) -> Held | None:
+def tile_plan(program: Workload, many: int, room: int) -> TilePlan | None:
     """Return what a program in tiles is estimated to hold beside a level of so many bits; None where there is no room
     for what it passes on. many: loops over tiles, outermost."""
     extents, around = program.extents(), program.statements[-1].dims[:many]
@@ -153,7 +153,7 @@ def held_in_tiles(program: Workload, many: int, room: int) -> Held | None:
         if not gains:
             places = {name: at[0][2] for name, at in choices.items()}
             held = {name: place for name, place in places.items() if place is not None}
-            return Held(sum(at[0][1] for at in choices.values()), around, groups, between, held)
+            return TilePlan(sum(at[0][1] for at in choices.values()), around, groups, between, held)
         _, name, after = max(gains)
         left -= choices[name][after][0] - choices[name][0][0]
         choices[name] = choices[name][after:]
