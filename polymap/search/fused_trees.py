@@ -123,17 +123,25 @@ class FusedTrees:
         return None if children is None else self._counted(program, (*nodes, Branch(children)))
 
     def below_tile_loops(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
-        """Return the best tree of a program in tiles below all loops over these, as it is estimated to move least
-        (programs/tilings.py), then with larger tiles of other loops above its branch and more held, while that costs
-        less; None where there is no room."""
+        """Return the best tree of a program in tiles below all loops over these: an iteration holds what lacks the dim
+        of one more loop, inside which statements pass on what there is room for; or as it is estimated to move least
+        (programs/tilings.py), then with larger tiles of other loops; None where there is none."""
         first = zip(*(each.dims for each in program.statements), strict=False)
-        many = len([*takewhile(lambda dims: len({*dims}) == 1 and dims[0] in interface.shared, first)])
-        found = list[Part | None]()
-        for number in levels_above_fanouts(self._search.arch, program, interface.kept) if many else ():
-            part = None if is_over() else self._as_estimated(program, many, number)
-            found.append(
-                part and self.with_more_held(program, self._with_larger_tiles(program, part, is_over), is_over)
-            )
+        tiles = [dims[0] for dims in takewhile(lambda dims: len({*dims}) == 1, first) if dims[0] in interface.shared]
+        found, arch = list[Part | None](), self._search.arch
+        others = [name for name in interface.shared if name not in tiles]
+        levels = levels_above_fanouts(arch, program, interface.kept) if tiles else []
+        for number, dim in product(levels, others):
+            lacks = (name for name, dims in _dims_of(program).items() if dim not in dims)
+            held = tuple(name for name in lacks if arch.levels[number].may_hold(program.tensor(name)))
+            kept = Storage(arch.levels[number].name, interface.kept)
+            nodes = (*(Temporal(name, 1) for name in tiles), *_stores(kept.level, held), kept)
+            with_room = None if is_over() else self._with_room(program, interface, nodes)
+            part = None if with_room is None else self.below(program, with_room)
+            found.append(part and self.with_more_held(program, part, is_over))
+        for number in levels:
+            part = None if is_over() else self._as_estimated(program, len(tiles), number)
+            found.append(part and self._with_larger_tiles(program, part, is_over))
         return cheapest(found)
 
     def _as_estimated(self, program: Workload, many: int, number: int) -> Part | None:
