@@ -1,8 +1,9 @@
 """Programs of several nests: what is found and what is proven, `python -m benchmarks.chains [SECONDS] [NAME ...]`.
 
 Known: the least values of fused trees in which results start at zero without being set (a search over the fused trees
-of two products; ours, 2026). CPU seconds: until the answer. A NAME is the beginning of a case's or a machine's name;
-SECONDS: CPU seconds for each case, 120 for whole blocks where none are given.
+of two products; ours, 2026). CPU seconds: until the answer. Made: statement instances, a program's own are 1. A NAME is
+the beginning of a case's or a machine's name; SECONDS: CPU seconds for each case, 120 for whole blocks where none are
+given.
 """
 
 from __future__ import annotations
@@ -95,22 +96,31 @@ def small_cases() -> list[Case]:
     ]
 
 
-def window_cases() -> list[Case]:
-    """Return two blocks of MobileNetV2, without padding, through one buffer."""
-    texts, sizes, size = list[str](), {"r": 3, "s": 3, "c0": 24}, 32
-    for at, (made, result) in enumerate((("I", "J"), ("J", "O"))):
+def inverted_blocks(many: int, size: int) -> Callable[[], Workload]:
+    """Return blocks of MobileNetV2 one after the other, without padding, the first one's input so many rows high."""
+    texts, sizes = list[str](), {"r": 3, "s": 3, "c0": 24, "y": size, "x": size}
+    for at, (made, result) in enumerate((("I", "J"), ("J", "O"))[-many:]):
         rows = "y,x" if not at else "v0,w0"
         texts += [
             f"{'TU'[at]}[e{at},{rows}] += {made}[c{at},{rows}] * {'AB'[at]}[e{at},c{at}]",
             f"{'DE'[at]}[e{at},v{at},w{at}] += {'TU'[at]}[e{at},v{at}+r,w{at}+s] * {'KL'[at]}[e{at},r,s]",
             f"{result}[c{at + 1},v{at},w{at}] += {'DE'[at]}[e{at},v{at},w{at}] * {'PQ'[at]}[c{at + 1},e{at}]",
         ]
-        sizes |= {f"e{at}": 192, f"c{at + 1}": 24, f"v{at}": size - 2, f"w{at}": size - 2}
-        sizes |= {} if at else {"y": size, "x": size}
         size -= 2
-    make = chain(*texts, temporary="TDJUE", sizes=sizes)
-    rooms = (2_486, 4_957, 9_503, 18_695, 31_786, 37_749)
-    return [Case("MobileNetV2 blocks", make, one_buffer(words), "traffic:DRAM") for words in rooms]
+        sizes |= {f"e{at}": 192, f"c{at + 1}": 24, f"v{at}": size, f"w{at}": size}
+    return chain(*texts, temporary="TDJUE" if many > 1 else "TD", sizes=sizes)
+
+
+def window_cases() -> list[Case]:
+    """Return blocks of MobileNetV2, and a convolution of ResNet-50 and its pooling, through one buffer."""
+    first = ("T[k,y,x] += I[c,2*y+r,2*x+s] * W[k,c,r,s]", "O[k,v,w] max= T[k,2*v+a,2*w+b]")
+    sizes = {"k": 64, "c": 3, "r": 7, "s": 7, "y": 113, "x": 113, "v": 56, "w": 56, "a": 3, "b": 3}
+    asked = [
+        ("MobileNetV2 blocks", inverted_blocks(2, 32), (2_486, 4_957, 9_503, 18_695, 31_786, 37_749)),
+        ("one block of MobileNetV2", inverted_blocks(1, 30), (13_200, 13_600, 14_300, 14_600, 15_400, 18_300, 22_600)),
+        ("conv 7x7, pool 3x3", chain(*first, sizes=sizes), (17_400, 22_631)),
+    ]
+    return [Case(name, make, one_buffer(words), "traffic:DRAM") for name, make, rooms in asked for words in rooms]
 
 
 def preset_cases() -> list[Case]:
@@ -180,20 +190,19 @@ def main() -> None:
     names = {name for case in cases for name in (case.name, case.arch.name)}
     if unknown := [word for word in words if not any(name.startswith(word) for name in names)]:
         sys.exit(f"no case or machine begins with {', '.join(unknown)}; there are: {', '.join(sorted(names))}")
-    heads = f"{'value':>19} {'bound':>19} {'gap':>7} {'known':>7} {'CPU s':>6}  status"
+    heads = f"{'value':>19} {'bound':>19} {'gap':>7} {'known':>7} {'CPU s':>6} {'made':>5}  status"
     print(f"{'program':26} {'machine':13} {'asked':12} {'tiles':6} {heads}")
     for case in cases:
         if words and not any(case.name.startswith(word) or case.arch.name.startswith(word) for word in words):
             continue
-        began, limit = time.process_time(), seconds or case.seconds
-        found = search(
-            case.program(), case.arch, case.objective, case.tiles, time_limit_s=limit, clock=time.process_time
-        )
+        began, limit, work = time.process_time(), seconds or case.seconds, case.program()
+        found = search(work, case.arch, case.objective, case.tiles, time_limit_s=limit, clock=time.process_time)
         spent = time.process_time() - began
         value, bound = float(found.value or 0), float(found.bound or 0)
         known = f"{value / case.known:7.3f}" if case.known else f"{'-':>7}"
         row = f"{case.name:26} {case.arch.name:13} {case.objective:12} {case.tiles:6} {value:19,.0f} {bound:19,.0f}"
-        print(f"{row} {100 * (1 - bound / value):6.2f}% {known} {spent:6.1f}  {found.status}", flush=True)
+        made = found.workload.instances_of_boxes() / work.instances_of_boxes()
+        print(f"{row} {100 * (1 - bound / value):6.2f}% {known} {spent:6.1f} {made:5.2f}  {found.status}", flush=True)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from polymap.search.legs import (
 from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
-from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, with_loops_joined
+from polymap.search.programs import Tiling, best_tilings, in_lines, in_tiles, made_again, with_loops_joined
 from polymap.search.refunds import Refunds
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -199,8 +199,7 @@ def _forms(search: Search, workload: Workload, *, has_lines: bool) -> tuple[tupl
         if found:
             break  # columns are like rows
     room = 0 if search.arch.fanouts else max(filter(None, rooms), default=0)  # what arrays take is not estimated
-    price = Fraction(0) if search.objective.goal is Goal.TRAFFIC else _bits_per_instance(search.arch, workload)
-    runs = _in_runs_of_tiles(workload, room, price) if room else None
+    runs = _in_runs_of_tiles(search, workload, room) if room else None
     found = ({} if runs is None else {runs: None}) | found
     return ((workload,), (*found,)) if has_room else ((*found, workload),)
 
@@ -214,14 +213,22 @@ def _bits_per_instance(arch: Architecture, workload: Workload) -> Fraction:
     return (arch.compute.pj + arch.levels[-1].access_pj(operands, 0)) / per_bit if per_bit else Fraction(0)
 
 
-def _in_runs_of_tiles(workload: Workload, room: int, price: Fraction) -> Workload | None:
+def _in_runs_of_tiles(search: Search, workload: Workload, room: int) -> Workload | None:
     """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
-    where a level has so much room; None where all in tiles of rows do not move more. price: of an instance, in bits."""
-    every = (0, len(workload.statements))
+    where a level has so much room, all in tiles of rows where that moves and makes no more; None where none are."""
+    every, goal = (0, len(workload.statements)), _tree_objectives(search)[0]
+    price = Fraction(0) if search.objective.goal is Goal.TRAFFIC else _bits_per_instance(search.arch, workload)
     found, rows = best_tilings(workload, room, price), best_tilings(workload, room, price, 1).get(every)
+    if isinstance(goal, str) and len(found) > every[1]:
+        trees = FusedTrees(search, workload, parse_single(goal, search.arch), divides=search.divides)
+        for at, each in enumerate(workload.statements):  # alone, as they are found
+            part = trees.alone(part_of(workload, (each,)), each)
+            moved = sum(read + written for _, read, written in part.passes) if part else 0
+            found[at, at + 1] = Tiling(max(found[at, at + 1].moved, Fraction(moved)))
     way = _least_way(*every, {ends: each.moved for ends, each in found.items()})
-    if rows is not None and sum(found[ends].moved for ends in way) >= rows.moved:
-        return None
+    least = sum(found[ends].moved for ends in way), sum(found[ends].again for ends in way)
+    if rows is not None and least >= (rows.moved, rows.again):
+        return rows.of(workload, every)
     cut: Workload | None = workload
     for ends in way:
         cut = None if cut is None else found[ends].of(cut, ends)

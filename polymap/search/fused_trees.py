@@ -16,6 +16,7 @@ from polymap.ir import (
     BudgetError,
     Compute,
     Mapping,
+    MappingNode,
     Spatial,
     Statement,
     Storage,
@@ -53,6 +54,7 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
+from polymap.search.programs import tile_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ class FusedTrees:
 
     def below_tile_loops(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best tree of a program in tiles below all loops over these: an iteration holds what lacks the dim
-        of one more loop, inside which statements pass on what there is room for; None where there is none."""
+        of one more loop, inside which statements pass on what there is room for; or as it is estimated to move least
+        (programs/tilings.py), then with larger tiles of other loops; None where there is none."""
         first = zip(*(each.dims for each in program.statements), strict=False)
         tiles = [dims[0] for dims in takewhile(lambda dims: len({*dims}) == 1, first) if dims[0] in interface.shared]
         found, arch = list[Part | None](), self._search.arch
         others = [name for name in interface.shared if name not in tiles]
-        for number, dim in product(levels_above_fanouts(arch, program, interface.kept) if tiles else (), others):
+        levels = levels_above_fanouts(arch, program, interface.kept) if tiles else []
+        for number, dim in product(levels, others):
             lacks = (name for name, dims in _dims_of(program).items() if dim not in dims)
             held = tuple(name for name in lacks if arch.levels[number].may_hold(program.tensor(name)))
             kept = Storage(arch.levels[number].name, interface.kept)
@@ -135,7 +139,34 @@ class FusedTrees:
             with_room = None if is_over() else self._with_room(program, interface, nodes)
             part = None if with_room is None else self.below(program, with_room)
             found.append(part and self.with_more_held(program, part, is_over))
+        for number in levels:
+            part = None if is_over() else self._as_estimated(program, len(tiles), number)
+            found.append(part and self._with_larger_tiles(program, part, is_over))
         return cheapest(found)
+
+    def _as_estimated(self, program: Workload, many: int, number: int) -> Part | None:
+        """Return the tree of a program below so many loops over tiles that holds in a level what it is estimated to;
+        groups of neighbours stand below loops of their own. None where there is no room."""
+        level = self._search.arch.levels[number]
+        room = sum(each.bits * prod(each.shape) for each in program.tensors)
+        plan = tile_plan(program, many, room if level.usable_bits is None else level.usable_bits)
+        if plan is None:
+            return None
+        places = {name: at for name, at in plan.places.items() if level.may_hold(program.tensor(name))}
+        above = list[MappingNode]()
+        for place in range(many + 1):
+            above += _stores(level.name, tuple(name for name, own in places.items() if own == place))
+            above += (Temporal(name, 1) for name in plan.around[place : place + 1])
+        above += _stores(level.name, plan.between)
+        children = list[Nodes]()
+        for group in plan.groups:
+            inner = (*(Temporal(name, 1) for name in group.shared), *_stores(level.name, group.kept))
+            legs = self._children(program, (*above, *inner), group.statements)
+            if legs is None:
+                return None
+            children += [(*inner, Branch(legs))] if group.kept else legs
+        last = children[0] if len(children) == 1 else (Branch(tuple(children)),)
+        return self._counted(program, (*above, *last))
 
     def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""

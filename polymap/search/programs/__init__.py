@@ -18,7 +18,11 @@ with lazy(__name__):
         may_be_climbed as may_be_climbed,
     )
     from polymap.search.programs.shapes import nest_programs as nest_programs, nests_of as nests_of
-    from polymap.search.programs.tilings import best_tilings as best_tilings
+    from polymap.search.programs.tilings import (
+        Tiling as Tiling,
+        best_tilings as best_tilings,
+        tile_plan as tile_plan,
+    )
     from polymap.search.programs.traffic_bounds import (
         can_be_bounded as can_be_bounded,
         program_traffic_bits as program_traffic_bits,

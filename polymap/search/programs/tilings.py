@@ -7,13 +7,13 @@ time; what it reads and writes for others is held for the iteration, throughout,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Workload, accesses_of, bounds, part_of
+from polymap.ir import Access, Statement, Workload, accesses_of, bounds, part_of
 from polymap.search.problem import divisors
 from polymap.search.programs.tuning import TUNING
 from polymap.search.programs.windows import in_tiles, made_again
@@ -61,50 +61,111 @@ def _tilings_of(workload: Workload, ends: Ends, room: int, price: Fraction, most
         chosen = tuple((name, tile) for name, tile in zip(dims, tiles, strict=False) if tile < extents[name])
         cut = Tiling(Fraction(0), chosen).of(workload, ends) if chosen else None
         if cut is not None:
-            moved = _moved(part_of(cut, cut.statements[slice(*ends)]), len(chosen), room)
-            if moved is not None:
+            plan = tile_plan(part_of(cut, cut.statements[slice(*ends)]), len(chosen), room)
+            if plan is not None:
                 again = made_again(workload, cut)
-                yield Tiling(moved + again * price, chosen, again)
+                yield Tiling(plan.moved + again * price, chosen, again)
 
 
-def _moved(program: Workload, many: int, room: int) -> int | None:
-    """Return how many bits a program in tiles moves at the outermost level; None where there is no room for what it
-    passes on. many: loops over tiles, outermost."""
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbours of a run in tiles below loops of their own, over dims that all of them have and that index all that
+    they alone pass on (kept)."""
+
+    statements: tuple[Statement, ...]
+    shared: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    @staticmethod
+    def of(program: Workload, statements: tuple[Statement, ...], around: tuple[str, ...]) -> Group:
+        """Return neighbours as a group. around: loops over tiles."""
+        written = dict.fromkeys(each.target.tensor for each in statements)
+        kept = tuple(
+            name
+            for name in written
+            if sum(bool(accesses_of(each, name)) for each in statements) > 1
+            and all(each in statements for each in program.statements if accesses_of(each, name))
+        )
+        touched = [access.dims for each in statements for name in kept for access in accesses_of(each, name)]
+        have = [each.dims for each in statements] + touched
+        own = (name for name in program.extents() if kept and name not in around)
+        return Group(statements, tuple(name for name in own if all(name in dims for dims in have)), kept)
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """What a run in tiles moves at the outermost level (bits), where it holds of some tensors a tile below so many of
+    its loops over tiles (places), and passes on what no group keeps (between) a tile at a time."""
+
+    moved: int
+    around: tuple[str, ...]
+    groups: tuple[Group, ...]
+    between: tuple[str, ...]
+    places: dict[str, int]
+
+
+def _groups(program: Workload, around: tuple[str, ...]) -> tuple[Group, ...]:
+    """Return the groups of a run in tiles: all of it, if it has more loops in common, else the longest that do."""
+    found, rest = list[Group](), program.statements
+    while rest:
+        groups = (Group.of(program, rest[:many], around) for many in range(len(rest), 0, -1))
+        group = next(each for each in groups if each.shared or len(each.statements) == 1)
+        found.append(group)
+        rest = rest[len(group.statements) :]
+    return tuple(found)
+
+
+def tile_plan(program: Workload, many: int, room: int) -> TilePlan | None:
+    """Return what a program in tiles is estimated to hold beside a level of so many bits; None where there is no room
+    for what it passes on. many: loops over tiles, outermost."""
     extents, around = program.extents(), program.statements[-1].dims[:many]
-    every = {
-        each.name: [one for s in program.statements for one in accesses_of(s, each.name)] for each in program.tensors
-    }
+    groups, every = _groups(program, around), dict[str, list[Access]]()
+    for each in program.tensors:
+        every[each.name] = [one for s in program.statements for one in accesses_of(s, each.name)]
     written = {each.target.tensor for each in program.statements}
-    passed = [name for name, accesses in every.items() if len(accesses) > 1 and name in written]
-    shared = [
-        name
-        for name in extents
-        if all(name in each.dims for each in program.statements)
-        and all(name in each.dims for one in passed for each in every[one])
-    ]
-    tile = extents | dict.fromkeys(around, 1)
-    inside, trips = tile | dict.fromkeys(shared, 1), prod(extents[name] for name in around)
-    left = room - sum(max(_bits(program, each, inside) for each in every[name]) for name in passed)
-    choices = list[list[tuple[int, int]]]()  # of each tensor: bits taken, bits moved
+    kept = [name for group in groups for name in group.kept]
+    between = tuple(name for name, each in every.items() if len(each) > 1 and name in written and name not in kept)
+    inside = [extents | dict.fromkeys(around[:place], 1) for place in range(many + 1)]
+
+    def most(names: Iterable[str], ones: tuple[str, ...] = ()) -> int:
+        tile = inside[-1] | dict.fromkeys(ones, 1)
+        return sum(max(_bits(program, each, tile) for each in every[name]) for name in names)
+
+    left = room - most(between) - max(most(group.kept, group.shared) for group in groups)
+    choices = dict[str, list[tuple[int, int, int | None]]]()  # of each tensor: bits taken, bits moved, loops around
     for name, (access, *_) in every.items():
-        if name not in passed:
-            own, whole = _bits(program, access, tile), _bits(program, access, extents)
-            again = prod(extents[one] for one in shared if one not in around and one not in access.dims)
-            choices.append([(program.tensor(name).bits, trips * own * again), (own, trips * own), (whole, whole)])
-    left -= sum(taken for ((taken, _), *_) in choices)
+        if name not in kept and name not in between:
+            own = next(each.shared for each in groups if any(accesses_of(one, name) for one in each.statements))
+            again = prod(extents[one] for one in own if one not in access.dims)
+            again = 2 * again - 1 if name in written else again  # sums come back
+            taken = [_bits(program, access, each) for each in inside]
+            ways = [(taken[at], _passes(access, at, around, extents, taken), at) for at in range(many, -1, -1)]
+            trips = prod(extents[one] for one in around)
+            choices[name] = [(program.tensor(name).bits, trips * taken[-1] * again, None), *ways]
+            left -= choices[name][0][0]
     while left >= 0:  # the one that saves most for its room
         gains = [
-            (Fraction(at[0][1] - each[1], max(1, each[0] - at[0][0])), number, after)
-            for number, at in enumerate(choices)
+            (Fraction(at[0][1] - each[1], max(1, each[0] - at[0][0])), name, after)
+            for name, at in choices.items()
             for after, each in enumerate(at)
             if each[0] - at[0][0] <= left and each[1] < at[0][1]
         ]
         if not gains:
-            return sum(at[0][1] for at in choices)
-        _, number, after = max(gains)
-        left -= choices[number][after][0] - choices[number][0][0]
-        choices[number] = choices[number][after:]
+            places = {name: at[0][2] for name, at in choices.items()}
+            held = {name: place for name, place in places.items() if place is not None}
+            return TilePlan(sum(at[0][1] for at in choices.values()), around, groups, between, held)
+        _, name, after = max(gains)
+        left -= choices[name][after][0] - choices[name][0][0]
+        choices[name] = choices[name][after:]
     return None
+
+
+def _passes(access: Access, place: int, around: tuple[str, ...], extents: dict[str, int], taken: Sequence[int]) -> int:
+    """Return the bits moved of a tensor that is held below so many loops over tiles: along the innermost of these that
+    moves its tile only what is new. taken: bits of the tile below each number of loops."""
+    while place and around[place - 1] not in access.dims:
+        place -= 1
+    return prod(extents[name] for name in around[: max(0, place - 1)]) * taken[max(0, place - 1)]
 
 
 def _bits(program: Workload, access: Access, extents: dict[str, int]) -> int:

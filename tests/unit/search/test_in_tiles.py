@@ -15,9 +15,9 @@ import polymap as pm
 from polymap.explore import provers
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
 from polymap.resources import never
-from polymap.search.fused_trees import FusedTrees, Interface
+from polymap.search.fused_trees import FusedTrees, Interface, Part
 from polymap.search.options import Options
-from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, makes_rows_again
+from polymap.search.programs import Tiling, best_tilings, in_lines, in_tiles, made_again, makes_rows_again
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from polymap.workload.document import workload_from_document, workload_to_document
@@ -145,20 +145,65 @@ def test_tilings_move_least_of_those_with_room() -> None:
     assert best_tilings(work, 8, Fraction(0)).keys() == {(0, 1), (1, 2), (2, 3), (3, 4)}
 
 
-def test_a_run_in_tiles_moves_no_more_than_estimated_below_its_loops() -> None:
-    texts = ["T[e,y,x] += I[c,y,x] * W[e,c]", "D[e,v,w] += T[e,v+r,w+s] * K[e,r,s]", "O[z,v,w] += D[e,v,w] * P[z,e]"]
-    sizes = {"e": 192, "c": 24, "z": 24, "y": 30, "x": 30, "v": 28, "w": 28, "r": 3, "s": 3}
-    work, words = pm.program(texts, sizes=sizes, temporary=["T", "D"], bits=8), 2_486
-    least = best_tilings(work, 8 * words, Fraction(0))[0, 3]
-    cut = least.of(work, (0, 3))
+def inverted_blocks(many: int, rows: int, channels: int, inner: int) -> Workload:
+    """Return blocks of pointwise, depthwise 3x3, pointwise; the last result has so many rows and columns."""
+    texts, sizes = list[str](), {"r": 3, "s": 3, "c0": channels}
+    planes = ["y,x", *(f"v{at},w{at}" for at in range(many))]
+    for at in range(many):
+        before, own = planes[at : at + 2]
+        texts += [
+            f"T{at}[e{at},{before}] += I{at}[c{at},{before}] * A{at}[e{at},c{at}]",
+            f"D{at}[e{at},{own}] += T{at}[e{at},v{at}+r,w{at}+s] * K{at}[e{at},r,s]",
+            f"I{at + 1}[c{at + 1},{own}] += D{at}[e{at},{own}] * P{at}[c{at + 1},e{at}]",
+        ]
+        extent = rows + 2 * (many - 1 - at)
+        sizes |= {f"e{at}": inner, f"c{at + 1}": channels, f"v{at}": extent, f"w{at}": extent}
+    sizes |= {"y": rows + 2 * many, "x": rows + 2 * many}
+    passed = [f"{name}{at}" for at in range(many) for name in ("T", "D", "I") if name != "I" or at]
+    return pm.program(texts, sizes=sizes, temporary=passed, bits=8)
+
+
+def below_tiles(work: Workload, words: int, tiling: Tiling) -> Part | None:
+    """Return the tree below the loops over the tiles of all statements."""
+    cut = tiling.of(work, (0, len(work.statements)))
     assert cut is not None
     options = Options("traffic:DRAM", "divide", time_limit_s=60, clock=process_time)
     asked, _ = read_question(work, buffer(words), options, provers)
     trees, interface = FusedTrees(asked, cut, asked.objective, divides=True), Interface.of(cut)
     assert interface is not None
-    found = trees.below_tile_loops(cut, interface, never)
+    return trees.below_tile_loops(cut, interface, never)
+
+
+def test_a_run_in_tiles_moves_no_more_than_estimated_below_its_loops() -> None:
+    work, words = inverted_blocks(1, 28, 24, 192), 2_486
+    least = best_tilings(work, 8 * words, Fraction(0))[0, 3]
+    found = below_tiles(work, words, least)
     assert found is not None
-    assert found.value <= least.moved  # 2,809,344 of 2,892,288
+    assert least.moved == 8 * 348_288  # tiles of 2 x 14; by a walk over orders, tiles and places of this block
+    assert found.value <= least.moved
+
+
+def test_two_blocks_below_common_tiles_move_what_is_compulsory() -> None:
+    """Of each block the loop over its inner channels stands inside the tiles of rows and columns of both."""
+    work, words = inverted_blocks(2, 28, 24, 192), 31_786
+    compulsory = 24 * (32 * 32 + 28 * 28) + 2 * 192 * (24 + 9 + 24)  # what comes in and leaves, weights
+    least = best_tilings(work, 8 * words, Fraction(0))[0, 6]
+    found = below_tiles(work, words, least)
+    assert found is not None
+    assert found.value == least.moved == 8 * compulsory
+
+
+@pytest.mark.parametrize("seed", few(range(60), 6))
+def test_runs_in_tiles_of_random_blocks_move_what_is_estimated(seed: int) -> None:
+    rng = random.Random(f"blocks in tiles {seed}")
+    many = rng.choice((1, 2, 2))
+    work = inverted_blocks(many, rng.choice((2, 4, 6)), rng.choice((1, 2, 3)), rng.choice((1, 2, 4)))
+    words = int(2 ** rng.uniform(4.5, 9))
+    least = best_tilings(work, 8 * words, Fraction(0)).get((0, 3 * many))
+    if least is not None:
+        found = below_tiles(work, words, least)
+        assert found is not None
+        assert found.value <= least.moved
 
 
 def test_rows_of_a_run_inside_a_program_are_made_again() -> None:
