@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.times import read_slow
+from tests.times import Asked, read_slow
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -42,6 +43,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--note-times", metavar="FILE", help="append the CPU seconds of every test to FILE (tests/times.py)"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    Asked.soak = "not soak" not in config.option.markexpr
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(obj: object) -> list[pytest.Item] | None:
+    """Functions of `make soak` are no items where it is not asked for."""
+    marks = () if Asked.soak else getattr(obj, "pytestmark", ())
+    return [] if any(mark.name == "soak" for mark in marks) else None
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: no collection of garbage walks it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

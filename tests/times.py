@@ -4,7 +4,8 @@
     python -m tests.times out/times.txt
 
 rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text. Of seeds, which say the
-same of other random inputs, `few` leaves the first ones in `make test` and the others in `make soak`.
+same of other random inputs, `few` leaves the first ones in `make test` and the others in `make soak`: these, more than
+all others, are not even collected where -m leaves them out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ SLOW = Path(__file__).with_name("slow.txt")
 LIMIT_S = 0.05
 
 
+class Asked:
+    """What pytest's options ask for; tests/conftest.py reads them before any test is collected."""
+
+    soak = True
+
+
 def read_slow() -> frozenset[str]:
     """Return the names of the tests that are listed as slow."""
     return frozenset(SLOW.read_text(encoding="utf-8").splitlines())
@@ -29,6 +36,8 @@ def few(values: Sequence[Any], kept: int, late: Sequence[Any] = ()) -> list[Any]
     """Return values as parameters: the first `kept` in `make test`, the others in `make soak`; those that take seconds
     come late. A tuple is the values of several parameters."""
     values = [*(one for one in values if one not in late), *late]
+    if kept and not Asked.soak:
+        return values[:kept]
     parts = [one if isinstance(one, tuple) else (one,) for one in values]
     return [*values[:kept], *(pytest.param(*part, marks=pytest.mark.soak) for part in parts[kept:])]
 

@@ -323,16 +323,18 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
     starts, evidence = search.engines.get(Starts), _bound_by_capacities(search, evidence)
     climber = climber_of(search, divide=search.divides)
     is_known = bool(evidence.incumbents)
-    climbed = None if is_known and takes_long_to_climb(search) else _climb_program(search, alone=climber is None)
+    met = evidence.is_met and len(search.objective.singles) == 1  # no mapping is better
+    no_climb = met or (is_known and takes_long_to_climb(search))
+    climbed = None if no_climb else _climb_program(search, alone=climber is None)
     if climbed is not None and climber is None:
         return _with_tree(search, evidence, climbed, 0)
     if is_known and climber is None:
         return evidence  # samples of such programs are worse
-    floor, met = evidence.floors[0], False
+    floor = evidence.floors[0]
 
     def report(mapping: Mapping, value: Fraction) -> None:
         nonlocal met
-        met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
+        met = value <= floor and len(search.objective.singles) == 1
         search.report(mapping, value, floor)
 
     drawn = sample_mappings(

@@ -54,7 +54,7 @@ def answered_a_little(rng: random.Random) -> Any:
     return lambda question: run_question(question | {"work_limit": rng.choice((2, 20, 1000))})
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(16, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seeds", [pytest.param(8, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.soak)])
 def test_parts_together_have_the_least_value(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "explore", a_little)
     met = rounds = 0

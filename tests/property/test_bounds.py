@@ -217,7 +217,7 @@ def test_a_stencil_in_time_moves_what_its_bound_says() -> None:
 
 def test_a_curve_of_a_recurrence_stays_above_its_bounds() -> None:
     wave = from_c("for (t = 1; t < 8; t++) for (i = 1; i < 7; i++) A[t][i] = A[t-1][i+1] + A[t][i-1];")
-    for point in buffer_curve(wave, two_levels(1), "Buf", [128, 512, 4096], time_limit_s=3).points:
+    for point in buffer_curve(wave, two_levels(1), "Buf", [128, 512, 4096], time_limit_s=1).points:
         assert point.best_bits is not None
         assert point.gap is not None
         assert point.gap >= 0

@@ -161,7 +161,7 @@ def check_energies(seed: int, count: int, most_trees: int) -> tuple[int, int]:
     return compared, met
 
 
-@pytest.mark.parametrize("seed", few(range(6), 2))
+@pytest.mark.parametrize("seed", few(range(6), 1))
 def test_no_tree_costs_less_than_the_bound_of_its_energy(seed: int) -> None:
     compared, met = check_energies(seed, 8, 8_000)
     assert met > compared / 3, "a bound that says little cannot be wrong"

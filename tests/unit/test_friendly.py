@@ -27,7 +27,8 @@ from polymap.report.figures.nest_svg import mapping_svg
 
 LAYER = pm.matmul(m=4, n=4, k=4, name="small")
 FLAT = pm.load_arch("flat3")
-BEST = pm.explore(LAYER, FLAT, tiles="divide").best
+RESULT = pm.explore(LAYER, FLAT, tiles="divide")
+BEST = RESULT.best
 COST = pm.evaluate(LAYER, FLAT, BEST)
 JUNK: tuple[Any, ...] = (None, 5, 2.5, "nonsense", [], {}, object(), True, b"x", LAYER, FLAT, BEST)
 
@@ -282,7 +283,6 @@ WRONG: dict[str, Callable[[], object]] = {
 }  # fmt: skip
 
 
-RESULT = pm.explore(LAYER, FLAT, tiles="divide")
 NOTHING = pm.explore(LAYER, FLAT, tiles="divide", constraints={"limits": {"latency": 1}})
 PROGRAM = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=2, k=2, temporary=["T"])
 SOURCE = "void f(int N, float A[N]) { for (int i = 1; i < N; i++) A[i] = A[i] + 1.0f; }"

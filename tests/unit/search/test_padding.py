@@ -39,7 +39,7 @@ def test_of_long_extents_a_few_thousand_are(extent: int) -> None:
     assert all(extent < longer <= extent * 106 // 100 for longer in found[1:])
 
 
-@pytest.mark.parametrize(("name", "extent"), few([*product("B", HUGE), *product("A", reversed(HUGE))], 6))
+@pytest.mark.parametrize(("name", "extent"), few([*product("BA", HUGE[::3]), *product("BA", HUGE[1:3])], 4))
 def test_a_product_with_a_huge_extent_is_answered(name: str, extent: int) -> None:
     gram = pm.einsum(f"C[m,n] += A[m,k] * {name}[n,k]", m=extent, n=8, k=8)
     found = search(gram, "flat3", time_limit_s=1, clock=time.process_time)
