@@ -239,28 +239,32 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
 
 Ends = tuple[int, int]  # the number of a part's first statement, and of the one after its last
 
+Below = tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]]
+
 
 @dataclass(slots=True)
 class Staying:
-    """What may stay whole in levels around parts of a program, where no loop stands around them. known: parts below what
-    stays around them, by their nodes alone, their tensors there, and what is taken."""
+    """What may stay whole in levels around parts of a program, where no loop stands around them. known: parts below
+    what stays around them, by their nodes alone, their tensors there, and what is taken. last: the last choice."""
 
     search: Search
     workload: Workload
     objective: Objective
-    known: dict[tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]], Part] = field(
-        default_factory=dict[tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]], Part]
-    )
+    known: dict[Below, Part] = field(default_factory=dict[Below, Part])
     last: Choice | None = None
 
-    def trees(self, parts: dict[Ends, Part], is_over: Stop) -> Iterator[Nodes]:
-        """Yield ever better trees in which tensors stay: of the last one no choice costs less, or little less, if there
-        was time. parts: by their ends."""
+    def trees(self, parts: dict[Ends, Part], is_over: Stop, slack: Fraction) -> Iterator[Nodes]:
+        """Yield ever better trees in which tensors stay: of the last one no choice costs less, if there was time.
+        parts: by their ends. slack: of what it costs, by how much less others may cost."""
         own, stays = sorted(parts.items()), list(self._stays())
         columns = [self._column(*each) for each in own]
         levels = self.search.arch.levels
         rooms = {number: levels[number].usable_bits for number in sorted({each.place[1] for each in stays})}
-        for choice in choices(columns, stays, rooms, lambda each: self._cost(*own[each.column], each), is_over) if stays else ():
+
+        def ask(asked: Around) -> Fraction | None:
+            return self._cost(*own[asked.column], asked)
+
+        for choice in choices(columns, stays, rooms, ask, is_over, slack) if stays else ():
             self.last = choice
             children = {own[each.column][0]: self._child(own[each.column][1], each) for each in choice.parts}
             yield _nested((0, len(self.workload.statements)), children, choice.stays, [each.name for each in levels])
@@ -272,7 +276,9 @@ class Staying:
             return None
         self.known[part.nodes, asked.held, asked.taken] = found
         passes = {name: (read, written) for name, read, written in found.passes}
-        return found.value - sum((self._moved(level, *passes[name]) for name, level in asked.held), Fraction(0))
+        return found.value - sum(
+            (self._moved(level, *passes.get(name, (0, 0))) for name, level in asked.held), Fraction(0)
+        )
 
     def _below(self, ends: Ends, part: Part, asked: Around) -> Part | None:
         """Return a part below its tensors that stay, with the best legs that others leave room for; None where there is
@@ -285,7 +291,9 @@ class Staying:
         if arch is None:
             return None
         legs_of(self.search)
-        search = replace(self.search, asked=replace(self.search.asked, arch=arch), engines=self.search.engines.only(Legs))
+        search = replace(
+            self.search, asked=replace(self.search.asked, arch=arch), engines=self.search.engines.only(Legs)
+        )
         most = dict(asked.taken)
         before = [
             each
@@ -305,8 +313,7 @@ class Staying:
     def _child(self, part: Part, asked: Around) -> Nodes:
         """Return what stands below what stays."""
         *own, last = self.known[part.nodes, asked.held, asked.taken].nodes[len(asked.held) :]
-        is_one = not own and isinstance(last, Branch) and len(last.children) == 1
-        return last.children[0] if is_one else (*own, last)
+        return last.children[0] if isinstance(last, Branch) and not own and len(last.children) == 1 else (*own, last)
 
     def _moved(self, level: int, read: int, written: int) -> Fraction:
         """Return what bits that the outermost level reads and writes cost there and in the level that they go to."""
@@ -334,7 +341,8 @@ class Staying:
             users = [at for at, each in enumerate(statements) if accesses_of(each, tensor.name)]
             writers = [at for at in users if statements[at].target.tensor == tensor.name]
             bits = self._bits(tensor.name)
-            if len(users) < 2 or not bits or len(writers) > 1 or (writers and (tensor.initial or writers[0] != users[0])):
+            is_made_once = writers in ([], users[:1]) and not (writers and tensor.initial)
+            if len(users) < 2 or not bits or not is_made_once:
                 continue
             for level in levels_above_fanouts(arch, self.workload, (tensor.name,)):
                 if bits > (arch.levels[level].usable_bits or bits):
@@ -348,8 +356,10 @@ class Staying:
                         yield Stay((tensor.name, level), begin, end, bits, cost)
 
 
-def _nested(ends: tuple[int, int], children: dict[tuple[int, int], Nodes], stays: Sequence[Stay], names: Sequence[str]) -> Nodes:
-    """Return children one after the other, below what stays around them: of stays inside others the outer ones first."""
+def _nested(
+    ends: tuple[int, int], children: dict[tuple[int, int], Nodes], stays: Sequence[Stay], names: Sequence[str]
+) -> Nodes:
+    """Return children one after the other, below what stays around them."""
     here = [each for each in stays if (each.begin, each.end) == ends]
     if here:
         (tensor, level), inner = here[0].place, [each for each in stays if each != here[0]]
@@ -359,7 +369,9 @@ def _nested(ends: tuple[int, int], children: dict[tuple[int, int], Nodes], stays
         inside = [each.end for each in stays if each.begin == at and each.end <= ends[1]]
         end = max(inside, default=at)
         if inside:
-            found.append(_nested((at, end), children, [each for each in stays if at <= each.begin and each.end <= end], names))
+            found.append(
+                _nested((at, end), children, [each for each in stays if at <= each.begin and each.end <= end], names)
+            )
         else:
             end = next(last for first, last in children if first == at)
             found.append(children[at, end])

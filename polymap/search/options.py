@@ -228,6 +228,10 @@ class Tuning:
     """Of the time of a tree, from which on a level's transfers are charged in sums near it (not swept)."""
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
+    staying_share: float = 0.15
+    """Of the same, for what stays whole between segments,"""
+    staying_slack: Fraction = Fraction(1, 2000)
+    """and of the best choice's cost what better ones may save at most that are not looked for (not swept)."""
     segments_in_turn: int = 4
     """Segments that share what is left of the time for all of them (not swept),"""
     segments_in_turn_of_few: int = 2

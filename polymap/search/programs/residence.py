@@ -1,5 +1,5 @@
-"""Which tensors stand whole in a level between statements, from where to where, and which part runs each statement: chosen by
-CP-SAT, which proves that no other choice costs less.
+"""Which tensors stand whole in a level between statements, from where to where, and which part runs each statement:
+chosen by CP-SAT, which proves that no other choice costs less.
 
 Statements run one after the other, in *parts* of neighbours. A tensor may *stay* in a level around neighbouring parts:
 it takes its room beside all of them, and what it costs to come and go is paid once. Storage nodes nest, so two stays
@@ -12,7 +12,7 @@ a choice is made of parts that are known: none costs less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import ceil, floor, lcm
@@ -78,9 +78,15 @@ Ask = Callable[[Around], Fraction | None]  # what a part costs; None where it ha
 
 
 def choices(
-    columns: list[Column], stays: list[Stay], rooms: dict[int, int | None], ask: Ask, stop: Stop
+    columns: list[Column],
+    stays: list[Stay],
+    rooms: dict[int, int | None],
+    ask: Ask,
+    stop: Stop,
+    slack: Fraction = Fraction(0),
 ) -> Iterator[Choice]:
-    """Yield ever better choices, the last one proven if there was time. rooms: bits of each level, None without end."""
+    """Yield ever better choices, the last one proven if there was time. rooms: bits of each level, None without end.
+    slack: of the best one's cost what better ones may save at most that are not looked for."""
     known, best = dict[Around, Fraction | None](), None
     while not stop():
         model = _Model(columns, stays, rooms, known)
@@ -93,10 +99,12 @@ def choices(
         known |= {each: ask(each) for each in new}
         costs = [known[each] for each in asked]
         value = sum(filter(None, costs), sum((each.cost for each in own), Fraction(0)))
-        if None not in costs and (best is None or value < best.value or not new):
-            best = Choice(value, tuple(asked), own, not new and model.is_exact)
+        if None not in costs and (best is None or value < best.value):
+            best = Choice(value, tuple(asked), own)
             yield best
-        if not new or (best is not None and best.value - least <= best.value * TUNING.residence_gap):
+        if best is not None and best.value <= least and model.is_exact:
+            yield replace(best, is_proven=True)
+        if not new or (best is not None and best.value - least <= best.value * slack):
             return
 
 
@@ -115,7 +123,11 @@ def _scale(
 ) -> tuple[Fraction, bool, int]:
     """Return by what costs are multiplied to be integers, whether they are without rounding, and the most that a part
     costs."""
-    costs = [each.least for each in columns] + [each.cost for each in stays] + [each or Fraction(0) for each in known.values()]
+    costs = (
+        [each.least for each in columns]
+        + [each.cost for each in stays]
+        + [each or Fraction(0) for each in known.values()]
+    )
     costs += [cost for each in columns for cost in each.saved.values()]
     most, scale = max(costs, default=Fraction(0)), Fraction(lcm(*(each.denominator for each in costs)))
     few = Fraction(MOST) / max(1, most * (len(columns) + len(stays)))
@@ -151,7 +163,7 @@ class _Model:
         blocks = {(each.begin, each.end): model.new_bool_var(f"block {each.begin} {each.end}") for each in stays}
         for each, stands in pairs:
             model.add_implication(stands, blocks[each.begin, each.end])
-        for (one, other) in combinations(sorted(blocks), 2):
+        for one, other in combinations(sorted(blocks), 2):
             if one[0] < other[0] < one[1] < other[1]:
                 model.add_at_most_one(blocks[one], blocks[other])
         for column, runs in zip(columns, self._runs, strict=True):
@@ -175,7 +187,7 @@ class _Model:
         cost = model.new_int_var(0, self._most, f"cost {number}")
         least = floor(column.least * self._scale)
         saved = sum(ceil(column.saved[place] * self._scale) * held[place] for place in held)
-        model.add(cost >= least - saved).only_enforce_if(runs)
+        _enforce(model.add(cost >= least - saved), runs)
         for at, (asked, value) in enumerate(known.items()):
             if asked.column != number:
                 continue
@@ -184,15 +196,15 @@ class _Model:
             for level, bits in asked.taken:
                 fewer.append(model.new_bool_var(f"less {at} {level}"))
                 taken = sum(each.bits * v for each, v in around if each.place[1] == level)
-                model.add(taken <= bits - 1).only_enforce_if(fewer[-1])
+                _enforce(model.add(taken <= bits - 1), fewer[-1])
             other = model.new_bool_var(f"other {at}")
-            model.add(unlike >= 1).only_enforce_if(other)
+            _enforce(model.add(unlike >= 1), other)
             if value is None:
                 model.add_bool_or([~runs, other, *fewer])
             else:
                 one = model.new_bool_var(f"as known {at}")
                 model.add_bool_or([one, ~runs, other, *fewer])
-                model.add(cost >= floor(value * self._scale)).only_enforce_if(one)
+                _enforce(model.add(cost >= floor(value * self._scale)), one)
         return cost
 
     def solved(self) -> tuple[tuple[int, ...], tuple[Stay, ...], Fraction] | None:
@@ -211,3 +223,8 @@ class _Model:
         stays = [own for own, each in zip(self._stays, self._stands, strict=True) if solver.boolean_value(each)]
         runs.sort(key=lambda number: self._columns[number].begin)
         return tuple(runs), tuple(stays), Fraction(round(solver.objective_value)) / self._scale
+
+
+def _enforce(constraint: cp_model.Constraint, literal: cp_model.IntVar) -> None:
+    """Let a constraint hold where a literal does."""
+    constraint.only_enforce_if(literal)  # pyright: ignore[reportUnknownMemberType]  # one overload is untyped

@@ -39,9 +39,7 @@ class Tuning:
     most_in_tiles: int = 6
     """Statements of a run in tiles (not swept)."""
     residence_s: float = 5.0
-    """Deterministic seconds of CP-SAT for one choice of what stays in a level,"""
-    residence_gap: Fraction = Fraction(1, 2000)
-    """and of the best one's cost what better ones may save at most that are not looked for (not swept)."""
+    """Deterministic seconds of CP-SAT for one choice of what stays in a level (not swept)."""
 
     # Climbing.
     small_room: int = 8

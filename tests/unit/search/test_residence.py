@@ -14,11 +14,13 @@ from polymap.search.programs.residence import Around, Column, Stay, choices
 from tests.times import few
 
 
-def graph(rng: random.Random, *, is_chain: bool) -> tuple[list[Column], list[Stay], dict[int, int | None], dict[str, int]]:
+def graph(
+    rng: random.Random, *, is_chain: bool
+) -> tuple[list[Column], list[Stay], dict[int, int | None], dict[str, int]]:
     """Return parts, stays, rooms, and what each part needs: statements in a row (a chain: each tensor has two
     neighbours as users) or with edges that jump over others."""
     many, levels = rng.randint(2, 5), rng.choice(((1,), (1, 2)))
-    users = {f"T{at}": (at, at + 1) for at in range(many - 1)}
+    users: dict[str, tuple[int, ...]] = {f"T{at}": (at, at + 1) for at in range(many - 1)}
     if not is_chain:
         for at in range(rng.randint(1, 2)):
             users[f"R{at}"] = tuple(sorted(rng.sample(range(many), rng.randint(2, many))))
@@ -30,7 +32,12 @@ def graph(rng: random.Random, *, is_chain: bool) -> tuple[list[Column], list[Sta
             begin,
             end,
             Fraction(rng.randint(20, 60), rng.choice((1, 2, 3))),
-            {(name, level): Fraction(rng.randint(0, 9)) for name, own in users.items() for level in levels if any(begin <= one < end for one in own)},
+            {
+                (name, level): Fraction(rng.randint(0, 9))
+                for name, own in users.items()
+                for level in levels
+                if any(begin <= one < end for one in own)
+            },
         )
         for begin, end in ends
     ]
@@ -42,7 +49,12 @@ def graph(rng: random.Random, *, is_chain: bool) -> tuple[list[Column], list[Sta
         for end in range(begin + 2, many + 1)
         if sum(begin <= one < end for one in own) > 1 and (not is_chain or (begin, end) == (own[0], own[1] + 1))
     ]
-    return columns, stays, {level: rng.choice((None, *range(3, 14))) for level in levels}, {"seed": rng.randint(0, 10**9)}
+    return (
+        columns,
+        stays,
+        {level: rng.choice((None, *range(3, 14))) for level in levels},
+        {"seed": rng.randint(0, 10**9)},
+    )
 
 
 def cost_of(columns: list[Column], rooms: dict[int, int | None], seed: int, asked: Around) -> Fraction | None:
@@ -58,7 +70,9 @@ def cost_of(columns: list[Column], rooms: dict[int, int | None], seed: int, aske
     return value
 
 
-def all_choices(columns: list[Column], stays: list[Stay], rooms: dict[int, int | None], seed: int) -> Iterator[Fraction]:
+def all_choices(
+    columns: list[Column], stays: list[Stay], rooms: dict[int, int | None], seed: int
+) -> Iterator[Fraction]:
     """Yield the values of all choices, one by one."""
     many = max(each.end for each in columns)
 
