@@ -9,7 +9,7 @@ are neither written nor read outside.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import prod
@@ -36,11 +36,10 @@ from polymap.search.driver import Kind, Search
 from polymap.search.evidence import Evidence
 from polymap.search.forms import with_less_room
 from polymap.search.fused_trees import FusedTrees, Part
-from polymap.search.legs import Leg, Legs, Nodes, as_written, legs_of, move_cost, shared_tile
+from polymap.search.legs import Leg, Legs, Nodes, adds_up, as_written, legs_of, move_cost, shared_tile
 from polymap.search.options import TUNING
 from polymap.search.problem import Objective, parse_objective
-from polymap.search.programs import nests_of, with_values
-from polymap.search.programs.residence import Around, Choice, Column, Place, Stay, choices
+from polymap.search.programs import Around, Choice, Column, Place, Stay, choices, nests_of, with_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,22 @@ def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objecti
     for nest, nodes in zip(nests, mapped, strict=True):
         children, workload = _set_inside(search, workload, nest, _map_nest(search, nest, nodes, objective))
         inside += children
-    return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
+    evidence = search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),)))
+    return kept_on_chip(search, _with_stays(search, evidence, nests, objective))
+
+
+def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:
+    """Return the evidence with the tree in which the tensors stay on chip that save most together, of sums."""
+    if not adds_up(search, objective) or any(nest.sets for nest in nests) or evidence.is_met:
+        return evidence
+    workload, limits = search.workload, search.limits
+    trees = FusedTrees(search, workload, objective, divides=search.divides)
+    alone = {(at, at + 1): (part_of(workload, (each,)), each) for at, each in enumerate(workload.statements)}
+    parts = {ends: part for ends, each in alone.items() if (part := trees.alone(*each)) is not None}
+    is_over = limits.until(limits.share() + TUNING.staying_share * max(0.0, 1 - limits.share()))
+    for nodes in Staying(search, workload, objective).trees(parts, is_over, TUNING.staying_slack):
+        evidence = search.with_tree(evidence, workload, Mapping(nodes))
+    return evidence
 
 
 def _mapped_alone(search: Search, nests: tuple[Nest, ...], objective: Objective) -> list[Nodes]:
@@ -239,24 +253,32 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
 
 Ends = tuple[int, int]  # the number of a part's first statement, and of the one after its last
 
-Below = tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]]
+
+class PartsBelow(dict[tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]], Part]):
+    """Parts below what stays around them, by their nodes alone, their tensors there, and what is taken."""
 
 
 @dataclass(slots=True)
 class Staying:
-    """What may stay whole in levels around parts of a program, where no loop stands around them. known: parts below
-    what stays around them, by their nodes alone, their tensors there, and what is taken. last: the last choice."""
+    """What may stay whole in levels around parts of a program, where no loop stands around them. last: the last
+    choice."""
 
     search: Search
     workload: Workload
     objective: Objective
-    known: dict[Below, Part] = field(default_factory=dict[Below, Part])
     last: Choice | None = None
+
+    @property
+    def known(self) -> PartsBelow:
+        return self.search.engines.made(PartsBelow, PartsBelow, (self.objective.text, self.workload))
 
     def trees(self, parts: dict[Ends, Part], is_over: Stop, slack: Fraction) -> Iterator[Nodes]:
         """Yield ever better trees in which tensors stay: of the last one no choice costs less, if there was time.
         parts: by their ends. slack: of what it costs, by how much less others may cost."""
-        own, stays = sorted(parts.items()), list(self._stays())
+        own, stays = (
+            sorted(parts.items()),
+            list(self._stays()) if {*range(len(self.workload.statements))} <= {n for n, _ in parts} else [],
+        )
         columns = [self._column(*each) for each in own]
         levels = self.search.arch.levels
         rooms = {number: levels[number].usable_bits for number in sorted({each.place[1] for each in stays})}
