@@ -101,7 +101,7 @@ def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], obj
     trees = FusedTrees(search, workload, objective, divides=search.divides)
     alone = {(at, at + 1): (part_of(workload, (each,)), each) for at, each in enumerate(workload.statements)}
     parts = {ends: part for ends, each in alone.items() if (part := trees.alone(*each)) is not None}
-    is_over = limits.until(limits.share() + TUNING.staying_share * max(0.0, 1 - limits.share()))
+    is_over = limits.until(limits.share() + TUNING.staying_share_of_nests * max(0.0, 1 - limits.share()))
     for nodes in Staying(search, workload, objective).trees(parts, is_over, TUNING.staying_slack):
         evidence = search.with_tree(evidence, workload, Mapping(nodes))
     return evidence
@@ -369,7 +369,10 @@ class Staying:
             for level in levels_above_fanouts(arch, self.workload, (tensor.name,)):
                 if bits > (arch.levels[level].usable_bits or bits):
                     continue
-                for begin, end in combinations(range(len(statements) + 1), 2):
+                is_few = len(statements) <= TUNING.most_nested
+                last = [at + 1 for at in users]
+                ends = combinations(range(len(statements) + 1), 2) if is_few else product(users, last)
+                for begin, end in ends:
                     inside = [at for at in users if begin <= at < end]
                     if len(inside) > 1:
                         is_made = inside[0] in writers

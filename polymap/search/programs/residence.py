@@ -96,7 +96,10 @@ def choices(
         chosen, own, least = found
         asked = [_around(columns, number, own) for number in chosen]
         new = [each for each in asked if each not in known]
-        known |= {each: ask(each) for each in new}
+        for each in new:
+            if stop():
+                return
+            known[each] = ask(each)
         costs = [known[each] for each in asked]
         value = sum(filter(None, costs), sum((each.cost for each in own), Fraction(0)))
         if None not in costs and (best is None or value < best.value):

@@ -6,11 +6,14 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import chain, combinations
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from polymap.resources import never
-from polymap.search.programs.residence import Around, Column, Stay, choices
+from polymap.search.programs import residence
+from polymap.search.programs.residence import Around, Choice, Column, Stay
 from tests.times import few
 
 
@@ -111,8 +114,8 @@ def all_choices(
                 yield total
 
 
-@pytest.mark.parametrize("seed", few(range(200), 20))
-def test_no_choice_costs_less(seed: int) -> None:
+def found_and_least(seed: int, choices: Choices) -> tuple[Choice, Fraction]:
+    """Return what is found for a random graph, and the least of all choices."""
     rng = random.Random(seed)
     while True:
         columns, stays, rooms, more = graph(rng, is_chain=seed % 3 == 0)
@@ -125,6 +128,37 @@ def test_no_choice_costs_less(seed: int) -> None:
         return cost_of(columns, rooms, more["seed"], around)
 
     *_, last = choices(columns, stays, rooms, ask, never)
-    assert last.is_proven
-    assert last.value == min(all_choices(columns, stays, rooms, more["seed"]))
     assert len(asked) == len(set(asked))
+    return last, min(all_choices(columns, stays, rooms, more["seed"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(200), 20))
+def test_no_choice_costs_less(seed: int) -> None:
+    last, least = found_and_least(seed, residence.choices)
+    assert last.is_proven
+    assert last.value == least
+
+
+MISTAKES = {
+    "stays cross": ("if one[0] < other[0] < one[1] < other[1]:", "if False:"),
+    "stays cut parts": ("any(column.begin < end < column.end for end in ends)", "False"),
+    "a tensor stands twice": ("model.add_at_most_one(v for each, v in here if each.place[0] == name)", "pass"),
+    "what is taken is forgotten": ("for level, bits in asked.taken:", "for level, bits in ():"),
+    "nothing is saved": ("model.add(cost >= least - saved)", "model.add(cost >= least)"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_found(mistake: str) -> None:
+    old, new = MISTAKES[mistake]
+    text = Path(residence.__file__).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    wrong = ModuleType(residence.__name__)
+    exec(compile(text.replace(old, new), mistake, "exec"), wrong.__dict__)
+    for seed in range(60):
+        last, least = found_and_least(seed, wrong.choices)
+        if last.value != least:
+            return
+    pytest.fail("no graph tells")
