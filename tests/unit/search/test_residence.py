@@ -16,6 +16,8 @@ from polymap.search.programs import residence
 from polymap.search.programs.residence import Around, Choice, Column, Stay
 from tests.times import few
 
+Choices = Callable[..., Iterator[Choice]]
+
 
 def graph(
     rng: random.Random, *, is_chain: bool
