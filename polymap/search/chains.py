@@ -36,7 +36,7 @@ from polymap.search.legs import (
     takes_long_to_climb,
     width_of,
 )
-from polymap.search.nest_after_nest import Staying, kept_on_chip, nests_in_sequence
+from polymap.search.nest_after_nest import Ends, Staying, kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
 from polymap.search.programs import best_tilings, in_lines, in_tiles, made_again, with_loops_joined
@@ -245,9 +245,6 @@ def _tile_bits(workload: Workload, cut: Workload, *, whole: bool) -> int:
 def _next_share(spent: float, end: float, left: int) -> float:
     """Return the share of the limit at which the first of so many equal parts until the end is over."""
     return spent + max(0.0, end - spent) / left
-
-
-Ends = tuple[int, int]  # the number of a segment's first statement, and of the one after its last
 
 
 def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends, ...]:
