@@ -25,6 +25,7 @@ from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface, Part, cheapest
 from polymap.search.legs import (
     Nodes,
+    adds_up,
     common_accesses,
     elements_of,
     in_lines_of,
@@ -35,7 +36,7 @@ from polymap.search.legs import (
     takes_long_to_climb,
     width_of,
 )
-from polymap.search.nest_after_nest import kept_on_chip, nests_in_sequence
+from polymap.search.nest_after_nest import Ends, Staying, kept_on_chip, nests_in_sequence
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Powers, divisors, parse_single
 from polymap.search.programs import Tiling, best_tilings, in_lines, in_tiles, made_again, with_loops_joined
@@ -253,9 +254,6 @@ def _next_share(spent: float, end: float, left: int) -> float:
     return spent + max(0.0, end - spent) / left
 
 
-Ends = tuple[int, int]  # the number of a segment's first statement, and of the one after its last
-
-
 def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends, ...]:
     """Return the segments of some statements, one after the other, that cost least together."""
     best: dict[int, tuple[Fraction, tuple[Ends, ...]]] = {begin: (Fraction(0), ())}
@@ -323,6 +321,7 @@ class Chains:
 
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
         self._search, self._workload, self._divides = search, workload, divides
+        self._objective, self._staying = objective, Staying(search, workload, objective)
         self._trees = FusedTrees(search, workload, objective, divides=divides)
         self._found: dict[Ends, Part] = {}  # the best that is known of segments
         self._together: dict[Ends, Part] = {}  # and of neighbouring ones below common loops
@@ -334,7 +333,8 @@ class Chains:
         chip, and neighbours of them below common loops; none where some statement has no tree. Asked again it goes on.
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
-        statements, limits = self._workload.statements, self._search.limits
+        statements, limits, all_share = self._workload.statements, self._search.limits, end_share
+        end_share -= TUNING.staying_share * max(0.0, end_share - limits.share())
         for at in range(len(statements)):
             alone = self.part(statements[at : at + 1], end_share)
             if alone is None:
@@ -347,7 +347,10 @@ class Chains:
             self._together = self._joined(self._found, limits.until(end_share))
         else:
             self._together = self._below_common_heads(self._found, limits)  # a few trees, after what is cut
-        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(self._found | self._together))))
+        every = self._found | self._together
+        staying = self._staying.trees(every, limits.until(all_share), TUNING.staying_slack)
+        staying = [*staying] if adds_up(self._search, self._objective) else []
+        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(every), *staying[-1:])))
 
     def least_value(self) -> Fraction | None:
         """Return what the segments that are known cost together at least; None where some statement has none."""

@@ -8,7 +8,10 @@ are neither written nor read outside.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations, product
 from math import prod
 
 from polymap.ir import (
@@ -24,16 +27,19 @@ from polymap.ir import (
     Workload,
     accesses_of,
     dim,
+    part_of,
     statements_below,
 )
 from polymap.resources import Stop
-from polymap.search.around import without_nodes
+from polymap.search.around import levels_above_fanouts, without_nodes
 from polymap.search.driver import Kind, Search
 from polymap.search.evidence import Evidence
-from polymap.search.legs import Leg, Nodes, as_written, legs_of
+from polymap.search.forms import with_less_room
+from polymap.search.fused_trees import FusedTrees, Part
+from polymap.search.legs import Leg, Legs, Nodes, adds_up, as_written, legs_of, move_cost, shared_tile
 from polymap.search.options import TUNING
 from polymap.search.problem import Objective, parse_objective
-from polymap.search.programs import nests_of, with_values
+from polymap.search.programs import Around, Choice, Column, Place, Stay, choices, nests_of, with_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,22 @@ def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objecti
     for nest, nodes in zip(nests, mapped, strict=True):
         children, workload = _set_inside(search, workload, nest, _map_nest(search, nest, nodes, objective))
         inside += children
-    return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
+    evidence = search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),)))
+    return kept_on_chip(search, _with_stays(search, evidence, nests, objective))
+
+
+def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:
+    """Return the evidence with the tree in which the tensors stay on chip that save most together, of sums."""
+    if not adds_up(search, objective) or any(nest.sets for nest in nests) or evidence.is_met:
+        return evidence
+    workload, limits = search.workload, search.limits
+    trees = FusedTrees(search, workload, objective, divides=search.divides)
+    alone = {(at, at + 1): (part_of(workload, (each,)), each) for at, each in enumerate(workload.statements)}
+    parts = {ends: part for ends, each in alone.items() if (part := trees.alone(*each)) is not None}
+    is_over = limits.until(limits.share() + TUNING.staying_share_of_nests * max(0.0, 1 - limits.share()))
+    for nodes in Staying(search, workload, objective).trees(parts, is_over, TUNING.staying_slack):
+        evidence = search.with_tree(evidence, workload, Mapping(nodes))
+    return evidence
 
 
 def _mapped_alone(search: Search, nests: tuple[Nest, ...], objective: Objective) -> list[Nodes]:
@@ -228,3 +249,156 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
     inner = (Storage(names[level], (tensor,)), *(own[0] if len(own) == 1 else (Branch(own),)))
     nodes = inner if len(own) == len(children) else (Branch((*children[:begin], inner, *children[end:])),)
     return search.with_tree(evidence, best.workload, Mapping((*around, *nodes)))
+
+
+Ends = tuple[int, int]  # the number of a part's first statement, and of the one after its last
+
+
+class PartsBelow(dict[tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]], Part]):
+    """Parts below what stays around them, by their nodes alone, their tensors there, and what is taken."""
+
+
+@dataclass(slots=True)
+class Staying:
+    """What may stay whole in levels around parts of a program, where no loop stands around them. last: the last
+    choice."""
+
+    search: Search
+    workload: Workload
+    objective: Objective
+    last: Choice | None = None
+
+    @property
+    def known(self) -> PartsBelow:
+        return self.search.engines.made(PartsBelow, PartsBelow, (self.objective.text, self.workload))
+
+    def trees(self, parts: dict[Ends, Part], is_over: Stop, slack: Fraction) -> Iterator[Nodes]:
+        """Yield ever better trees in which tensors stay: of the last one no choice costs less, if there was time.
+        parts: by their ends. slack: of what it costs, by how much less others may cost."""
+        own, stays = (
+            sorted(parts.items()),
+            list(self._stays()) if {*range(len(self.workload.statements))} <= {n for n, _ in parts} else [],
+        )
+        columns = [self._column(*each) for each in own]
+        levels = self.search.arch.levels
+        rooms = {number: levels[number].usable_bits for number in sorted({each.place[1] for each in stays})}
+
+        def ask(asked: Around) -> Fraction | None:
+            return self._cost(*own[asked.column], asked)
+
+        for choice in choices(columns, stays, rooms, ask, is_over, slack) if stays else ():
+            self.last = choice
+            children = {own[each.column][0]: self._child(own[each.column][1], each) for each in choice.parts}
+            yield _nested((0, len(self.workload.statements)), children, choice.stays, [each.name for each in levels])
+
+    def _cost(self, ends: Ends, part: Part, asked: Around) -> Fraction | None:
+        """Return what a part costs, without what passes to and from the tensors that stay around it."""
+        found = self.known.get((part.nodes, asked.held, asked.taken)) or self._below(ends, part, asked)
+        if found is None:
+            return None
+        self.known[part.nodes, asked.held, asked.taken] = found
+        passes = {name: (read, written) for name, read, written in found.passes}
+        return found.value - sum(
+            (self._moved(level, *passes.get(name, (0, 0))) for name, level in asked.held), Fraction(0)
+        )
+
+    def _below(self, ends: Ends, part: Part, asked: Around) -> Part | None:
+        """Return a part below its tensors that stay, with the best legs that others leave room for; None where there is
+        no room: what costs least with less taken, if it has room."""
+        program, levels = part_of(self.workload, self.workload.statements[slice(*ends)]), self.search.arch.levels
+        taken = dict(asked.taken)
+        for name, level in asked.held:
+            taken[level] -= self._bits(name)
+        arch = with_less_room(self.search.arch, ((levels[level].name, bits) for level, bits in taken.items()))
+        if arch is None:
+            return None
+        legs_of(self.search)
+        search = replace(
+            self.search, asked=replace(self.search.asked, arch=arch), engines=self.search.engines.only(Legs)
+        )
+        most = dict(asked.taken)
+        before = [
+            each
+            for (nodes, held, less), each in self.known.items()
+            if (nodes, held) == (part.nodes, asked.held) and all(bits <= most.get(level, 0) for level, bits in less)
+        ]
+        best = max(before, key=lambda each: each.value, default=None)
+        if best is not None and search.legal_cost(program, Mapping(best.nodes)) is not None:
+            return best
+        nodes = part.nodes if isinstance(part.nodes[-1], Branch) else (Branch((part.nodes,)),)
+        for name, level in reversed(asked.held):
+            inside = without_nodes(nodes, (name,), [each.name for each in levels[: level + 1]])
+            nodes = (Storage(levels[level].name, (name,)), *inside)
+        trees = FusedTrees(search, self.workload, self.objective, divides=search.divides)
+        return trees.part_with_best_legs(program, nodes)
+
+    def _child(self, part: Part, asked: Around) -> Nodes:
+        """Return what stands below what stays."""
+        *own, last = self.known[part.nodes, asked.held, asked.taken].nodes[len(asked.held) :]
+        return last.children[0] if isinstance(last, Branch) and not own and len(last.children) == 1 else (*own, last)
+
+    def _moved(self, level: int, read: int, written: int) -> Fraction:
+        """Return what bits that the outermost level reads and writes cost there and in the level that they go to."""
+        own = self.search.arch, self.objective
+        return move_cost(*own, 0, read, written) + move_cost(*own, level, written, read)
+
+    def _bits(self, tensor: str) -> int:
+        own = self.workload.tensor(tensor)
+        return own.bits * (shared_tile(self.workload, tensor, self.workload.extents()) or 0)
+
+    def _column(self, ends: Ends, part: Part) -> Column:
+        statements = self.workload.statements[slice(*ends)]
+        passes = {name: (read, written) for name, read, written in part.passes}
+        if len(statements) == 1:  # whose mapping below a tensor is one of it alone with one pass more
+            bits, target = {name: self._bits(name) for name in passes}, statements[0].target.tensor
+            passes = {name: (0, many) if name == target else (many, 0) for name, many in bits.items()}
+        places = product(passes, range(1, len(self.search.arch.levels)))
+        saved = {(name, level): self._moved(level, *passes[name]) for name, level in places}
+        return Column(*ends, part.value, saved)
+
+    def _stays(self) -> Iterator[Stay]:
+        """Yield the stays that are tried: of what several statements touch, one of which at most writes it."""
+        statements, arch = self.workload.statements, self.search.arch
+        for tensor in self.workload.tensors:
+            users = [at for at, each in enumerate(statements) if accesses_of(each, tensor.name)]
+            writers = [at for at in users if statements[at].target.tensor == tensor.name]
+            bits = self._bits(tensor.name)
+            is_made_once = writers in ([], users[:1]) and not (writers and tensor.initial)
+            if len(users) < 2 or not bits or not is_made_once:
+                continue
+            for level in levels_above_fanouts(arch, self.workload, (tensor.name,)):
+                if bits > (arch.levels[level].usable_bits or bits):
+                    continue
+                is_few = len(statements) <= TUNING.most_nested
+                last = [at + 1 for at in users]
+                ends = combinations(range(len(statements) + 1), 2) if is_few else product(users, last)
+                for begin, end in ends:
+                    inside = [at for at in users if begin <= at < end]
+                    if len(inside) > 1:
+                        is_made = inside[0] in writers
+                        is_kept = is_made and (not tensor.temporary or inside[-1] != users[-1])
+                        cost = self._moved(level, bits * (not is_made), bits * is_kept)
+                        yield Stay((tensor.name, level), begin, end, bits, cost)
+
+
+def _nested(
+    ends: tuple[int, int], children: dict[tuple[int, int], Nodes], stays: Sequence[Stay], names: Sequence[str]
+) -> Nodes:
+    """Return children one after the other, below what stays around them."""
+    here = [each for each in stays if (each.begin, each.end) == ends]
+    if here:
+        (tensor, level), inner = here[0].place, [each for each in stays if each != here[0]]
+        return (Storage(names[level], (tensor,)), *_nested(ends, children, inner, names))
+    found, at = list[Nodes](), ends[0]
+    while at < ends[1]:
+        inside = [each.end for each in stays if each.begin == at and each.end <= ends[1]]
+        end = max(inside, default=at)
+        if inside:
+            found.append(
+                _nested((at, end), children, [each for each in stays if at <= each.begin and each.end <= end], names)
+            )
+        else:
+            end = next(last for first, last in children if first == at)
+            found.append(children[at, end])
+        at = end
+    return found[0] if len(found) == 1 else (Branch(tuple(found)),)

@@ -228,6 +228,14 @@ class Tuning:
     """Of the time of a tree, from which on a level's transfers are charged in sums near it (not swept)."""
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
+    staying_share: float = 0.15
+    """Of the same, for what stays whole between segments (not swept),"""
+    staying_share_of_nests: float = 0.25
+    """and of what is left of the limit between nests (not swept)."""
+    staying_slack: Fraction = Fraction(1, 2000)
+    """Of what the best choice costs, what better ones may save at most that are not looked for (not swept)."""
+    most_nested: int = 16
+    """Statements up to which a tensor may stay longer than it is used, so that others nest inside (not swept)."""
     segments_in_turn: int = 4
     """Segments that share what is left of the time for all of them (not swept),"""
     segments_in_turn_of_few: int = 2

@@ -11,6 +11,14 @@ with lazy(__name__):
         instance_bound as instance_bound,
         program_arrays as program_arrays,
     )
+    from polymap.search.programs.residence import (
+        Around as Around,
+        Choice as Choice,
+        Column as Column,
+        Place as Place,
+        Stay as Stay,
+        choices as choices,
+    )
     from polymap.search.programs.rewriting import reorder_arrays as reorder_arrays, with_values as with_values
     from polymap.search.programs.search import (
         ProgramSearch as ProgramSearch,

@@ -6,12 +6,24 @@ import pickle
 import random
 import time
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Architecture, Mapping, Spatial, Storage, Temporal, Workload, part_of
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    part_of,
+)
 from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search import nest_after_nest
@@ -19,8 +31,9 @@ from polymap.search.around import Surroundings
 from polymap.search.chains import begin_chains
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
+from polymap.search.fused_trees import FusedTrees
 from polymap.search.legs import Leg, legs_of, nest_of_leg
-from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
+from polymap.search.nest_after_nest import Staying, begin_nest_after_nest, nests_in_sequence
 from polymap.search.options import Options
 from polymap.search.problem import parse_single
 from polymap.search.provers import read_question
@@ -89,6 +102,7 @@ def test_trees_that_take_long_to_count_are_varied_while_there_is_time(
     )
     with monkeypatch.context() as patch:
         patch.setattr(nest_after_nest, "kept_on_chip", lambda _, evidence: evidence)
+        patch.setattr(nest_after_nest, "_with_stays", lambda _, evidence, *_more: evidence)
         apart = begin_nest_after_nest(asked, known, never)
     (best,) = apart.incumbents
     apart = replace(apart, incumbents=(replace(best, cost=replace(best.cost, method=method)),))
@@ -318,3 +332,86 @@ def test_legs_that_a_limit_left_unproven_are_kept_as_answers_alone() -> None:
     asked, known = read_question(work, pm.load_arch("eyeriss_like"), options, provers)
     begin_chains(asked, begin_nest_after_nest(asked, known, never), never)
     assert len(pickle.dumps(legs_of(asked))) < 150_000
+
+
+GRAPHS = (
+    ["T[m,n] += X[m,k] * A[k,n]", "U[m,k] += T[m,n] * B[n,k]", "Y[m,k] = U[m,k] + X[m,k]"],  # a residual edge
+    ["T[n,a] += X[n,c] * W[c,a]", "G[a,b] += T[n,a] * U[n,b]", "R[n,b] += T[n,a] * G[a,b]"],  # two readers of T
+    ["T[m,n] += X[m,k] * A[k,n]", "U[n,q] += T[m,n] * B[m,q]", "V[q,k] += U[n,q] * C[n,k]", "Y[q] += V[q,k] * D[k]"],
+    [
+        "K[n,d] += X[n,c] * A[c,d]",
+        "V[n,e] += X[n,c] * B[c,e]",
+        "S[d,e] += K[n,d] * V[n,e]",
+        "Z[n,e] += X[n,d] * S[d,e]",
+    ],
+)
+
+
+def every_stay(work: Workload) -> list[tuple[tuple[str, int, int], ...]]:
+    """Return the ways for tensors to stand around neighbouring statements: no node twice on a way, none crosses."""
+    many, users = len(work.statements), dict[str, list[int]]()
+    for at, each in enumerate(work.statements):
+        for access in (each.target, *each.reads):
+            users.setdefault(access.tensor, []).append(at)
+    single = [
+        (name, begin, end)
+        for name, own in users.items()
+        for begin in range(many)
+        for end in range(begin + 2, many + 1)
+        if sum(begin <= at < end for at in set(own)) > 1
+    ]
+    found: list[tuple[tuple[str, int, int], ...]] = [()]
+    for stay in single:
+        found += [
+            (*own, stay)
+            for own in found
+            if not any(each[0] == stay[0] and each[1] < stay[2] and stay[1] < each[2] for each in own)
+            and not any(one[1] < two[1] < one[2] < two[2] for each in own for one, two in ((each, stay), (stay, each)))
+        ]
+    return found
+
+
+def below_stays(stays: list[tuple[str, int, int]], begin: int, end: int, names: list[str]) -> tuple[MappingNode, ...]:
+    """Return statements in their order below what stays around them."""
+    for at, stay in enumerate(stays):
+        if stay[1:] == (begin, end):
+            rest = below_stays(stays[:at] + stays[at + 1 :], begin, end, names)
+            return Storage("GLB", (stay[0],)), *(rest if isinstance(rest[0], Storage | Branch) else (Branch((rest,)),))
+    children, at = list[tuple[MappingNode, ...]](), begin
+    while at < end:
+        last = max((stay[2] for stay in stays if stay[1] == at and stay[2] <= end), default=at + 1)
+        inside = [stay for stay in stays if at <= stay[1] and stay[2] <= last]
+        children.append(below_stays(inside, at, last, names) if inside else (Compute(names[at]),))
+        at = last
+    return children[0] if len(children) == 1 else (Branch(tuple(children)),)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(60), 4))
+def test_no_choice_of_what_stays_costs_less_than_the_one_that_is_proven(seed: int) -> None:
+    # each choice is a tree of the whole program here, counted at once; there are sums over parts, and bounds
+    rng = random.Random(seed)
+    texts = GRAPHS[seed % len(GRAPHS)]
+    sizes = {
+        name: rng.choice((2, 3, 4, 6)) for name in sorted({each for text in texts for each in text if each.islower()})
+    }
+    names = {text.partition("[")[0] for text in texts[:-1]}
+    work = pm.program(texts, sizes=sizes, temporary=[name for name in sorted(names) if rng.random() < 0.7], bits=8)
+    arch, objective = buffer(rng.randint(12, 60)), rng.choice(("energy", "traffic:DRAM"))
+    asked, _ = read_question(work, arch, Options(objective, "divide", time_limit_s=1000), provers)
+    trees, own = FusedTrees(asked, work, asked.objective, divides=True), work.statements
+    parts = {(at, at + 1): trees.alone(part_of(work, (each,)), each) for at, each in enumerate(own)}
+    staying = Staying(asked, work, asked.objective)
+    found = list(staying.trees({ends: part for ends, part in parts.items() if part is not None}, never, Fraction(0)))
+    values = list[Fraction]()
+    for stays in every_stay(work):
+        nodes = below_stays([*stays], 0, len(own), [each.name for each in own])
+        nodes = nodes if isinstance(nodes[-1], Branch) else (Branch((nodes,)),)
+        part = trees.part_with_best_legs(work, nodes)
+        values += [] if part is None else [part.value]
+    best = sum(part.value for part in parts.values() if part is not None)  # where nothing has room
+    if staying.last is not None:
+        assert staying.last.is_proven
+        best = staying.last.value
+        assert asked.incumbent(Mapping(found[-1])).values == (best,)
+    assert best == min(values)

@@ -1,0 +1,166 @@
+"""What stays between statements is chosen as well as by a walk over all choices, which shares no code with it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import chain, combinations
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from polymap.resources import never
+from polymap.search.programs import residence
+from polymap.search.programs.residence import Around, Choice, Column, Stay
+from tests.times import few
+
+Choices = Callable[..., Iterator[Choice]]
+
+
+def graph(
+    rng: random.Random, *, is_chain: bool
+) -> tuple[list[Column], list[Stay], dict[int, int | None], dict[str, int]]:
+    """Return parts, stays, rooms, and what each part needs: statements in a row (a chain: each tensor has two
+    neighbours as users) or with edges that jump over others."""
+    many, levels = rng.randint(2, 5), rng.choice(((1,), (1, 2)))
+    users: dict[str, tuple[int, ...]] = {f"T{at}": (at, at + 1) for at in range(many - 1)}
+    if not is_chain:
+        for at in range(rng.randint(1, 2)):
+            users[f"R{at}"] = tuple(sorted(rng.sample(range(many), rng.randint(2, many))))
+    bits = {name: rng.randint(1, 6) for name in users}
+    ends = [(at, at + 1) for at in range(many)]
+    ends += [] if is_chain else [(at, at + 2) for at in range(many - 1) if rng.random() < 0.4]
+    columns = [
+        Column(
+            begin,
+            end,
+            Fraction(rng.randint(20, 60), rng.choice((1, 2, 3))),
+            {
+                (name, level): Fraction(rng.randint(0, 9))
+                for name, own in users.items()
+                for level in levels
+                if any(begin <= one < end for one in own)
+            },
+        )
+        for begin, end in ends
+    ]
+    stays = [
+        Stay((name, level), begin, end, bits[name], Fraction(rng.randint(0, 5)))
+        for name, own in users.items()
+        for level in levels
+        for begin in range(many)
+        for end in range(begin + 2, many + 1)
+        if sum(begin <= one < end for one in own) > 1 and (not is_chain or (begin, end) == (own[0], own[1] + 1))
+    ]
+    return (
+        columns,
+        stays,
+        {level: rng.choice((None, *range(3, 14))) for level in levels},
+        {"seed": rng.randint(0, 10**9)},
+    )
+
+
+def cost_of(columns: list[Column], rooms: dict[int, int | None], seed: int, asked: Around) -> Fraction | None:
+    """Return a cost that rises with what is taken, no less than what is left of the least, None without room."""
+    column, rng = columns[asked.column], random.Random(f"{seed} {asked.column} {asked.held}")
+    need, steep, value = rng.randint(0, 4), rng.randint(0, 2), column.least
+    value -= sum((column.saved[place] for place in asked.held), Fraction(0)) * Fraction(rng.randint(0, 4), 4)
+    for level, bits in asked.taken:
+        room = rooms[level]
+        if room is not None and bits + need > room:
+            return None
+        value += steep * bits
+    return value
+
+
+def all_choices(
+    columns: list[Column], stays: list[Stay], rooms: dict[int, int | None], seed: int
+) -> Iterator[Fraction]:
+    """Yield the values of all choices, one by one."""
+    many = max(each.end for each in columns)
+
+    def ways(at: int) -> Iterator[tuple[int, ...]]:
+        if at == many:
+            yield ()
+        for number, each in enumerate(columns):
+            if each.begin == at:
+                yield from ((number, *rest) for rest in ways(each.end))
+
+    def is_legal(own: tuple[Stay, ...]) -> bool:
+        for one, other in combinations(own, 2):
+            if one.place[0] == other.place[0] and max(one.begin, other.begin) < min(one.end, other.end):
+                return False
+            first, last = sorted(((one.begin, one.end), (other.begin, other.end)))
+            if first[0] < last[0] < first[1] < last[1]:
+                return False
+        return True
+
+    subsets = chain.from_iterable(combinations(stays, size) for size in range(min(4, len(stays)) + 1))
+    legal = [own for own in subsets if is_legal(own)]
+    for way in ways(0):
+        cuts = {columns[number].begin for number in way} | {many}
+        for own in (each for each in legal if all({one.begin, one.end} <= cuts for one in each)):
+            total: Fraction | None = sum((each.cost for each in own), Fraction(0))
+            for number in way:
+                here = [each for each in own if each.begin <= columns[number].begin < each.end]
+                taken = {level: sum(each.bits for each in here if each.place[1] == level) for level in rooms}
+                held = tuple(sorted(each.place for each in here if each.place in columns[number].saved))
+                used = tuple(sorted((level, bits) for level, bits in taken.items() if bits))
+                cost = cost_of(columns, rooms, seed, Around(number, held, used))
+                if any(room is not None and taken[level] > room for level, room in rooms.items()):
+                    cost = None
+                total = None if cost is None or total is None else total + cost
+            if total is not None:
+                yield total
+
+
+def found_and_least(seed: int, choices: Choices) -> tuple[Choice, Fraction]:
+    """Return what is found for a random graph, and the least of all choices."""
+    rng = random.Random(seed)
+    while True:
+        columns, stays, rooms, more = graph(rng, is_chain=seed % 3 == 0)
+        if len(stays) <= 14:
+            break
+    asked = list[Around]()
+
+    def ask(around: Around) -> Fraction | None:
+        asked.append(around)
+        return cost_of(columns, rooms, more["seed"], around)
+
+    *_, last = choices(columns, stays, rooms, ask, never)
+    assert len(asked) == len(set(asked))
+    return last, min(all_choices(columns, stays, rooms, more["seed"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(200), 20))
+def test_no_choice_costs_less(seed: int) -> None:
+    last, least = found_and_least(seed, residence.choices)
+    assert last.is_proven
+    assert last.value == least
+
+
+MISTAKES = {
+    "stays cross": ("if one[0] < other[0] < one[1] < other[1]:", "if False:"),
+    "stays cut parts": ("any(column.begin < end < column.end for end in ends)", "False"),
+    "a tensor stands twice": ("model.add_at_most_one(v for each, v in here if each.place[0] == name)", "pass"),
+    "what is taken is forgotten": ("for level, bits in asked.taken:", "for level, bits in ():"),
+    "nothing is saved": ("model.add(cost >= least - saved)", "model.add(cost >= least)"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_found(mistake: str) -> None:
+    old, new = MISTAKES[mistake]
+    text = Path(residence.__file__).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    wrong = ModuleType(residence.__name__)
+    exec(compile(text.replace(old, new), mistake, "exec"), wrong.__dict__)
+    for seed in range(60):
+        last, least = found_and_least(seed, wrong.choices)
+        if last.value != least:
+            return
+    pytest.fail("no graph tells")
