@@ -114,7 +114,8 @@ def form_of(
 ) -> Form | None:
     """Return the form of a nest, None where there is no room for it. apart: dims that rules tell from others. Rules say
     where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread. relaxes: whether of
-    dims that are one no more is said than how many indices of all of them together are left at nodes (Span)."""
+    dims that are one no more is said than how many indices of all of them together are left at nodes (Span); rules on
+    their siblings (Factor) then say that there is one, of all that are one."""
     nest, arch = relative.workload, relative.arch
     (statement,) = nest.statements
     accesses, extents = (statement.target, *statement.reads), nest.extents()
@@ -125,12 +126,15 @@ def form_of(
     is_plain = all(each.is_plain for each in accesses)
     plain = is_plain and is_plain_energy(arch) and not arch.is_timed_by_step
     groups = dict[tuple[tuple[bool, ...], str], list[tuple[str, int]]]()
+    factors = [rule for rule in relative.rules if isinstance(rule, Factor)]
     which = {name: tuple(name in access.dims for access in accesses) for name in extents}
     order = (
         sorted(extents.items(), key=lambda pair: which[pair[0]], reverse=True) if nest.associative else extents.items()
     )
     for name, extent in order:
-        key = which[name], "" if plain and divides and (relaxes or name not in apart) else name
+        same = str([each.fanout for each in factors if each.dim == name])
+        told = same if relaxes else name if name in apart else ""
+        key = which[name], told if plain and divides else name
         groups.setdefault(key, []).append((name, extent))
     adds_up = plain and objective.goal in (Goal.ENERGY, Goal.TRAFFIC)
     batch = [

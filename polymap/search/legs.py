@@ -78,9 +78,9 @@ class Leg:
     a tensor stands first, straight from the outermost level. free: (tensor, level) that holds it, and whose loads
     cost nothing, nor do those of levels above it that must hold the tensor. parts: (tensor, level, inner one, number)
     whose loads from the first level as far as the second cost one of so many parts. Of either tiles divide, and
-    objectives are sums. spans: how many indices are left at nodes, and what levels hold or do not. once: tensors of
-    which only one element is read, over and over. shares_sums: whether siblings may add parts of one sum. divides:
-    whether tiles divide.
+    objectives are sums. spans: how many indices are left at nodes, what levels hold or do not, and which fan-outs cut
+    no dim. once: tensors of which only one element is read, over and over. shares_sums: whether siblings may add parts
+    of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -92,7 +92,7 @@ class Leg:
     first: tuple[tuple[str, int], ...] = ()
     free: tuple[tuple[str, int], ...] = ()
     parts: tuple[tuple[str, int, int, int], ...] = ()
-    spans: tuple[Span | Held, ...] = ()
+    spans: tuple[Span | Held | Factor, ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
     divides: bool = True

@@ -5,8 +5,8 @@ for one other has its outermost node on a way in some level h, and then comes in
 and passes through the outermost level. So a tree costs at least the sum over the statements of what each alone costs
 with T held in h and in no level between, less one pass of T between h and the outermost level, or what it costs alone;
 h is the same for both. (Nodes are emptied where a child of a branch ends: a way alone moves no more than its part of
-the tree. Where T has another node below h above both statements, it never passes between the two, and the tree
-without the node in h costs no more.)
+the tree. Where T has another node below h above both statements, it never passes between the two, and the tree without
+the node in h costs no more.)
 
 Where several statements read T, and one of them needs what another sums up over a dim of T, no temporal loop over that
 dim stands above both. So none stands above a node of T around all of them. Else T is written to the outermost level,
@@ -17,9 +17,9 @@ that writes it, if one does, are then its only users; each of the others reads o
 (relatives.py, "one element"), and the loads of that one are taken off. Each of the others also has an innermost node of
 the tensor that it shares with another reader, in some level, or none; what it reads from there is its own. So alone,
 with the tensor in that level, its loads into it free, and above it only where a level must hold it, it costs no more;
-the least over the levels bounds it. So it is with what
-a statement reads through a window: it shares nodes with the statement that writes it, and its own ones further in load
-no less than alone (of a program in tiles of rows, the rows that two tiles share twice).
+the least over the levels bounds it. So it is with what a statement reads through a window: it shares nodes with the
+statement that writes it, and its own ones further in load no less than alone (of a program in tiles of rows, the rows
+that two tiles share twice).
 
 Several of the readers may have as many instances, and dims that the tensor lacks (two products of one input). Then each
 is charged one of so many parts of its loads as far as the innermost node that it shares with another reader, in
@@ -31,13 +31,14 @@ dims than the level has room for beside it; from outside, not held there, it wou
 Where the tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the
 innermost one is taken off, of the level for which least is left.
 
-Trees: those in which every loop above a branch is over a dim of each statement below. A *chain* is one without spatial
-loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
+Trees: those in which every loop above a branch is over a dim of each statement below, as all spatial loops are that
+stand above a node around two statements in a level below fan-outs (said where tiles divide). A *chain* is one without
+spatial loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
 
-Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all
-fan-outs. No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a
-dim of T, as T is complete before it is read. So T's node may stand below these loops: it passes once all the same, in
-smaller tiles. (Where T has a node further in around both, it stands in that level.) On both ways then
+Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all fan-outs.
+No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a dim of T, as
+T is complete before it is read. So T's node may stand below these loops: it passes once all the same, in smaller tiles.
+(Where T has a node further in around both, it stands in that level.) On both ways then
 
 - as many indices of each of T's dims are left there, and all of a dim that only one of the statements has;
 - another tensor of one of the two has its node of that level around both, above a loop around T's node, and takes at
@@ -93,7 +94,7 @@ from polymap.search.legs import (
     users_of,
 )
 from polymap.search.options import TUNING
-from polymap.search.problem import Goal, Held, Objective, Powers, Span, divisors, parse_single
+from polymap.search.problem import Factor, Goal, Held, Objective, Powers, Span, divisors, parse_single
 from polymap.search.programs import instance_bound
 
 Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement
@@ -197,8 +198,7 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
     least += move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0)
     if objective.goal is not Goal.ENERGY:
         return least
-    extents = lined.extents()
-    return least + search.arch.compute.pj * sum(prod(extents[name] for name in each.dims) for each in ahead)
+    return least + search.arch.compute.pj * sum(prod(lined.extents()[name] for name in each.dims) for each in ahead)
 
 
 def _ask_statement(statement: str, where: Stays) -> Asked:
@@ -625,21 +625,21 @@ class Cases:
         refund = sum((self.refund(leg.statement, name, Stay(level)) for name, level in first), Fraction(0))
         return None if least is None else max(Fraction(0), least - refund)
 
-    def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span]:
-        """Yield how many indices a stay leaves at the nodes of one of its statements."""
+    def _spans(self, own: Statement, tensor: str, stay: Stay) -> Iterator[Span | Factor]:
+        """Yield how many indices a stay leaves at the nodes of one of its statements, and what siblings do not cut."""
         arch, whole = self.search.arch, self.search.workload.extents()
-        here, held = arch.levels[stay.level].name, dict(stay.held)
+        here = arch.levels[stay.level].name
+        held = [(name, is_held) for name, is_held in stay.held if accesses_of(own, name)]
         outer = [each.name for each in arch.levels[: stay.level + 1] if not arch.fanouts_above(each.name)][-1]
         is_case = stay.level in self._levels_above(tensor) and (self.of_chains or stay.wider is not None)
         full = self._own_dims(own, tensor) if is_case and stay.spans else ()
-        for name in (tensor, *(name for name, is_held in held.items() if is_held and accesses_of(own, name))):
+        around = arch.fanouts_above(here) if self.divides and not stay.also_outside else ()
+        yield from (Factor(each.name, dim, 1, 1) for each in around for dim in self._own_dims(own, tensor))
+        for name in (tensor, *(name for name, is_held in held if is_held)):
             yield from (Span(here, name, here, dim, whole[dim], whole[dim]) for dim in full)
         for dim, least, most in stay.spans:
-            ranges = {tensor: (least, most)} | {
-                name: (least, whole[dim]) if is_held else (1, most)
-                for name, is_held in held.items()
-                if accesses_of(own, name)
-            }
+            ranges = {name: (least, whole[dim]) if is_held else (1, most) for name, is_held in held}
+            ranges[tensor] = least, most
             for name, (low, high) in ranges.items():
                 if low > 1 or high < whole[dim]:
                     yield Span(here, name, outer, dim, low, high)

@@ -16,7 +16,9 @@ import pytest
 import polymap as pm
 from polymap.explore import explore, provers
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
+from polymap.ir.errors import MappingError
 from polymap.resources import never
+from polymap.schedules.check import check_mapping
 from polymap.search import forms, legs, program_provers, refunds
 from polymap.search.options import Options
 from polymap.search.provers import read_question
@@ -152,6 +154,77 @@ def test_no_tree_takes_less_time_than_is_proven(seed: int) -> None:
     assert answer.bound <= least, "no tree of dividing tiles costs less"
     assert answer.value is not None, "everything may pass by the buffer"
     assert answer.status != "OPTIMAL" or answer.space.name or answer.value <= least
+
+
+def held_by_siblings(program: Program, lanes: int, room: int) -> tuple[Workload, Architecture]:
+    """Return a program and a machine of lanes with so many words each, right below the outermost level."""
+    far = {"level": "DRAM", "word_bits": 8, "read_pj": 10, "write_pj": 10}
+    own = {"level": "Buf", "word_bits": 8, "capacity_bits": 8 * room}
+    nodes = [far, {"fanout": "X", "size": lanes, "reduction": True}, own, {"compute": "PE", "pj": 1}]
+    sizes = dict(program.sizes)
+    work = pm.program(list(program.texts), sizes=sizes, temporary=list(program.temporary), bits=8)
+    return work, pm.io.arch_from_document({"name": "lanes", "nodes": nodes})
+
+
+def floor_of_siblings(program: Program, lanes: int, room: int, monkeypatch: pytest.MonkeyPatch) -> Fraction:
+    """Return what no tree costs less than, as of a program that is too large to be climbed."""
+    monkeypatch.setattr(refunds, "dividing_legs", lambda *_: True)
+    options = Options("energy", "divide", clock=process_time)
+    asked, known = read_question(*held_by_siblings(program, lanes, room), options, provers)
+    return refunds.bound_by_refunds(asked, known, never).floors[0]
+
+
+def below_lanes(program: Program, tree: Tree, tensor: str) -> list[frozenset[int]]:
+    """Return where the nodes of a tensor may stand with all lanes above them."""
+
+    def goes_on(part: Tree) -> bool:
+        inside = part[1] if part[0] == "branch" else part[3:] if part[0] != "run" else ()
+        return part[0] == "lanes" or any(map(goes_on, inside))
+
+    def parts(part: Tree) -> list[Tree]:
+        inside = part[1] if part[0] == "branch" else part[3:] if part[0] != "run" else ()
+        return [part, *(each for child in inside for each in parts(child))]
+
+    inner = {id(part) for part in parts(tree) if not goes_on(part)}
+    return [places for places in islice(places_of(program, tree, tensor), 60) if places <= inner]
+
+
+@pytest.mark.parametrize("seed", few(range(80), 3))
+def test_no_tree_whose_siblings_hold_what_passes_costs_less_than_is_proven(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, (program, room) = random.Random(f"siblings {seed}"), drawn(seed)
+    lanes, room = rng.choice((2, 3, 4)), rng.randint(1, min(6, room))
+    floor = floor_of_siblings(program, lanes, room, monkeypatch)
+    work, arch = held_by_siblings(program, lanes, room)
+    every = list(islice(trees(program, tuple(range(len(program.texts))), dict(program.sizes), lanes=lanes), 3_000))
+    for tree in rng.choices(every, k=60):
+        places = {name: rng.choice(below_lanes(program, tree, name)) for name in program.tensors()}
+        mapping = Mapping(as_nodes(tree, places))
+        try:
+            check_mapping(work, arch, mapping)
+        except MappingError:
+            continue
+        cost = pm.simulate(work, arch, mapping)
+        assert not cost.legal or cost.energy_pj_exact >= floor
+    found = explore(work, arch, "energy", tiles="divide", work_limit=20, time_limit_s=60)
+    assert found.value is None or found.value >= floor
+
+
+def test_siblings_cut_only_dims_of_all_that_share_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two words: a sibling with T of two rows has none for E, and p is not spread above T."""
+    sizes = (("m", 4), ("n", 4), ("k", 2), ("p", 4))
+    floor = floor_of_siblings(Program(CHAINS[0], sizes, "T"), 4, 2, monkeypatch)
+    wide = floor_of_siblings(Program(CHAINS[0], sizes, "T"), 4, 3, monkeypatch)
+    assert (floor, wide) == (1216, 736)
+    work, arch = held_by_siblings(Program(CHAINS[0], sizes, "T"), 4, 3)
+    found = explore(work, arch, "energy", tiles="divide", work_limit=100, time_limit_s=60).value
+    assert found is not None
+    assert found >= wide
+    monkeypatch.setattr(refunds.Cases, "_own_dims", lambda *_: [])
+    assert floor_of_siblings(Program(CHAINS[0], sizes, "T"), 4, 2, monkeypatch) == 976, "less without the rule"
+    monkeypatch.setattr(refunds.Cases, "_own_dims", lambda _cases, own, _tensor: list(own.dims))
+    assert floor_of_siblings(Program(CHAINS[0], sizes, "T"), 4, 3, monkeypatch) > found, "rows of T may be cut"
 
 
 def floor_of_product(program: Program, room: int, lanes: int, speed: int, objective: str) -> tuple[Fraction, Fraction]:
