@@ -327,7 +327,7 @@ def test_a_curve_takes_a_machine_that_names_tensors_of_one_product() -> None:
     dram, buffer, mac = buffered(random.Random(0)).nodes
     assert isinstance(buffer, MemoryLevel)
     arch = Architecture("names", (dram, replace(buffer, holds=("A", "B")), mac))
-    (point,) = pm.study.buffer_curve(program, arch, "GLB", [8], tiles="any", time_limit_s=4).points
+    (point,) = pm.study.buffer_curve(program, arch, "GLB", [1], tiles="any", time_limit_s=4).points
     assert point.best_bits == 2848
 
 
