@@ -329,6 +329,15 @@ def test_loops_over_a_dim_of_no_tensor_are_not_left_out() -> None:
     assert begin_product_chains(search, evidence, never).incumbents == ()
 
 
+def test_a_curve_takes_a_machine_that_names_tensors_of_one_product() -> None:
+    program = pm.program(texts_of(2), sizes={"m": 4, "a": 3, "b": 4, "c": 3}, temporary=["T"], bits=8)
+    dram, buffer, mac = buffered(random.Random(0)).nodes
+    assert isinstance(buffer, MemoryLevel)
+    arch = Architecture("names", (dram, replace(buffer, holds=("A", "B")), mac))
+    (point,) = pm.study.buffer_curve(program, arch, "GLB", [1], tiles="any", time_limit_s=4).points
+    assert point.best_bits == 2848
+
+
 MISTAKES = {
     "results stay for all children": (
         "cuts = [number for number in (begin - 1, end) if first <= number < last]",
