@@ -28,6 +28,7 @@ from polymap.ir import (
 from polymap.resources import Stop
 from polymap.search.around import (
     Surroundings,
+    element_by_element,
     levels_above_fanouts,
     loops_above,
     loops_first,
@@ -36,6 +37,7 @@ from polymap.search.around import (
     spread_too,
     with_one_level_changed,
     with_one_more,
+    with_second_inside,
     without_nodes,
 )
 from polymap.search.driver import Search
@@ -288,6 +290,18 @@ class FusedTrees:
         best = _while_it_pays(part, with_one_more_held, is_over, TUNING.most_nodes_added)
         again = None if best is part or is_over() else self.part_with_best_legs(program, best.nodes)
         return cheapest((best, again)) or best
+
+    def with_seconds_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Part | None:
+        """Return the best of a tree and those in which statements that work element by element stand inside the loops
+        of those before them, which may leave room for larger tiles; None where none is legal."""
+        before = part = self._counted(program, nodes)
+        for pair in element_by_element(program):
+            trees = with_second_inside(program, self._search.arch, pair, part.nodes) if part else ()
+            part = cheapest((part, *(self._counted(program, each) for each in trees if not is_over())))
+        if part is None or part is before or not isinstance(part.nodes[-1], Branch):
+            return part
+        larger = self._with_larger_tiles(program, part, is_over)
+        return self.with_more_held(program, larger, is_over)
 
     def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with one more tensor held above its branch, for which smaller tiles of the loops around make
