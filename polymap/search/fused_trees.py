@@ -293,11 +293,15 @@ class FusedTrees:
 
     def with_seconds_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Part | None:
         """Return the best of a tree and those in which statements that work element by element stand inside the loops
-        of those before them, which may leave room for larger tiles; None where none is legal."""
+        of those before them, or below loops with these alone: that leaves room for more; None where none is legal."""
         before = part = self._counted(program, nodes)
-        for pair in element_by_element(program):
-            trees = with_second_inside(program, self._search.arch, pair, part.nodes) if part else ()
-            part = cheapest((part, *(self._counted(program, each) for each in trees if not is_over())))
+        for first, second in element_by_element(program):
+            trees = () if part is None else with_second_inside(program, self._search.arch, (first, second), part.nodes)
+            part = cheapest((*(self._counted(program, each) for each in trees if not is_over()), part))
+        for first, _ in element_by_element(program):
+            if part is not None and isinstance(part.nodes[-1], Branch):
+                trees = self._with_one_branch_inside(program, part.nodes, is_over, (first.target.tensor,))
+                part = cheapest((part, *(self._counted(program, each) for each in trees)))
         if part is None or part is before or not isinstance(part.nodes[-1], Branch):
             return part
         larger = self._with_larger_tiles(program, part, is_over)
