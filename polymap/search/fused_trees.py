@@ -296,13 +296,13 @@ class FusedTrees:
         of those before them, or below loops with these alone: that leaves room for more; None where none is legal."""
         before = part = self._counted(program, nodes)
         for first, second in element_by_element(program):
-            trees = () if part is None else with_second_inside(program, self._search.arch, (first, second), part.nodes)
-            part = cheapest((*(self._counted(program, each) for each in trees if not is_over()), part))
-        for first, _ in element_by_element(program):
-            if part is not None and isinstance(part.nodes[-1], Branch):
-                trees = self._with_one_branch_inside(program, part.nodes, is_over, (first.target.tensor,))
-                part = cheapest((part, *(self._counted(program, each) for each in trees)))
-        if part is None or part is before or not isinstance(part.nodes[-1], Branch):
+            if part is None or not isinstance(part.nodes[-1], Branch):
+                return part
+            trees = with_second_inside(program, self._search.arch, (first, second), part.nodes)
+            moved = [self._counted(program, each) for each in trees]  # soon done; of equal ones they leave more room
+            below = self._with_one_branch_inside(program, part.nodes, is_over, (first.target.tensor,))
+            part = cheapest((*moved, part, *(self._counted(program, each) for each in below)))
+        if part is None or part is before:
             return part
         larger = self._with_larger_tiles(program, part, is_over)
         return self.with_more_held(program, larger, is_over)
