@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations, product, takewhile
+from itertools import pairwise, permutations, product, takewhile
 from math import prod
 
 from polymap.ir import (
     Architecture,
     Branch,
+    Compute,
     Fanout,
     MappingNode,
     MemoryLevel,
@@ -21,6 +22,8 @@ from polymap.ir import (
     Temporal,
     Workload,
     accesses_of,
+    is_box,
+    statements_below,
     written_tensors,
 )
 from polymap.search.driver import Search
@@ -384,6 +387,53 @@ def without_nodes(nodes: Nodes, tensors: Collection[str], levels: Collection[str
         else:
             found.append(node)
     return tuple(found)
+
+
+def element_by_element(program: Workload) -> Iterator[tuple[Statement, Statement]]:
+    """Yield neighbouring statements of which the second makes an element of each that the first leaves for it alone."""
+    for first, second in pairwise(program.statements):
+        passed, made = program.tensor(first.target.tensor), program.tensor(second.target.tensor)
+        touching = [each for each in program.statements if accesses_of(each, passed.name)]
+        is_alone = touching == [first, second] and passed.temporary and not (passed.initial or made.initial)
+        is_each = {*second.dims} == {*first.target.dims} == {*second.target.dims} and first.target.is_box
+        is_each &= all(access == first.target for each in touching for access in accesses_of(each, passed.name))
+        is_set = second.operator is Operator.ASSIGN and made.name not in {each.tensor for each in second.reads}
+        if is_alone and is_each and is_set and is_box(first) and is_box(second):
+            yield first, second
+
+
+def with_second_inside(
+    program: Workload, arch: Architecture, pair: tuple[Statement, Statement], nodes: Nodes
+) -> Iterator[Nodes]:
+    """Yield the trees in which what the second of a pair (`element_by_element`) takes of the first one stands in a node
+    of a level inside the first one's loops, above those over what that sums up; the second one runs beside these."""
+    first, second = pair
+    passed, summed = first.target.tensor, {*first.dims} - {*first.target.dims}
+    leg = (*(Temporal(name, 1) for name in second.dims), Compute(second.name))
+
+    def without_second(own: Nodes) -> Nodes:
+        *above, last = own
+        if not isinstance(last, Branch):
+            return () if second.name in statements_below(own) else own
+        children = tuple(child for child in map(without_second, last.children) if child)
+        stores = without_nodes(tuple(above), (passed,))
+        return () if not children else (*stores, *(children[0] if len(children) == 1 else (Branch(children),)))
+
+    def inside(own: Nodes) -> Iterator[Nodes]:
+        *above, last = own
+        if isinstance(last, Branch):
+            (at,) = (at for at, each in enumerate(last.children) if first.name in statements_below(each))
+            for child in inside(last.children[at]):
+                yield (*above, Branch((*last.children[:at], child, *last.children[at + 1 :])))
+            return
+        end = next((at for at, node in enumerate(own) if _dim(node) in summed), len(above))
+        for at, number in product(range(end, -1, -1), levels_that_may_hold(program, arch, passed, 1)):
+            outer = [each.name for each in arch.levels[: number + 1]]
+            rest = without_nodes(own[at:], (passed,), outer)
+            stores = Storage(arch.levels[number].name, (passed,))
+            yield (*without_nodes(own[:at], (passed,)), stores, Branch((rest, leg)))
+
+    yield from (each for each in inside(without_second(nodes)) if is_in_order(arch, each))
 
 
 @dataclass(frozen=True, slots=True)

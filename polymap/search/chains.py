@@ -87,8 +87,20 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
             for each in group
         ]
         evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
+        evidence = _with_seconds_inside(search, evidence, asked)
         evidence = relieved(search, evidence, search.limits.until(end))
     return evidence
+
+
+def _with_seconds_inside(search: Search, evidence: Evidence, objective: Objective) -> Evidence:
+    """Propose the best tree with statements that work element by element inside the loops of others."""
+    best, limits = next(iter(evidence.incumbents), None), search.limits
+    if best is None or evidence.is_met or is_long(best.workload):
+        return evidence
+    is_over = limits.until(_next_share(limits.share(), 1, TUNING.seconds_inside_of))
+    fused = FusedTrees(search, best.workload, objective, divides=search.divides)
+    part = fused.with_seconds_inside(best.workload, best.mapping.nodes, is_over)
+    return evidence if part is None else search.with_tree(evidence, best.workload, Mapping(part.nodes))
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from polymap.ir import (
 from polymap.resources import Stop
 from polymap.search.around import (
     Surroundings,
+    element_by_element,
     levels_above_fanouts,
     loops_above,
     loops_first,
@@ -37,6 +38,7 @@ from polymap.search.around import (
     spread_too,
     with_one_level_changed,
     with_one_more,
+    with_second_inside,
     without_nodes,
 )
 from polymap.search.driver import Search
@@ -319,6 +321,22 @@ class FusedTrees:
         best = _while_it_pays(part, with_one_more_held, is_over, TUNING.most_nodes_added)
         again = None if best is part or is_over() else self.part_with_best_legs(program, best.nodes)
         return cheapest((best, again)) or best
+
+    def with_seconds_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Part | None:
+        """Return the best of a tree and those in which statements that work element by element stand inside the loops
+        of those before them, or below loops with these alone: that leaves room for more; None where none is legal."""
+        before = part = self._counted(program, nodes)
+        for first, second in element_by_element(program):
+            if part is None or not isinstance(part.nodes[-1], Branch):
+                return part
+            trees = with_second_inside(program, self._search.arch, (first, second), part.nodes)
+            moved = [self._counted(program, each) for each in trees]  # soon done; of equal ones they leave more room
+            below = self._with_one_branch_inside(program, part.nodes, is_over, (first.target.tensor,))
+            part = cheapest((*moved, part, *(self._counted(program, each) for each in below)))
+        if part is None or part is before:
+            return part
+        larger = self._with_larger_tiles(program, part, is_over)
+        return self.with_more_held(program, larger, is_over)
 
     def with_room_made(self, program: Workload, part: Part, is_over: Stop) -> Part:
         """Return a part with one more tensor held above its branch, for which smaller tiles of the loops around make

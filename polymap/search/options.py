@@ -193,6 +193,9 @@ class Tuning:
     prices: tuple[Fraction, ...] = tuple(Fraction(part, 16) for part in (2, 4, 6, 7, 8, 9, 10, 12, 16))
     """Of what a cycle is worth in the best tree, for which a level's transfers are priced in the floor of a product of
     energy and latency, while that says more: most between 3/8 and 1/2 of a block of GPT-3 on tpu_like."""
+    seconds_inside_of: int = 3
+    """Of so many parts of what is left of the limit one is for trees with statements inside the loops of others (not
+    swept)."""
     widest_case: int = 4
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
     proof_share: float = 0.5

@@ -30,7 +30,7 @@ from polymap.ir import (
 )
 from polymap.resources import never
 from polymap.search import driver
-from polymap.search.around import without_nodes
+from polymap.search.around import element_by_element, with_second_inside, without_nodes
 from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels, tiles_tried
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees, Interface
@@ -467,6 +467,45 @@ def loops_of(nodes: Nodes) -> Iterator[Temporal | Spatial]:
             yield from (loop for child in node.children for loop in loops_of(child))
         elif isinstance(node, Temporal | Spatial):
             yield node
+
+
+def test_element_by_element_inside_the_loops_of_another_statement() -> None:
+    """T stands in ABUF alone: each of its 32 elements is written into GLB and read there no more, at 6 pJ."""
+    texts = ["T[k,y] += I[c,y] * W[k,c]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
+    work = pm.program(texts, k=4, c=2, y=8, v=6, a=3, z=2, temporary=["T", "G"], bits=8)
+    first = (Spatial("k", 1, "PE"), Storage("ABUF", ("T",)), *loops("yc"), Compute("S0"))
+    second, third = (*loops("ky"), Compute("S1")), (*loops("kvza"), Compute("S2"))
+    nodes = (Storage("GLB", ("T", "G")), Branch((first, second, third)))
+    arch = pm.load_arch("simba_like")
+    asked, _ = read_question(work, arch, Options("energy", "divide", clock=process_time), provers)
+    before = pm.evaluate(work, arch, Mapping(nodes)).energy_pj_exact
+    (one,) = element_by_element(work)
+    trees = list(with_second_inside(work, arch, one, nodes))
+    costs = [pm.evaluate(work, arch, Mapping(each)) for each in trees]
+    assert all(each.legal for each in costs)
+    assert min(each.energy_pj_exact for each in costs) == before - 32 * 12
+    for tree, cost in zip(trees, costs, strict=True):
+        assert count_by_simulation(work, arch, Mapping(tree)).traffic == cost.traffic
+    found = FusedTrees(asked, work, asked.objective, divides=True).with_seconds_inside(work, nodes, never)
+    assert found is not None
+    assert found.value <= before - 32 * 12
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["T[k,y] += I[c,y] * W[k,c]", "G[k,y] = max(T[k,y], 0)", "O[k,y] = G[k,y] + T[k,y]"],  # another reader
+        ["T[k,y] += I[c,y] * W[k,c]", "G[k] += T[k,y]"],  # a sum
+        ["T[k,y] += I[c,y] * W[k,c]", "G[k,v,a] = max(T[k,v+a], 0)"],  # a window
+    ],
+)
+def test_other_statements_are_not_element_by_element(texts: list[str]) -> None:
+    sizes = {"k": 2, "c": 2, "y": 4} | ({"v": 3, "a": 2} if "v" in texts[1] else {})
+    assert not list(element_by_element(pm.program(texts, sizes=sizes, temporary=["T"], bits=8)))
+
+
+def loops(dims: str) -> tuple[Temporal, ...]:
+    return tuple(Temporal(dim, 1) for dim in dims)
 
 
 WINDOWS = {
