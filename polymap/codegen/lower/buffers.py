@@ -1,9 +1,13 @@
 """Storage nodes in C: arrays, the slot of an element, counters, and whether the tensor is accumulated.
 
 The outermost node of a tensor is a plain array of all elements. Every other node has, per instance, `slots` cells
-(window.moduli) with a value and a key: the number of the tile change (epoch) at which the element last belonged to the
+(`moduli`) with a value and a key: the number of the tile change (epoch) at which the element last belonged to the
 tile, and the element. An element is present if its key has the instance's last epoch. Nodes of written tensors also
 record which copies are partial sums, and list the held slots with the parent's slot of each.
+
+An element with index x goes to slot x % m. That is safe when no two indices of one tile differ by a multiple of m, so m
+is the smallest number that divides none of the differences that occur: a lattice storage mapping, exact for windows,
+strides and the gaps that spatial loops over inner fan-outs leave.
 """
 
 from __future__ import annotations
@@ -27,9 +31,9 @@ from polymap.codegen.lower.ast import (
     total,
 )
 from polymap.codegen.lower.elements import ElementType, c_name, check_sums, element_types
-from polymap.codegen.lower.nest import Nest, StoragePoint
+from polymap.codegen.lower.nest import Nest, StoragePoint, Use
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
-from polymap.codegen.lower.window import moduli
+from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -276,3 +280,53 @@ def buffer_arrays(layout: Layout, buffer: Buffer) -> list[Array]:
             Array("int32_t", f"{buffer.name}_count", (place.instances,)),
         ]
     return arrays
+
+
+def moduli(place: StoragePoint, tensor: Tensor) -> tuple[int, ...]:
+    """Return the modulus of every axis, at most the axis' own length (then it is the index itself)."""
+    if place.level == 0:
+        return tensor.shape
+    accesses = place.accesses()
+    return tuple(min(length, _modulus(place, accesses, axis, length)) for axis, length in enumerate(tensor.shape))
+
+
+def _modulus(place: StoragePoint, accesses: tuple[tuple[Use, Access], ...], axis: int, length: int) -> int:
+    forms = [(use, access.index[axis]) for use, access in accesses]
+    if not forms:
+        return 1
+    if any(not form.is_linear for _, form in forms):
+        return length
+    if any(form.coefficients() != forms[0][1].coefficients() for _, form in forms):
+        return length
+    values: set[int] = set()
+    for use, form in forms:
+        reached = _free_values(place, use, form, 4 * length)
+        if reached is None:
+            return length
+        values |= reached
+    return _smallest_modulus(values, length)
+
+
+def _free_values(place: StoragePoint, use: Use, form: Affine, limit: int) -> set[int] | None:
+    """Return the offsets that the free loops reach along one axis (a superset at ragged ends), None if too many."""
+    values = {form.constant}
+    for dim, coefficient in form.coefficients().items():
+        for loop in use.digits(dim):
+            if loop.name in place.fixed:
+                continue
+            values = {v + coefficient * loop.tile * i for v in values for i in range(loop.trips)}
+            if len(values) > limit:
+                return None
+    return values
+
+
+def _smallest_modulus(values: set[int], length: int) -> int:
+    low, high = min(values), max(values)
+    hull = high - low + 1
+    if hull == len(values) or hull > TUNING.window_search:
+        return min(hull, length)
+    ordered = sorted(values)
+    for candidate in range(len(values), hull):
+        if len({value % candidate for value in ordered}) == len(ordered):
+            return min(candidate, length)
+    return min(hull, length)

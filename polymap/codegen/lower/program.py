@@ -33,12 +33,19 @@ from polymap.codegen.lower.ast import (
     minimum,
 )
 from polymap.codegen.lower.buffers import Layout, buffer_arrays, check_memory, counter, layout_of
-from polymap.codegen.lower.deaths import last_uses, mortal_tensors, note_uses
 from polymap.codegen.lower.elements import SHORT_FLOATS, c_name
 from polymap.codegen.lower.main_part import KINDS, extremes, has_floors, includes, main_text
 from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, StoragePoint, Use, read_nest
 from polymap.codegen.lower.prelude import ELEMENT_OF_KEY, FAITHFUL_HEAD, FLOOR_DIV, MACROS, MESSAGES
-from polymap.codegen.lower.residence import enter_function, forget_tile, leave_function, load_function
+from polymap.codegen.lower.residence import (
+    enter_function,
+    forget_tile,
+    last_uses,
+    leave_function,
+    load_function,
+    mortal_tensors,
+    note_uses,
+)
 from polymap.codegen.lower.steps import Step, step_arrays, step_functions, step_of, working_function
 from polymap.codegen.lower.tidy import prune
 from polymap.codegen.lower.tiles import Guard, clock_bound, temporal, wrap

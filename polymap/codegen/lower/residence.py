@@ -3,20 +3,25 @@
 Every change has a number, its epoch. The program visits the new tile. An element whose key has the instance's last
 epoch is present: it gets the new epoch and stays. Other elements are loaded or enter. Elements that were held and did
 not get the new epoch leave.
+
+`last_T[element]` is 1 + the number of the last step that reads the element or accumulates onto it, 0 where none does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import assert_never
 
 from polymap.codegen.lower.ast import (
+    Array,
     Assign,
     Binary,
     Block,
     Copy,
     Count,
     Declare,
+    Element,
     Expr,
     For,
     Function,
@@ -42,8 +47,9 @@ from polymap.codegen.lower.buffers import (
     operator_of_sums,
     slot_of,
 )
-from polymap.codegen.lower.deaths import is_alive, mortal_tensors
+from polymap.codegen.lower.elements import c_name
 from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, Use, clock_below, instance_order
+from polymap.codegen.lower.steps import Step
 from polymap.codegen.lower.tidy import function
 from polymap.codegen.lower.tiles import (
     Layer,
@@ -56,7 +62,7 @@ from polymap.codegen.lower.tiles import (
     wrap,
 )
 from polymap.codegen.lower.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
-from polymap.ir import Access, Operator, PlaceRule
+from polymap.ir import Access, Operator, PlaceRule, Tensor
 
 _INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slot"), Name("here")
 _ORIGIN, _FIRST = Name("origin"), Name("first")
@@ -337,3 +343,48 @@ def _declare_parent_instance(layout: Layout, buffer: Buffer) -> Declare:
     fanouts = layout.parent(buffer).place.fanouts
     above = tuple(loop for loop in buffer.place.instance_loops if (loop.fanout or 0) < fanouts)
     return Declare("const int", "parent_instance", instance_number(above))
+
+
+_STEP = Name("steps")  # in a step: how many there were before
+
+
+def mortal_tensors(layout: Layout) -> tuple[Tensor, ...]:
+    """Return the temporary tensors that are written and held below the outermost level."""
+    held = {buffer.place.tensor for buffer in layout.buffers if buffer.place.level}
+    tensors = layout.nest.workload.tensors
+    return tuple(each for each in tensors if each.temporary and each.name in held and layout.is_written(each.name))
+
+
+def last_uses(layout: Layout, tensor: Tensor) -> Array:
+    """Return the array of the last uses of a tensor's elements.
+
+    It is volatile: gcc 12 vectorizes the first walk at -O2 and then leaves an earlier store for last.
+    """
+    return Array("volatile uint64_t", _name(layout, tensor.name), (prod(tensor.shape),))
+
+
+def is_alive(layout: Layout, buffer: Buffer, cell: Expr) -> Expr:
+    """Return whether the element in a cell is used in this step or a later one."""
+    element = Invoke("ELEMENT", (buffer.key(cell),))
+    return Binary(">", Element(_name(layout, buffer.place.tensor), (element,)), _STEP)
+
+
+def note_uses(step: Step) -> Block:
+    """Return the statements that note the elements of temporary tensors which a step uses; () for none."""
+    statement, mortal = step.use.statement, {each.name for each in mortal_tensors(step.layout)}
+    targets = () if statement.operator is Operator.ASSIGN else (statement.target,)
+    uses = [access for access in dict.fromkeys((*statement.reads, *targets)) if access.tensor in mortal]
+    return tuple(Scope(_note_use(step, access)) for access in uses)
+
+
+def _note_use(step: Step, access: Access) -> Block:
+    layout = step.layout
+    layers, values = step.point(access.dims)
+    element = element_number(layout.nest.workload.tensor(access.tensor).shape)
+    used = Assign(Element(_name(layout, access.tensor), (element,)), "=", add(_STEP, Int(1)))
+    return wrap([*instance_layers(step.loops), *layers], (*axis_values(layout, access, values), used))
+
+
+def _name(layout: Layout, tensor: str) -> str:
+    names = [each.name for each in layout.nest.workload.tensors]
+    return f"last_{c_name(f'T{names.index(tensor)}', tensor)}"

@@ -28,7 +28,7 @@ from polymap.codegen.lower import (
     element_types,
 )
 from polymap.codegen.native import neutral_value, operand_types
-from polymap.codegen.programs.overflow import adds_integers
+from polymap.codegen.programs.flags import adds_integers
 from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
 from polymap.codegen.programs.subscripts import element, hidden_step, shared_product
