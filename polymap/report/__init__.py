@@ -40,7 +40,6 @@ with lazy(__name__):
         figures_text as figures_text,
         list_text as list_text,
         no_answer_text as no_answer_text,
-        orders_text as orders_text,
         proof_text as proof_text,
         result_text as result_text,
         run_text as run_text,
