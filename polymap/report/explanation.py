@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import ceil
 from textwrap import fill
 
+from polymap import ir
 from polymap.costmodel import (
     OPERATIONS_PER_INSTANCE,
     Compulsory,
@@ -23,19 +24,6 @@ from polymap.costmodel import (
 )
 from polymap.formatting import energy, exact, listing, percent, short, times
 from polymap.inputs import expected_kind, shown
-from polymap.ir import (
-    Architecture,
-    Mapping,
-    Mistake,
-    Operator,
-    OptionError,
-    Temporal,
-    Tensor,
-    Workload,
-    accesses_of,
-    is_plain,
-    written_tensors,
-)
 from polymap.report.figures import traffic_figure
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, LoopView, StorageInTree, outside_the_space, view_of
@@ -44,9 +32,9 @@ from polymap.schedules import LoopInTree, LoopView, StorageInTree, outside_the_s
 def explain(
     workload: WorkloadLike,
     arch: ArchitectureLike,
-    mapping: Mapping,
+    mapping: ir.Mapping,
     cost: Cost,
-    runner_up: tuple[Mapping, Cost] | None = None,
+    runner_up: tuple[ir.Mapping, Cost] | None = None,
 ) -> str:
     """Return sentences on a mapping: its dataflow, the traffic of each tensor at each level and the loops that cause
     it, the compulsory traffic, the breakdown of energy and latency, and how another mapping differs.
@@ -63,14 +51,14 @@ def explain(
         _space(workload, arch, mapping),
     ]
     if runner_up is not None:
-        if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [ir.Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
             hint = "Expected (mapping, cost), such as an item of `result.top(2)`."
-            raise OptionError(Mistake("PM120", f"the other mapping is {shown(runner_up)}", hint))
+            raise ir.OptionError(ir.Mistake("PM120", f"the other mapping is {shown(runner_up)}", hint))
         paragraphs.append(compare(workload, arch, (mapping, cost), runner_up))
     return "\n".join(_wrapped(paragraph) for paragraph in paragraphs if paragraph)
 
 
-def _space(workload: Workload, arch: Architecture, mapping: Mapping) -> str:
+def _space(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> str:
     outside = outside_the_space(workload, arch, mapping)
     return outside and f"The mapping is {outside}."
 
@@ -81,7 +69,11 @@ def _wrapped(paragraph: str) -> str:
 
 
 def compare(
-    workload: Workload, arch: Architecture, best: tuple[Mapping, Cost], other: tuple[Mapping, Cost], limit: int = 3
+    workload: ir.Workload,
+    arch: ir.Architecture,
+    best: tuple[ir.Mapping, Cost],
+    other: tuple[ir.Mapping, Cost],
+    limit: int = 3,
 ) -> str:
     """Return why the second of two mappings is worse: the largest differences of energy, by level and tensor; equal
     ones outermost level first."""
@@ -109,7 +101,7 @@ def _change(value: float, base: float) -> str:
     return f"{100 * (value / base - 1):+.3g} %" if base else "-"
 
 
-def _headline(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> str:
+def _headline(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping, cost: Cost) -> str:
     """Return the dataflow and the reuse at the compute units."""
     if len(workload.statements) != 1:
         return ""
@@ -121,10 +113,10 @@ def _headline(workload: Workload, arch: Architecture, mapping: Mapping, cost: Co
     return f"Dataflow: {name.value}; uses of an element per arrival at a compute unit: {uses}."
 
 
-def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> Iterator[str]:
+def _tensors(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping, cost: Cost) -> Iterator[str]:
     """Yield a paragraph per tensor: one sentence per level that it passes, from the outermost inwards."""
     rows = {(row.level, row.tensor): row for row in cost.traffic}
-    written = written_tensors(workload)
+    written = ir.written_tensors(workload)
     least = {row.tensor: row for row in compulsory_traffic(workload)}
     every = stays(workload, arch, mapping)
     for tensor in workload.tensors:
@@ -148,10 +140,10 @@ def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
         yield f"{tensor.name}: {' '.join(sentence for sentence in sentences if sentence)}"
 
 
-def _content(workload: Workload, tensor: Tensor) -> str:
+def _content(workload: ir.Workload, tensor: ir.Tensor) -> str:
     """Return the name of a written tensor's elements while the program runs."""
     operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor.name}
-    return "element" if Operator.ASSIGN in operators or tensor.initial else "partial sum"
+    return "element" if ir.Operator.ASSIGN in operators or tensor.initial else "partial sum"
 
 
 def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
@@ -183,7 +175,7 @@ def _shared(stay: Stay, row: Traffic, parent: Traffic) -> str:
     return f"{stay.parent} -> {stay.level} for some statements, of all together {', '.join(told)}{_why(stay)}."
 
 
-def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
+def _at_compute(workload: ir.Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
     """Return the sentence on compute units that share reads or reduce; "" if there is no sharing."""
     if len(workload.statements) != 1:
         return ""
@@ -235,7 +227,7 @@ def _turns(loops: tuple[Loop, ...]) -> str:
     return "runs" if len({loop.dim for loop in loops}) == 1 else "run"
 
 
-def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def _outermost(workload: ir.Workload, arch: ir.Architecture, cost: Cost) -> str:
     """Return the sentence on compulsory and actual traffic at the outermost level."""
     name = arch.levels[0].name
     moved = sum(row.reads + row.writes for row in cost.traffic if row.level == name)
@@ -247,12 +239,12 @@ def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:
     if moved == least:
         return f"{name} moves {exact(moved)} elements, exactly the compulsory ones: no mapping can move less there."
     ratio = f", {times(Fraction(moved, least))} as many" if least else ""
-    plain = any(is_plain(workload, tensor.name) for tensor in workload.tensors)
+    plain = any(ir.is_plain(workload, tensor.name) for tensor in workload.tensors)
     what = "what is read before it is overwritten, and what is written, once" if plain else "each element once"
     return f"{name} moves {exact(moved)} elements; {exact(least)} are compulsory ({what}){ratio}."
 
 
-def _energy(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def _energy(workload: ir.Workload, arch: ir.Architecture, cost: Cost) -> str:
     """Return the sentence on where the energy goes: the two dearest places, and the share of the compute."""
     if not cost.energy_pj:
         return ""
@@ -268,7 +260,7 @@ def _energy(workload: Workload, arch: Architecture, cost: Cost) -> str:
     return f"{text}; {listing(others)}." if others else f"{text}."
 
 
-def _latency(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def _latency(workload: ir.Workload, arch: ir.Architecture, cost: Cost) -> str:
     """Return the sentences on what decides the latency, and the idle compute units."""
     busy = f"{percent(cost.utilization)} of the compute units busy"
     order = "" if arch.overlap else " (transfers and compute one after the other)"
@@ -300,7 +292,7 @@ _BINDINGS = {
 }
 
 
-def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
+def _steps(arch: ir.Architecture, cost: Cost) -> Iterator[str]:
     """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first;
     where it is work, what inside of it. In a tree with branches children stand after what is around them."""
     if cost.steps is None:
@@ -359,7 +351,7 @@ class Stay:
     has_all: bool
 
 
-def stays(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Stay, ...]:
+def stays(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> tuple[Stay, ...]:
     """Return the stays of every tensor at every storage node below the outermost level, top to bottom."""
     outermost = arch.levels[0].name
     found: list[Stay] = []
@@ -372,11 +364,11 @@ def stays(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Sta
     return tuple(found)
 
 
-def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: str, parent: str) -> Stay:
+def _stay(workload: ir.Workload, view: LoopView, storage: StorageInTree, tensor: str, parent: str) -> Stay:
     relevant = {
         name
         for statement in workload.statements
-        for access in accesses_of(statement, tensor)
+        for access in ir.accesses_of(statement, tensor)
         for index in access.index
         for name in index.dims
     }
@@ -405,11 +397,11 @@ def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: st
         kept=named(above[last + 1 :]),
         used=named(loop for loop in below if loop.dim not in relevant),
         has_all=not any(
-            accesses_of(statement, tensor) for statement in workload.statements if statement.name not in own
+            ir.accesses_of(statement, tensor) for statement in workload.statements if statement.name not in own
         ),
     )
 
 
 def _temporal(loops: Iterable[LoopInTree]) -> list[Loop]:
     """Return the temporal loops of more than one iteration."""
-    return [Loop(loop.node.dim, loop.trips) for loop in loops if isinstance(loop.node, Temporal) and loop.trips > 1]
+    return [Loop(loop.node.dim, loop.trips) for loop in loops if isinstance(loop.node, ir.Temporal) and loop.trips > 1]
