@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap import ir
 from polymap.codegen.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.forms import Form, form_of, lower
 from polymap.codegen.interpret import Data, UndefinedValueError, Values
@@ -28,11 +27,30 @@ from polymap.codegen.lower import (
 from polymap.codegen.reference import TOTAL, Reference, reference, sum_magnitudes
 from polymap.costmodel import Traffic
 from polymap.inputs import answers_in_words, as_integer, shown
+from polymap.ir import (
+    Apply,
+    Architecture,
+    Branch,
+    CompilerError,
+    Convert,
+    Expression,
+    Mapping,
+    MappingNode,
+    Mistake,
+    Number,
+    Operator,
+    OptionError,
+    Shown,
+    Spatial,
+    Tensor,
+    Workload,
+    written_tensors,
+)
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, dependence_violations
 
 _DEFAULT_LIMITS = Limits()
-_ROUNDED = (ir.Operator.ADD, ir.Operator.MULTIPLY)
+_ROUNDED = (Operator.ADD, Operator.MULTIPLY)
 # Signed integers wrap, fractions are rounded after every operation, functions are the library's: as the text says.
 ORIGINAL_FLAGS = ("-O1", "-std=c99", "-fwrapv", "-ffp-contract=off", "-fno-builtin", "-fsigned-char")
 _DTYPES = {"float": "float32", "double": "float64"}
@@ -41,7 +59,7 @@ _WIDE_FLOATS = (-8.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CRun(ir.Shown):
+class CRun(Shown):
     """The run of a compiled mapping.
 
     matches_reference: every element of every written tensor equals the reference (floats: within rounding).
@@ -94,7 +112,7 @@ def run_c(
     form = form_of(form)
     source = generate_c(workload, arch, mapping, form)
     if (as_integer(seed) or 0) < 0 or as_integer(seed) is None:
-        raise ir.OptionError(ir.Mistake("PM506", f"seed is {shown(seed)}", "Use an integer of at least 0."))
+        raise OptionError(Mistake("PM506", f"seed is {shown(seed)}", "Use an integer of at least 0."))
     ordered = keeps_order(workload, mapping)
     ran = run_source(workload, arch, source, _flags(source, form), seed=seed, limits=limits, in_order=ordered)
     if form is Form.NATIVE:
@@ -106,7 +124,7 @@ def run_c(
     return CRun(ran.matches_reference, ran.counted == expected, ran.counted, ran.steps, ran.instances, ran.seconds)
 
 
-def keeps_order(workload: ir.Workload, mapping: ir.Mapping) -> bool:
+def keeps_order(workload: Workload, mapping: Mapping) -> bool:
     """Return whether every accumulation of floats certainly happens in the order of the program."""
     types = element_types(workload)
     accumulated = (each.target.tensor for each in workload.statements if each.operator in _ROUNDED)
@@ -115,10 +133,10 @@ def keeps_order(workload: ir.Workload, mapping: ir.Mapping) -> bool:
     return not _is_spread(mapping.nodes) and not dependence_violations(workload, mapping, strict=True)
 
 
-def _is_spread(nodes: tuple[ir.MappingNode, ...]) -> bool:
+def _is_spread(nodes: tuple[MappingNode, ...]) -> bool:
     """Return whether instances share the work, so that their partial sums are added in another order."""
-    branches = (child for node in nodes if isinstance(node, ir.Branch) for child in node.children)
-    return any(isinstance(node, ir.Spatial) for node in nodes) or any(map(_is_spread, branches))
+    branches = (child for node in nodes if isinstance(node, Branch) for child in node.children)
+    return any(isinstance(node, Spatial) for node in nodes) or any(map(_is_spread, branches))
 
 
 def _flags(source: str, form: Form) -> tuple[str, ...]:
@@ -128,8 +146,8 @@ def _flags(source: str, form: Form) -> tuple[str, ...]:
 
 
 def run_source(
-    workload: ir.Workload,
-    arch: ir.Architecture,
+    workload: Workload,
+    arch: Architecture,
     source: str,
     flags: tuple[str, ...],
     *,
@@ -149,8 +167,8 @@ def run_source(
 
 
 def run_program(
-    workload: ir.Workload,
-    arch: ir.Architecture,
+    workload: Workload,
+    arch: Architecture,
     program: Path,
     *,
     seed: int = 0,
@@ -178,7 +196,7 @@ def run_program(
 
 
 def _trial(
-    workload: ir.Workload, types: dict[str, ElementType], seed: int, *, in_order: bool
+    workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool
 ) -> tuple[Data, Reference | None]:
     """Return random values and what is computed of them (None: the program's own text says); of a wide range where
     the program has integers and is defined there."""
@@ -195,12 +213,12 @@ def _trial(
         return data, reference(workload, data)
     except UndefinedValueError as error:
         what = f"workload {workload.name!r} has no values on trial data: {error}"
-        raise ir.CompilerError(
-            ir.Mistake("PM604", what, "Nothing can be compared with it; generate_c() prints it.")
+        raise CompilerError(
+            Mistake("PM604", what, "Nothing can be compared with it; generate_c() prints it.")
         ) from error
 
 
-def run_original(workload: ir.Workload, directory: Path, limits: Limits = _DEFAULT_LIMITS) -> Data:
+def run_original(workload: Workload, directory: Path, limits: Limits = _DEFAULT_LIMITS) -> Data:
     """Return the result of a C program's own text, compiled separately, on the values in the directory's file `input`.
 
     Raises CompilerError if it fails on them.
@@ -210,20 +228,20 @@ def run_original(workload: ir.Workload, directory: Path, limits: Limits = _DEFAU
     program = compile_c(original_source(workload), inside, ORIGINAL_FLAGS)
     try:
         execute(program, ("../input", "output"), limits)
-    except ir.CompilerError as error:
+    except CompilerError as error:
         what = f"the C program itself, without any mapping, failed on trial values: {error.mistakes[0].what}"
-        raise ir.CompilerError(
-            ir.Mistake("PM604", what, "It may divide by zero: nothing can be compared with it.")
+        raise CompilerError(
+            Mistake("PM604", what, "It may divide by zero: nothing can be compared with it.")
         ) from error
     return _read_outputs(workload, element_types(workload), inside / "output")
 
 
-def original_source(workload: ir.Workload) -> str:
+def original_source(workload: Workload) -> str:
     """Return a C program's own text with a main that reads and writes its arrays as generated programs do."""
     original = workload.original
     assert original is not None
     parts = {"reads": "", "writes": "", "fills": "", "starts": "", "report": ""}
-    written = ir.written_tensors(workload)
+    written = written_tensors(workload)
     for name, place in original.places:
         tensor = workload.tensor(name)
         count = math.prod(tensor.shape)
@@ -235,7 +253,7 @@ def original_source(workload: ir.Workload) -> str:
     return INCLUDES + original.text + run + TRANSFER + MAIN.format(**parts)
 
 
-def _tolerances(workload: ir.Workload, types: dict[str, ElementType], data: Data, wanted: Data) -> Data:
+def _tolerances(workload: Workload, types: dict[str, ElementType], data: Data, wanted: Data) -> Data:
     """Return tensor name -> by how much its floats may differ if sums are taken in another order.
 
     One accumulation of products: the bound on sums in any order (Higham 2002, section 3.1). Any other program: a
@@ -263,7 +281,7 @@ def agree(found: Values, wanted: Values, tolerance: Values | None) -> bool:
 
 
 def random_data(
-    workload: ir.Workload, types: dict[str, ElementType], seed: int, *, in_order: bool = True, wide: bool = False
+    workload: Workload, types: dict[str, ElementType], seed: int, *, in_order: bool = True, wide: bool = False
 ) -> Data:
     """Return random values for every tensor with values at the start: int64, or float64 that the C type holds exactly.
 
@@ -289,7 +307,7 @@ def random_data(
     return data
 
 
-def _trial_range(workload: ir.Workload) -> tuple[float, float]:
+def _trial_range(workload: Workload) -> tuple[float, float]:
     """Return the range of random values: positive and away from zero if the program divides by data or calls
     functions."""
     expressions = [statement.expression for statement in workload.statements]
@@ -299,15 +317,13 @@ def _trial_range(workload: ir.Workload) -> tuple[float, float]:
     return (-1.0, 1.0) if operations <= TOTAL else (0.5, 1.5)
 
 
-def _divides_by_data(expression: ir.Expression) -> bool:
+def _divides_by_data(expression: Expression) -> bool:
     match expression:
-        case ir.Convert(_, value):
+        case Convert(_, value):
             return _divides_by_data(value)
-        case ir.Apply("/" | "%", (left, ir.Number(text) | ir.Convert(_, ir.Number(text)))) if (
-            float(text.rstrip("uUlLfF")) != 0
-        ):
+        case Apply("/" | "%", (left, Number(text) | Convert(_, Number(text)))) if float(text.rstrip("uUlLfF")) != 0:
             return _divides_by_data(left)
-        case ir.Apply(operation, arguments):
+        case Apply(operation, arguments):
             return operation in ("/", "%") or any(map(_divides_by_data, arguments))
         case _:
             return False
@@ -317,24 +333,24 @@ def _dtype(kind: ElementType) -> str:
     return _DTYPES[kind.c_type] if kind.is_float else kind.c_type.removesuffix("_t")
 
 
-def _read_outputs(workload: ir.Workload, types: dict[str, ElementType], path: Path) -> Data:
+def _read_outputs(workload: Workload, types: dict[str, ElementType], path: Path) -> Data:
     outputs: Data = {}
     with path.open("rb") as file:
         for tensor in workload.tensors:
-            if tensor.name not in ir.written_tensors(workload) or tensor.temporary:
+            if tensor.name not in written_tensors(workload) or tensor.temporary:
                 continue
             outputs[tensor.name] = _read_one(tensor, types[tensor.name], file.read(_bytes(tensor, types)))
     return outputs
 
 
-def _bytes(tensor: ir.Tensor, types: dict[str, ElementType]) -> int:
+def _bytes(tensor: Tensor, types: dict[str, ElementType]) -> int:
     return math.prod(tensor.shape) * np.dtype(_dtype(types[tensor.name])).itemsize
 
 
-def _read_one(tensor: ir.Tensor, kind: ElementType, raw: bytes) -> Values:
+def _read_one(tensor: Tensor, kind: ElementType, raw: bytes) -> Values:
     found = np.frombuffer(raw, dtype=_dtype(kind))
     if found.size != math.prod(tensor.shape):
-        raise ir.CompilerError(ir.Mistake("PM604", f"the compiled program wrote only part of {tensor.name}"))
+        raise CompilerError(Mistake("PM604", f"the compiled program wrote only part of {tensor.name}"))
     if kind.sum_type and not kind.is_float:
         return found.reshape(tensor.shape)
     return found.astype(np.float64 if kind.is_float else np.int64).reshape(tensor.shape)
@@ -363,7 +379,7 @@ def rounding_bound(additions: int, dtype: type[np.float32 | np.float64]) -> floa
     return worst / (1 - worst) if worst < 0.5 else 8 * math.sqrt(additions) * unit
 
 
-def _counter_rows(workload: ir.Workload, arch: ir.Architecture, printed: str) -> tuple[tuple[Traffic, ...], int, int]:
+def _counter_rows(workload: Workload, arch: Architecture, printed: str) -> tuple[tuple[Traffic, ...], int, int]:
     """Return the printed counters as rows, in order, and the numbers of steps and instances."""
     lines = printed.splitlines()
     rows: dict[tuple[int, int], tuple[int, ...]] = {}

@@ -10,7 +10,6 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, assert_never, cast
 
-from polymap import ir
 from polymap.inputs.arguments import answers_in_words
 from polymap.inputs.reading import (
     Fields,
@@ -24,6 +23,20 @@ from polymap.inputs.reading import (
     shown,
 )
 from polymap.inputs.tuning import TUNING
+from polymap.ir import (
+    ROLE_WORDS,
+    ArchError,
+    Architecture,
+    ComputeUnit,
+    Fanout,
+    FanoutKind,
+    MemoryLevel,
+    Mistake,
+    Node,
+    Rule,
+    kind_of_name,
+    rules_of,
+)
 
 KINDS = ("level", "fanout", "compute")
 UNREADABLE = "?"  # the name of a node whose own cannot be read
@@ -32,40 +45,38 @@ _OF_BOUNDS = ("grains", "in_turn", "held_cycles_per_bit")  # fields of levels th
 _BANDWIDTHS = tuple(f"{which}bandwidth_bits_per_cycle" for which in ("", "read_", "write_"))
 
 
-def _written(kind: type[ir.Node], head: str) -> tuple[str, ...]:
+def _written(kind: type[Node], head: str) -> tuple[str, ...]:
     """Return the fields of a node's document, its name first."""
-    return (head, *(each.name for each in ir.rules_of(kind)[1:] if each.name not in _OF_BOUNDS))
+    return (head, *(each.name for each in rules_of(kind)[1:] if each.name not in _OF_BOUNDS))
 
 
-_LEVEL_FIELDS = _written(ir.MemoryLevel, "level")
-_FANOUT_FIELDS = _written(ir.Fanout, "fanout")
-_COMPUTE_FIELDS = _written(ir.ComputeUnit, "compute")
+_LEVEL_FIELDS = _written(MemoryLevel, "level")
+_FANOUT_FIELDS = _written(Fanout, "fanout")
+_COMPUTE_FIELDS = _written(ComputeUnit, "compute")
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 
 
 @answers_in_words
-def arch_from_document(document: object, where: str = "machine") -> ir.Architecture:
+def arch_from_document(document: object, where: str = "machine") -> Architecture:
     """Return the architecture that a JSON or TOML table describes; `where` names it in messages.
 
     Raises ArchError with every mistake: unknown and missing fields, values outside their ranges, capacities in two
     units, half a pair of bandwidths, names used twice, a first node that is no unlimited level, a last one that is no
     compute unit.
     """
-    mistakes: list[ir.Mistake] = []
+    mistakes: list[Mistake] = []
     if is_table(document) and "einsum" in document and "nodes" not in document:
         hint = "It stands where WORKLOAD does; a machine has the field 'nodes'."
-        raise ir.ArchError(ir.Mistake("PM313", f"{where} is a workload: it has the field 'einsum'", hint))
+        raise ArchError(Mistake("PM313", f"{where} is a workload: it has the field 'einsum'", hint))
     fields = Fields.of(document, where, mistakes, known=_ARCH_FIELDS, required=("nodes",))
     items = fields.items("nodes")
     if len(items) > TUNING.most_nodes:
-        mistakes.append(
-            ir.Mistake("PM301", f"{where} has {len(items)} nodes", f"At most {TUNING.most_nodes} are read.")
-        )
+        mistakes.append(Mistake("PM301", f"{where} has {len(items)} nodes", f"At most {TUNING.most_nodes} are read."))
         items = ()
     nodes = [_node(item, f"nodes[{index}]", mistakes) for index, item in enumerate(items)]
     if is_list(fields.table.get("nodes")):
         mistakes += [*node_problems(nodes, where), *_field_problems(nodes)]
-    arch = ir.Architecture(
+    arch = Architecture(
         name=fields.label("name", "machine"),
         nodes=tuple(node for node in nodes if node is not None),
         overlap=fields.flag("overlap", default=True),
@@ -73,67 +84,67 @@ def arch_from_document(document: object, where: str = "machine") -> ir.Architect
         start_cycles=fields.number("start_cycles", Fraction(0)),
     )
     if mistakes:
-        raise ir.ArchError(mistakes)
+        raise ArchError(mistakes)
     return arch
 
 
-def node_problems(nodes: Sequence[ir.Node | None], where: str = "machine") -> list[ir.Mistake]:
+def node_problems(nodes: Sequence[Node | None], where: str = "machine") -> list[Mistake]:
     """Return what is wrong with the sequence of nodes as a machine: its ends, and names used twice.
 
     None stands for a node that could not be read: nothing is said of it.
     """
-    mistakes: list[ir.Mistake] = []
+    mistakes: list[Mistake] = []
     if not nodes:
-        return [ir.Mistake("PM302", f"{where} has no nodes", "The least machine is a level and a compute unit.")]
+        return [Mistake("PM302", f"{where} has no nodes", "The least machine is a level and a compute unit.")]
     first, last = nodes[0], nodes[-1]
-    if isinstance(first, ir.Fanout | ir.ComputeUnit):
+    if isinstance(first, Fanout | ComputeUnit):
         what = f"{where} lacks an outermost level: its first node is {_kind(first)}"
-        mistakes.append(ir.Mistake("PM302", what, "Start with a level without capacity, such as DRAM."))
+        mistakes.append(Mistake("PM302", what, "Start with a level without capacity, such as DRAM."))
     elif first is not None and first.capacity_bits is not None:
         what = f"nodes[0], the outermost level '{first.name}', has a capacity of {shown(first.capacity_bits)} bits"
-        mistakes.append(ir.Mistake("PM303", what, "It must hold the whole workload: leave its capacity out."))
-    if isinstance(last, ir.MemoryLevel | ir.Fanout):
+        mistakes.append(Mistake("PM303", what, "It must hold the whole workload: leave its capacity out."))
+    if isinstance(last, MemoryLevel | Fanout):
         what = f"{where} lacks a compute unit: its last node is {_kind(last)}"
-        mistakes.append(ir.Mistake("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
+        mistakes.append(Mistake("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
     for index, node in enumerate(nodes[:-1]):
-        if isinstance(node, ir.ComputeUnit):
+        if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
-            mistakes.append(ir.Mistake("PM305", what, "The one compute unit is the last node."))
+            mistakes.append(Mistake("PM305", what, "The one compute unit is the last node."))
     return [*mistakes, *_names_used_twice(nodes)]
 
 
-def _field_problems(nodes: Sequence[ir.Node | None]) -> Iterator[ir.Mistake]:
+def _field_problems(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
     """Fields of levels that say nothing where they stand, or without others."""
     for index, node in enumerate(nodes):
-        if not isinstance(node, ir.MemoryLevel):
+        if not isinstance(node, MemoryLevel):
             continue
         where = f"nodes[{index}], the level '{node.name}',"
         if index and node.burst_bits is not None:
             what = f"{where} has burst_bits, and is not the outermost"
-            yield ir.Mistake("PM314", what, "Bursts are counted at the outermost level.")
+            yield Mistake("PM314", what, "Bursts are counted at the outermost level.")
         if node.instance_area_um2 is None:
             what = f"{where} has area_um2_per_bit, and no capacity"
-            yield ir.Mistake("PM316", what, "Give its area as area_um2, or give it a capacity.")
+            yield Mistake("PM316", what, "Give its area as area_um2, or give it a capacity.")
     yield from _no_caches(nodes)
 
 
-def _no_caches(nodes: Sequence[ir.Node | None]) -> Iterator[ir.Mistake]:
+def _no_caches(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
     """Levels that are called caches and are none, and those that have lines without being caches."""
     for index, node in enumerate(nodes):
-        if not isinstance(node, ir.MemoryLevel):
+        if not isinstance(node, MemoryLevel):
             continue
         where = f"nodes[{index}], the level '{node.name}',"
         if node.implicit and index == 0:
-            yield ir.Mistake("PM315", f"{where} is implicit, and the outermost", "Caches stand inside of a memory.")
+            yield Mistake("PM315", f"{where} is implicit, and the outermost", "Caches stand inside of a memory.")
         elif node.implicit and node.capacity_bits is None:
-            yield ir.Mistake("PM315", f"{where} is implicit, and has no capacity", "Give the cache a capacity.")
+            yield Mistake("PM315", f"{where} is implicit, and has no capacity", "Give the cache a capacity.")
         for field in ("line_bits", "ways", "miss_cycles", "write_miss_cycles"):
             if not node.implicit and getattr(node, field) not in (None, 0):
                 hint = 'Lines, ways and misses are those of caches: add "implicit": true, or leave it out.'
-                yield ir.Mistake("PM315", f"{where} has {field}, and is not implicit", hint)
+                yield Mistake("PM315", f"{where} has {field}, and is not implicit", hint)
 
 
-def _names_used_twice(nodes: Sequence[ir.Node | None]) -> Iterator[ir.Mistake]:
+def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
     places: dict[str, list[str]] = {}
     for index, node in enumerate(nodes):
         if node is not None:
@@ -142,10 +153,10 @@ def _names_used_twice(nodes: Sequence[ir.Node | None]) -> Iterator[ir.Mistake]:
         if len(users) > 1 and name != UNREADABLE:
             times = "twice" if len(users) == 2 else f"{len(users)} times"
             what = f"the name '{name}' occurs {times}: {', '.join(users[:-1])} and {users[-1]} have it"
-            yield ir.Mistake("PM306", what, "Levels, fan-outs and the compute unit need names of their own.")
+            yield Mistake("PM306", what, "Levels, fan-outs and the compute unit need names of their own.")
 
 
-def arch_warnings(arch: ir.Architecture) -> tuple[str, ...]:
+def arch_warnings(arch: Architecture) -> tuple[str, ...]:
     """Return what is odd about a machine but no mistake, one sentence each: an inner level dearer than an outer one.
 
     Compared per bit, between levels that may hold the same tensor. `no_energies` is said by searches for the least
@@ -154,21 +165,21 @@ def arch_warnings(arch: ir.Architecture) -> tuple[str, ...]:
     return tuple(_dearer_levels(arch.levels))
 
 
-def no_energies(arch: ir.Architecture) -> str:
+def no_energies(arch: Architecture) -> str:
     """Return the warning about a machine that states no energy."""
     return f"machine '{arch.name}' states no energies (read_pj, write_pj, pj): every mapping costs 0 pJ"
 
 
 @answers_in_words
-def arch_to_document(arch: ir.Architecture) -> dict[str, object]:
+def arch_to_document(arch: Architecture) -> dict[str, object]:
     """Return the JSON table of an architecture, defaults left out; `arch_from_document` reads it back.
 
     Numbers that no decimal says are written as texts, such as "1/3". Raises ArchError where a level has a field that
     only machines of bounds have.
     """
-    arch = expected_kind(arch, ir.Architecture, "the machine", ir.ArchError)
+    arch = expected_kind(arch, Architecture, "the machine", ArchError)
     unsaid = [
-        ir.Mistake(
+        Mistake(
             "PM317",
             f"level '{level.name}' has {name}, which no document says",
             "It stands on machines that bound others, inside of searches: leave it out.",
@@ -178,7 +189,7 @@ def arch_to_document(arch: ir.Architecture) -> dict[str, object]:
         if getattr(level, name)
     ]
     if unsaid:
-        raise ir.ArchError(unsaid)
+        raise ArchError(unsaid)
     document: dict[str, object] = {"name": arch.name}
     if arch.source:
         document["source"] = arch.source
@@ -190,25 +201,25 @@ def arch_to_document(arch: ir.Architecture) -> dict[str, object]:
     return document
 
 
-def _kind(node: ir.Node) -> str:
+def _kind(node: Node) -> str:
     match node:
-        case ir.MemoryLevel():
+        case MemoryLevel():
             return f"the level '{node.name}'"
-        case ir.Fanout():
+        case Fanout():
             return f"the fan-out '{node.name}'"
-        case ir.ComputeUnit():
+        case ComputeUnit():
             return f"the compute unit '{node.name}'"
         case _:
             assert_never(node)
 
 
-def _node(item: object, where: str, mistakes: list[ir.Mistake]) -> ir.Node | None:
+def _node(item: object, where: str, mistakes: list[Mistake]) -> Node | None:
     """Return the node that a table describes, or None where it does not say what it is."""
     kinds = [kind for kind in KINDS if kind in item] if is_table(item) else []
     if not is_table(item) or len(kinds) != 1:
         found = f"is {shown(item)}" if not is_table(item) else kinds_found(kinds, item, KINDS)
         hint = "A node is a table with one of 'level', 'fanout' and 'compute', which gives its name."
-        mistakes.append(ir.Mistake("PM307", f"{where} {found}", hint))
+        mistakes.append(Mistake("PM307", f"{where} {found}", hint))
         return None
     if isinstance(item[kinds[0]], str):
         where = f"{where} ({kinds[0]} {shown(item[kinds[0]])})"
@@ -221,23 +232,23 @@ def _node(item: object, where: str, mistakes: list[ir.Mistake]) -> ir.Node | Non
             return _compute(item, where, mistakes)
 
 
-def _level(item: Mapping[str, object], where: str, mistakes: list[ir.Mistake]) -> ir.MemoryLevel:
+def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> MemoryLevel:
     others = tuple(key for key in item if key.startswith("capacity") and key not in _CAPACITIES)
     for key in others:
         what = f"{where}: {key} {shown(item[key])}"
         hint = "Write capacity_bits = '512 KiB' (a size with its unit), or a number of capacity_bits, _bytes or _words."
-        mistakes.append(ir.Mistake("PM309", what, hint))
+        mistakes.append(Mistake("PM309", what, hint))
     fields = Fields.of(item, where, mistakes, known=(*_LEVEL_FIELDS, *_CAPACITIES, *others))
     _check_bandwidths(fields)
     capacity = _capacity_bits(fields)
     name = fields.name("level", UNREADABLE)
-    return ir.MemoryLevel(name, capacity, **_values(fields, ir.MemoryLevel, ("name", "capacity_bits", *_OF_BOUNDS)))
+    return MemoryLevel(name, capacity, **_values(fields, MemoryLevel, ("name", "capacity_bits", *_OF_BOUNDS)))
 
 
-def _values(fields: Fields, kind: type[ir.Node], but: Sequence[str]) -> dict[str, Any]:
+def _values(fields: Fields, kind: type[Node], but: Sequence[str]) -> dict[str, Any]:
     """Return the values of a node's fields, but of some, as their rules say."""
 
-    def read(rule: ir.Rule) -> object:
+    def read(rule: Rule) -> object:
         name, kind, null, default = rule
         match kind:
             case "Amount":
@@ -251,12 +262,12 @@ def _values(fields: Fields, kind: type[ir.Node], but: Sequence[str]) -> dict[str
             case "bool":
                 return fields.flag(name, default=default)
             case "Names" | "Dims":
-                return fields.names(name, default, roles=ir.ROLE_WORDS if kind == "Names" else (), null=null)
+                return fields.names(name, default, roles=ROLE_WORDS if kind == "Names" else (), null=null)
             case _:
                 options = cast("type[Enum]", type(default))
                 return options(fields.choice(name, default.value, [str(each.value) for each in options]))
 
-    return {each.name: read(each) for each in ir.rules_of(kind) if each.name not in but}
+    return {each.name: read(each) for each in rules_of(kind) if each.name not in but}
 
 
 def _capacity_bits(fields: Fields) -> int | None:
@@ -264,9 +275,7 @@ def _capacity_bits(fields: Fields) -> int | None:
     given = [name for name in _CAPACITIES if fields.has(name)]
     if len(given) > 1:
         text = " and ".join(f"{name} {shown(fields.table[name])}" for name in given)
-        fields.mistakes.append(
-            ir.Mistake("PM308", f"{fields.where}: capacity in two units, {text}", "Keep one of them.")
-        )
+        fields.mistakes.append(Mistake("PM308", f"{fields.where}: capacity in two units, {text}", "Keep one of them."))
     if not given:
         return None
     word_bits = Fields(fields.table, fields.where, []).bits("word_bits", 8)  # its mistakes are told where it is read
@@ -291,29 +300,27 @@ def _check_bandwidths(fields: Fields) -> None:
     shared, reading, writing = (fields.table.get(name) is not None for name in _BANDWIDTHS)
     if shared and (reading or writing):
         what = f"{fields.where}: bandwidth_bits_per_cycle stands beside a read or write bandwidth"
-        fields.mistakes.append(ir.Mistake("PM310", what, "Give the shared one, or the two separate ones."))
+        fields.mistakes.append(Mistake("PM310", what, "Give the shared one, or the two separate ones."))
     elif reading != writing:
         given, lacking = ("read", "write") if reading else ("write", "read")
         what = f"{fields.where}: {given}_bandwidth_bits_per_cycle stands without {lacking}_bandwidth_bits_per_cycle"
-        fields.mistakes.append(
-            ir.Mistake("PM311", what, "Give both, or bandwidth_bits_per_cycle for the two together.")
-        )
+        fields.mistakes.append(Mistake("PM311", what, "Give both, or bandwidth_bits_per_cycle for the two together."))
 
 
-def _fanout(item: Mapping[str, object], where: str, mistakes: list[ir.Mistake]) -> ir.Fanout:
+def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> Fanout:
     fields = Fields.of(item, where, mistakes, known=_FANOUT_FIELDS, required=("size",))
     name = fields.name("fanout", UNREADABLE)
-    kind = ir.FanoutKind(fields.choice("kind", ir.kind_of_name(name).value, [option.value for option in ir.FanoutKind]))
+    kind = FanoutKind(fields.choice("kind", kind_of_name(name).value, [option.value for option in FanoutKind]))
     size = fields.integer("size", 1, read=as_whole)
-    return ir.Fanout(name, size, kind=kind, **_values(fields, ir.Fanout, ("name", "size", "kind")))
+    return Fanout(name, size, kind=kind, **_values(fields, Fanout, ("name", "size", "kind")))
 
 
-def _compute(item: Mapping[str, object], where: str, mistakes: list[ir.Mistake]) -> ir.ComputeUnit:
+def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> ComputeUnit:
     fields = Fields.of(item, where, mistakes, known=_COMPUTE_FIELDS)
-    return ir.ComputeUnit(fields.name("compute", UNREADABLE), **_values(fields, ir.ComputeUnit, ("name",)))
+    return ComputeUnit(fields.name("compute", UNREADABLE), **_values(fields, ComputeUnit, ("name",)))
 
 
-def _dearer_levels(levels: tuple[ir.MemoryLevel, ...]) -> Iterator[str]:
+def _dearer_levels(levels: tuple[MemoryLevel, ...]) -> Iterator[str]:
     for index, inner in enumerate(levels):
         for outer in reversed(levels[:index]):
             words = [
@@ -330,7 +337,7 @@ def _dearer_levels(levels: tuple[ir.MemoryLevel, ...]) -> Iterator[str]:
                 break
 
 
-def _may_share(one: ir.MemoryLevel, other: ir.MemoryLevel) -> bool:
+def _may_share(one: MemoryLevel, other: MemoryLevel) -> bool:
     """Return whether some tensor may live in both; a name may be of any role."""
     if one.holds is None or other.holds is None:
         return one.holds != () and other.holds != ()
@@ -341,12 +348,12 @@ def _may_share(one: ir.MemoryLevel, other: ir.MemoryLevel) -> bool:
     return (names[0] and roles[1]) or (roles[0] and names[1])
 
 
-def _node_to_document(node: ir.Node) -> dict[str, object]:
-    head = {ir.MemoryLevel: "level", ir.Fanout: "fanout", ir.ComputeUnit: "compute"}[type(node)]
+def _node_to_document(node: Node) -> dict[str, object]:
+    head = {MemoryLevel: "level", Fanout: "fanout", ComputeUnit: "compute"}[type(node)]
     document: dict[str, object] = {head: node.name}
-    for name, _, _, default in ir.rules_of(type(node))[1:]:
+    for name, _, _, default in rules_of(type(node))[1:]:
         value: object = getattr(node, name)
-        usual = ir.kind_of_name(node.name) if name == "kind" else default
+        usual = kind_of_name(node.name) if name == "kind" else default
         if value != usual and name not in _OF_BOUNDS:
             document[name] = _plain(value)
     return document

@@ -13,9 +13,23 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap import ir
 from polymap.costmodel import Layout, layout_of, row_major, unknown_tensor
 from polymap.inputs import answers_in_words, shown
+from polymap.ir import (
+    Architecture,
+    Branch,
+    BudgetError,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    Shown,
+    Spatial,
+    Temporal,
+    Tensor,
+    Workload,
+    accesses_of,
+)
 from polymap.layouts.tuning import TUNING
 from polymap.poly import COUNT_LIMIT
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
@@ -40,7 +54,7 @@ class BankWitness:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TensorConflicts(ir.Shown):
+class TensorConflicts(Shown):
     """What the accesses to one tensor's tile cost in one layout. steps: times that all lanes access it, in one visit of
     the tile; cycles: of these; least_cycles: of these without conflicts; most: cycles of the worst step. witness: of a
     step with conflicts; None where there are none."""
@@ -67,7 +81,7 @@ class TensorConflicts(ir.Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BankLayouts(ir.Shown):
+class BankLayouts(Shown):
     """Layouts of a tile by their conflicts. free: those without conflicts, the smallest first; refuted: of
     each other layout the conflicts in the first access that has some."""
 
@@ -84,7 +98,7 @@ class BankLayouts(ir.Shown):
 def bank_conflicts(
     workload: WorkloadLike,
     arch: ArchitectureLike,
-    mapping: ir.Mapping,
+    mapping: Mapping,
     layouts: Table[str, Layout | str] | None = None,
 ) -> tuple[TensorConflicts, ...]:
     """Return the conflicts of the tensors that statement instances access at levels with `banks`, exactly, of one whole
@@ -111,7 +125,7 @@ def bank_conflicts(
 
 @answers_in_words
 def bank_layouts(
-    accesses: Sequence[tuple[WorkloadLike, ir.Mapping]],
+    accesses: Sequence[tuple[WorkloadLike, Mapping]],
     arch: ArchitectureLike,
     tensor: str,
     candidates: Sequence[Layout | str] | None = None,
@@ -125,7 +139,7 @@ def bank_layouts(
     """
     if any(type(each) is not tuple for each in accesses):
         hint = "Expected a list of (workload, mapping)."
-        raise ir.OptionError(ir.Mistake("PM120", f"the accesses are {shown(accesses)}", hint))
+        raise OptionError(Mistake("PM120", f"the accesses are {shown(accesses)}", hint))
     tiles = [
         tile
         for workload, mapping in accesses
@@ -135,7 +149,7 @@ def bank_layouts(
     shapes = list(dict.fromkeys(tile.shape for tile in tiles))
     if len(shapes) != 1:
         what = f"tiles of {shown(tensor)} in banks have the shapes {shapes}" if shapes else f"no banks hold {tensor!r}"
-        raise ir.OptionError(ir.Mistake("PM479", what, "Expected accesses to one tile in a level with banks."))
+        raise OptionError(Mistake("PM479", what, "Expected accesses to one tile in a level with banks."))
     rank = len(shapes[0])
     listed = _candidates(tiles[0]) if candidates is None else candidates
     free: list[Layout] = []
@@ -157,8 +171,8 @@ class _Tile:
     lanes, along each axis of the tile; active: whether a lane accesses anything; lanes: the dims' places of each;
     repeats: steps with the same places."""
 
-    tensor: ir.Tensor
-    level: ir.MemoryLevel
+    tensor: Tensor
+    level: MemoryLevel
     shape: tuple[int, ...]
     places: tuple[Ints, ...]
     active: NDArray[np.bool_]
@@ -166,15 +180,15 @@ class _Tile:
     repeats: int
 
 
-def _tiles(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> Iterator[_Tile]:
+def _tiles(workload: Workload, arch: Architecture, mapping: Mapping) -> Iterator[_Tile]:
     """Yield the tiles that statement instances access in levels with banks."""
     check_mapping(workload, arch, mapping)
     if not any(level.banks for level in arch.levels):
         what = f"no level of machine {arch.name!r} has banks"
-        raise ir.OptionError(ir.Mistake("PM479", what, '{"level": "SMEM", "banks": 32, "bank_bits": 32}'))
-    if len(workload.statements) != 1 or any(isinstance(node, ir.Branch) for node in mapping.nodes):
+        raise OptionError(Mistake("PM479", what, '{"level": "SMEM", "banks": 32, "bank_bits": 32}'))
+    if len(workload.statements) != 1 or any(isinstance(node, Branch) for node in mapping.nodes):
         what = f"conflicts of {workload.name} are not counted: it is no single statement in a tree without branches"
-        raise ir.OptionError(ir.Mistake("PM479", what, "Ask for each statement by itself."))
+        raise OptionError(Mistake("PM479", what, "Ask for each statement by itself."))
     view = view_of(workload.extents(), mapping)
     for tensor in workload.tensors:
         holders = [node for node in view.storages if tensor.name in node.node.tensors]
@@ -192,22 +206,22 @@ def _loops_inside(loops: Iterable[LoopInTree], position: int, outside: set[str])
     return [
         loop
         for loop in loops
-        if (loop.node.fanout not in outside if isinstance(loop.node, ir.Spatial) else loop.position > position)
+        if (loop.node.fanout not in outside if isinstance(loop.node, Spatial) else loop.position > position)
     ]
 
 
-def _check_words(level: ir.MemoryLevel, tensor: ir.Tensor) -> None:
+def _check_words(level: MemoryLevel, tensor: Tensor) -> None:
     if tensor.bits % level.bank_bits and level.bank_bits % tensor.bits:
         what = f"words of {level.bank_bits} bits in the banks of {level.name!r} cut elements of {tensor.name!r}"
-        raise ir.OptionError(ir.Mistake("PM479", f"{what} ({tensor.bits} bits)", "bank_bits is often 32."))
+        raise OptionError(Mistake("PM479", f"{what} ({tensor.bits} bits)", "bank_bits is often 32."))
 
 
-def _tile(workload: ir.Workload, tensor: ir.Tensor, level: ir.MemoryLevel, below: list[LoopInTree]) -> _Tile:
+def _tile(workload: Workload, tensor: Tensor, level: MemoryLevel, below: list[LoopInTree]) -> _Tile:
     """Return the tile of a tensor. below: the loops that do not select it, outermost first."""
-    accesses = list(dict.fromkeys(ir.accesses_of(workload.statements[0], tensor.name)))
+    accesses = list(dict.fromkeys(accesses_of(workload.statements[0], tensor.name)))
     if len(accesses) != 1:
         what = f"{tensor.name} is accessed in several ways"
-        raise ir.OptionError(ir.Mistake("PM479", what, "Ask for each access by itself."))
+        raise OptionError(Mistake("PM479", what, "Ask for each access by itself."))
     index_of = accesses[0].index
     used = {dim for index in index_of for dim in index.coefficients()}
     others = {loop.node.dim for loop in below} - used
@@ -215,15 +229,15 @@ def _tile(workload: ir.Workload, tensor: ir.Tensor, level: ir.MemoryLevel, below
     own = [loop for loop in below if loop.node.dim in used]
     if prod(loop.trips for loop in own) > TUNING.most_lane_accesses:
         what = f"a tile of {tensor.name} in {level.name!r} has more than {TUNING.most_lane_accesses:,} accesses"
-        raise ir.BudgetError(ir.Mistake("PM477", what, "A smaller tile of the same shape has the same conflicts."))
+        raise BudgetError(Mistake("PM477", what, "A smaller tile of the same shape has the same conflicts."))
     digits = _digits(own)
-    lanes = [loop.node.dim for loop in own if isinstance(loop.node, ir.Spatial)]
+    lanes = [loop.node.dim for loop in own if isinstance(loop.node, Spatial)]
     active, at, lane = np.ones((1, 1), bool), dict.fromkeys(sorted(used), _ZERO), dict.fromkeys(lanes, _ZERO)
     for loop, digit in reversed(list(zip(own, digits, strict=True))):  # the last tile of a loop may be smaller
         dim = loop.node.dim
         at[dim] = at[dim] + digit * loop.tile
         active = active & (at[dim] < loop.enclosing)
-        if dim in lane and isinstance(loop.node, ir.Spatial):
+        if dim in lane and isinstance(loop.node, Spatial):
             lane[dim] = lane[dim] + digit * loop.tile
     shape: list[int] = []
     places: list[Ints] = []
@@ -245,7 +259,7 @@ def _times(loops: list[LoopInTree]) -> int:
     sizes = [loops[0].enclosing]
     for loop in loops:
         sizes = [min(size, loop.enclosing) for size in sizes]  # the first of the tiles that a loop above selects
-        if isinstance(loop.node, ir.Spatial):
+        if isinstance(loop.node, Spatial):
             sizes = [min(size, loop.tile) for size in sizes]
         else:
             sizes = [min(loop.tile, size - low) for size in sizes for low in range(0, size, loop.tile)]
@@ -254,8 +268,8 @@ def _times(loops: list[LoopInTree]) -> int:
 
 def _digits(loops: list[LoopInTree]) -> list[Ints]:
     """Return the digits of each loop: steps along the first axis, lanes along the second."""
-    timed = [loop for loop in loops if isinstance(loop.node, ir.Temporal)]
-    spread = [loop for loop in loops if isinstance(loop.node, ir.Spatial)]
+    timed = [loop for loop in loops if isinstance(loop.node, Temporal)]
+    spread = [loop for loop in loops if isinstance(loop.node, Spatial)]
     found: dict[int, Ints] = {}
     for own, shape in ((timed, (-1, 1)), (spread, (1, -1))):
         grid = np.indices([loop.trips for loop in own], np.int64)
@@ -268,7 +282,7 @@ def _counted(tile: _Tile, layout: Layout) -> TensorConflicts:
     level, bits = tile.level, tile.tensor.bits
     if (taken := layout.elements(tile.shape) * bits) > COUNT_LIMIT:
         what = f"a tile of {tile.tensor.name} in {level.name!r} as {layout} takes {taken:,} bits"
-        raise ir.BudgetError(ir.Mistake("PM477", f"{what}; addresses have 62 bits", "Pad and swizzle by less."))
+        raise BudgetError(Mistake("PM477", f"{what}; addresses have 62 bits", "Pad and swizzle by less."))
     address = np.zeros(tile.active.shape, np.int64)
     for axis, (place, size) in enumerate(zip(tile.places, tile.shape, strict=True)):
         address = address + layout.offsets(tile.shape, axis, np.arange(size))[np.clip(place, 0, size - 1)]

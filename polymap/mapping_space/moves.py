@@ -9,17 +9,29 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap import ir
 from polymap.costmodel import evaluate
 from polymap.inputs import answers_in_words
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    OptionError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.poly import split
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
-Factors = list[tuple[ir.MappingNode, int]]  # nodes with their trips, 1 for storage
+Factors = list[tuple[MappingNode, int]]  # nodes with their trips, 1 for storage
 
 
 @answers_in_words
-def neighbours(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mapping) -> tuple[ir.Mapping, ...]:
+def neighbours(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> tuple[Mapping, ...]:
     """Return the legal mappings (capacity aside) one step away, in a fixed order: two nodes that stand next to each
     other exchanged, a prime factor moved from one loop of a dim to another, or a tensor no longer held by a node.
 
@@ -27,7 +39,7 @@ def neighbours(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mappi
     """
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
-    found: dict[ir.Mapping, None] = {}
+    found: dict[Mapping, None] = {}
     for factors in _steps(_factors_of(workload, mapping)):
         near = _tidied(workload, factors)
         if near != mapping and near not in found and _is_legal(workload, arch, near):
@@ -35,17 +47,17 @@ def neighbours(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mappi
     return tuple(found)
 
 
-def _is_legal(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> bool:
+def _is_legal(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
     """Return whether a tree is a program that breaks no rule but capacity."""
     try:
         violations = evaluate(workload, arch, mapping).violations
-    except ir.MappingError:
+    except MappingError:
         return False
     return all(violation.kind == "capacity" for violation in violations)
 
 
 @answers_in_words
-def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mapping) -> NDArray[np.float64]:
+def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> NDArray[np.float64]:
     """Return a mapping as a vector: per fan-out and dim log2 of the trips, then per tensor, level below the outermost
     and dim log2 of the tile there (of the tile further out, where the level does not hold the tensor), then whether it
     holds it. Vectors of one workload and machine are of one length."""
@@ -56,11 +68,11 @@ def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mapping
     held: dict[tuple[str, str], dict[str, int]] = {}
     tiles = dict(extents)
     for node in mapping.nodes:
-        if isinstance(node, ir.Spatial):
+        if isinstance(node, Spatial):
             spread[node.fanout, node.dim] += log2(tiles[node.dim] / node.tile)
-        if isinstance(node, ir.Temporal | ir.Spatial):
+        if isinstance(node, Temporal | Spatial):
             tiles[node.dim] = node.tile
-        elif isinstance(node, ir.Storage):
+        elif isinstance(node, Storage):
             held.update({(tensor, node.level): dict(tiles) for tensor in node.tensors})
     sizes: list[float] = []
     for tensor in workload.tensors:
@@ -73,33 +85,33 @@ def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mapping
 
 
 @answers_in_words
-def distance(workload: WorkloadLike, arch: ArchitectureLike, one: ir.Mapping, other: ir.Mapping) -> float:
+def distance(workload: WorkloadLike, arch: ArchitectureLike, one: Mapping, other: Mapping) -> float:
     """Return the Euclidean distance of the two vectors of `features`."""
     return float(np.linalg.norm(features(workload, arch, one) - features(workload, arch, other)))
 
 
-def _factors_of(workload: ir.Workload, mapping: ir.Mapping) -> Factors:
+def _factors_of(workload: Workload, mapping: Mapping) -> Factors:
     tiles = workload.extents()
     found: Factors = []
     for node in mapping.nodes:
-        if isinstance(node, ir.Temporal | ir.Spatial):
+        if isinstance(node, Temporal | Spatial):
             tile = min(node.tile, tiles[node.dim])
             if tiles[node.dim] % tile:
                 raise _not_dividing(f"the loop over {node.dim} cuts {tiles[node.dim]} into tiles of {tile}")
             found.append((node, tiles[node.dim] // tile))
             tiles[node.dim] = tile
-        elif isinstance(node, ir.Branch):
+        elif isinstance(node, Branch):
             raise _not_dividing("the tree branches")
-        elif isinstance(node, ir.Storage):
+        elif isinstance(node, Storage):
             found += [(replace(node, tensors=(tensor,)), 1) for tensor in node.tensors]
         else:
             found.append((node, 1))
     return found
 
 
-def _not_dividing(what: str) -> ir.OptionError:
+def _not_dividing(what: str) -> OptionError:
     hint = "Give a tree without branches in which every tile divides the enclosing one."
-    return ir.OptionError(ir.Mistake("PM539", f"{what}: neighbours are known of trees whose tiles divide", hint))
+    return OptionError(Mistake("PM539", f"{what}: neighbours are known of trees whose tiles divide", hint))
 
 
 def _steps(factors: Factors) -> Iterator[Factors]:
@@ -107,40 +119,37 @@ def _steps(factors: Factors) -> Iterator[Factors]:
     for place in range(len(factors) - 2):
         yield [*factors[:place], factors[place + 1], factors[place], *factors[place + 2 :]]
     for source, (node, trips) in enumerate(factors):
-        if isinstance(node, ir.Storage):
+        if isinstance(node, Storage):
             yield [*factors[:source], *factors[source + 1 :]]
-        if not isinstance(node, ir.Temporal | ir.Spatial):
+        if not isinstance(node, Temporal | Spatial):
             continue
         for prime, _ in split(trips)[0]:
             for target, (other, more) in enumerate(factors):
-                if target != source and isinstance(other, ir.Temporal | ir.Spatial) and other.dim == node.dim:
+                if target != source and isinstance(other, Temporal | Spatial) and other.dim == node.dim:
                     moved = list(factors)
                     moved[source], moved[target] = (node, trips // prime), (other, more * prime)
                     yield moved
 
 
-def _tidied(workload: ir.Workload, factors: Factors) -> ir.Mapping:
+def _tidied(workload: Workload, factors: Factors) -> Mapping:
     """Return the tree without loops of one iteration, nodes side by side sorted, neighbouring loops of a dim joined."""
     tiles = workload.extents()
     order = {tensor.name: number for number, tensor in enumerate(workload.tensors)}
-    nodes: list[ir.MappingNode] = []
+    nodes: list[MappingNode] = []
     for node, trips in factors:
-        if isinstance(node, ir.Temporal | ir.Spatial):
+        if isinstance(node, Temporal | Spatial):
             if trips == 1:
                 continue
             tiles[node.dim] //= trips
-            if isinstance(node, ir.Temporal) and isinstance(nodes[-1] if nodes else None, ir.Temporal):
+            if isinstance(node, Temporal) and isinstance(nodes[-1] if nodes else None, Temporal):
                 last = nodes[-1]
-                if isinstance(last, ir.Temporal) and last.dim == node.dim:
+                if isinstance(last, Temporal) and last.dim == node.dim:
                     nodes.pop()
             nodes.append(replace(node, tile=tiles[node.dim]))
         elif (
-            isinstance(node, ir.Storage)
-            and nodes
-            and isinstance(last := nodes[-1], ir.Storage)
-            and last.level == node.level
+            isinstance(node, Storage) and nodes and isinstance(last := nodes[-1], Storage) and last.level == node.level
         ):
-            nodes[-1] = ir.Storage(node.level, tuple(sorted((*last.tensors, *node.tensors), key=order.__getitem__)))
+            nodes[-1] = Storage(node.level, tuple(sorted((*last.tensors, *node.tensors), key=order.__getitem__)))
         else:
             nodes.append(node)
-    return ir.Mapping(tuple(nodes))
+    return Mapping(tuple(nodes))

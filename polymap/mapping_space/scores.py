@@ -20,11 +20,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap import ir
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.closed_form import Row, counts_of_tensor, machine_model, nest_of, workload_model
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import answers_in_words, expected_list
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Fanout,
+    Mapping,
+    MappingNode,
+    Shown,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    is_box,
+    written_tensors,
+)
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import any_order_is_legal
 
@@ -34,7 +49,7 @@ Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Scores(ir.Shown):
+class Scores(Shown):
     """One entry per mapping. fits: within all capacities. occupancy_bits: (level, bits that its fullest
     instance holds, before buffering), per level below the outermost. moved_bits: (level, bits read and written)."""
 
@@ -51,7 +66,7 @@ class Scores(ir.Shown):
 
 
 @answers_in_words
-def score(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[ir.Mapping]) -> Scores:
+def score(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Mapping]) -> Scores:
     """Return the figures of `evaluate` for each mapping, about ten times as fast for thousands of mappings whose tiles
     divide. Shapes may differ; each mapping must be legal, capacity aside, as those of `sample_mappings` are."""
     workload, arch = question_of(workload, arch)
@@ -73,7 +88,7 @@ def score(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[ir.
     return found
 
 
-def _set(found: Scores, number: int, workload: ir.Workload, cost: Cost) -> None:
+def _set(found: Scores, number: int, workload: Workload, cost: Cost) -> None:
     """Fill in one entry by the cost of its mapping."""
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     found.energy_pj[number] = cost.energy_pj
@@ -86,7 +101,7 @@ def _set(found: Scores, number: int, workload: ir.Workload, cost: Cost) -> None:
         column[number] = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
 
 
-def _bands(arch: ir.Architecture) -> list[Fraction]:
+def _bands(arch: Architecture) -> list[Fraction]:
     found = [
         (level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle)
         for level in arch.levels
@@ -94,7 +109,7 @@ def _bands(arch: ir.Architecture) -> list[Fraction]:
     return [band for bands in found for band in bands if band is not None]
 
 
-def _most(workload: ir.Workload, arch: ir.Architecture) -> int:
+def _most(workload: Workload, arch: Architecture) -> int:
     """Return a number that no bits, cycles, or sum of these exceeds: a level moves an element of each tensor at most
     four times per statement instance, and cycles are summed in parts of the bandwidths'."""
     instances = prod(workload.extents().values())
@@ -110,7 +125,7 @@ class _Totals:
     kind: int64, or Python's integers where a sum could be beyond it.
     """
 
-    def __init__(self, workload: ir.Workload, arch: ir.Architecture, count: int) -> None:
+    def __init__(self, workload: Workload, arch: Architecture, count: int) -> None:
         self.workload, self.arch = workload, arch
         shape = (len(arch.levels), count)
         self.kind: Any = np.int64 if _most(workload, arch) < 1 << 62 else np.object_
@@ -223,14 +238,14 @@ class _Alike(NamedTuple):
 class _Views:
     """Mappings by tensor and look."""
 
-    def __init__(self, workload: ir.Workload, arch: ir.Architecture, *, fits: bool) -> None:
+    def __init__(self, workload: Workload, arch: Architecture, *, fits: bool) -> None:
         """fits: whether all sums are in reach of int64."""
         self._workload, self._arch = workload, arch
         self._reachable = fits and any_order_is_legal(workload) and _has_plain_accesses(workload)
         self._classes = [_classes_of(workload, tensor.name) for tensor in workload.tensors]
         self._windows = [_windows_of(workload, tensor.name) for tensor in workload.tensors]
         self._numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
-        self._written = ir.written_tensors(workload)
+        self._written = written_tensors(workload)
         self._metered = max(
             len(arch.fanouts_above(level.name))
             for level in arch.levels
@@ -246,7 +261,7 @@ class _Views:
         self._model, self._machine = workload_model(workload), machine_model(arch)
         self._rows: list[tuple[int, Row[int]]] = []  # mapping, what a tensor counted alone moves and holds
 
-    def add(self, number: int, mapping: ir.Mapping) -> bool:
+    def add(self, number: int, mapping: Mapping) -> bool:
         """Take a mapping in; return whether it is one whose tiles divide, in reach."""
         read = self._read(mapping) if self._reachable else None
         if read is None:
@@ -274,7 +289,7 @@ class _Views:
             found.tiles.extend(view.tiles)
         return True
 
-    def _rows_of(self, mapping: ir.Mapping, places: Sequence[int]) -> list[Row[int]] | None:
+    def _rows_of(self, mapping: Mapping, places: Sequence[int]) -> list[Row[int]] | None:
         """Return what some of the tensors that are only read move and hold, counted by the closed form; None where it
         does not reach."""
         if not places:
@@ -291,7 +306,7 @@ class _Views:
             found += counted[0]
         return found
 
-    def _read(self, mapping: ir.Mapping) -> tuple[list[_Step], list[tuple[int, int]]] | None:
+    def _read(self, mapping: Mapping) -> tuple[list[_Step], list[tuple[int, int]]] | None:
         """Return the nodes, and (fan-out, trips) of all spatial loops; None where a tile does not divide, a tree
         branches, or spatial loops side by side stand in another order than the machine's."""
         tiles = dict(self._extents)
@@ -299,16 +314,16 @@ class _Views:
         found: list[tuple[int, int]] = []
         last = -1
         for node in mapping.nodes:
-            if isinstance(node, ir.Storage):
+            if isinstance(node, Storage):
                 steps.append((_STORAGE, node.level, 0, node.tensors))
                 last = -1
-            elif isinstance(node, ir.Branch):
+            elif isinstance(node, Branch):
                 return None
-            elif not isinstance(node, ir.Compute):
+            elif not isinstance(node, Compute):
                 dim, tile, fanout = node.dim, node.tile, _TEMPORAL
                 if tile < 1 or tiles[dim] % tile:
                     return None
-                if isinstance(node, ir.Spatial):
+                if isinstance(node, Spatial):
                     fanout = self._numbers[node.fanout]
                     if fanout < last:
                         return None
@@ -433,7 +448,7 @@ class _Views:
 class _Layout:
     """A tree with room for all loops of a look, and where they stand. columns: of each loop; dims: of each column."""
 
-    tree: ir.Mapping
+    tree: Mapping
     columns: dict[_Key, int]
     dims: tuple[str, ...]
 
@@ -451,28 +466,26 @@ class _Layout:
         return tiles
 
 
-def _has_plain_accesses(workload: ir.Workload) -> bool:
+def _has_plain_accesses(workload: Workload) -> bool:
     """Return whether each tensor is accessed in one way, in a box: loops over dims of several accesses do not commute,
     as tiles of different steps share elements."""
     (statement,) = workload.statements
-    return ir.is_box(statement) and all(
-        len(set(ir.accesses_of(statement, tensor.name))) <= 1 for tensor in workload.tensors
-    )
+    return is_box(statement) and all(len(set(accesses_of(statement, tensor.name))) <= 1 for tensor in workload.tensors)
 
 
-def _groups_of_fanouts(arch: ir.Architecture) -> tuple[tuple[int, ...], ...]:
+def _groups_of_fanouts(arch: Architecture) -> tuple[tuple[int, ...], ...]:
     """Return per fan-out the numbers of those that no level separates from it, itself included."""
     groups: list[list[int]] = [[]]
     numbers = count()
     for node in arch.nodes:
-        if isinstance(node, ir.Fanout):
+        if isinstance(node, Fanout):
             groups[-1].append(next(numbers))
         else:
             groups.append([])
     return tuple(tuple(group) for group in groups for _ in group)
 
 
-def _last_spanned(arch: ir.Architecture, marks: Sequence[Mark], place: int) -> int:
+def _last_spanned(arch: Architecture, marks: Sequence[Mark], place: int) -> int:
     """Return the last segment above a storage node that the spatial loops of a mark span: of a level above them."""
     run = marks[place]
     assert not isinstance(run, str)  # asked of a run of spatial loops
@@ -481,10 +494,10 @@ def _last_spanned(arch: ir.Architecture, marks: Sequence[Mark], place: int) -> i
     return max((number for number, mark in levels if len(arch.fanouts_above(mark)) <= first), default=-1)
 
 
-def _layout(workload: ir.Workload, arch: ir.Architecture, classes: dict[str, int], look: _Look, tensor: str) -> _Layout:
+def _layout(workload: Workload, arch: Architecture, classes: dict[str, int], look: _Look, tensor: str) -> _Layout:
     """Return the layout of a look of a tensor."""
     order = sorted(classes, key=lambda dim: classes[dim])
-    nodes: list[ir.MappingNode] = []
+    nodes: list[MappingNode] = []
     dims: list[str] = []
     columns: dict[_Key, int] = {}
     for segment in range(len(look.marks) + 1):
@@ -501,20 +514,20 @@ def _layout(workload: ir.Workload, arch: ir.Architecture, classes: dict[str, int
                     continue
                 columns[segment, repeat, dim] = len(dims)
                 dims.append(dim)
-                nodes.append(ir.Temporal(dim, 1))
+                nodes.append(Temporal(dim, 1))
         mark = look.marks[segment] if segment < len(look.marks) else ()
         if isinstance(mark, str):
-            nodes.append(ir.Storage(mark, (tensor,)))
+            nodes.append(Storage(mark, (tensor,)))
             continue
         for fanout, dim in mark:
             columns[segment, -1 - fanout, dim] = len(dims)
             dims.append(dim)
-            nodes.append(ir.Spatial(dim, 1, arch.fanouts[fanout].name))
-    tree = ir.Mapping((*nodes, ir.Compute(workload.statements[0].name)))
+            nodes.append(Spatial(dim, 1, arch.fanouts[fanout].name))
+    tree = Mapping((*nodes, Compute(workload.statements[0].name)))
     return _Layout(tree, columns, tuple(dims))
 
 
-def _without_windows(workload: ir.Workload, tensor: str) -> ir.Workload:
+def _without_windows(workload: Workload, tensor: str) -> Workload:
     """Return the workload with every other tensor that is only read a scalar: they do not matter, and windows that do
     not matter would hinder."""
     (statement,) = workload.statements
@@ -524,12 +537,12 @@ def _without_windows(workload: ir.Workload, tensor: str) -> ir.Workload:
     return replace(workload, tensors=tensors, statements=(replace(statement, reads=reads),))
 
 
-def _classes_of(workload: ir.Workload, tensor: str) -> dict[str, int]:
+def _classes_of(workload: Workload, tensor: str) -> dict[str, int]:
     """Return per dim of extent above 1 its class: loops of one class that stand next to each other commute, and those
     over one dim join. 0: the tensor lacks the dim; 1: dims that index it alone; one each for those of its windows."""
     windows = [dim for window in _windows_of(workload, tensor) for dim in window]
     (statement,) = workload.statements
-    used = {dim for access in ir.accesses_of(statement, tensor) for index in access.index for dim in index.dims}
+    used = {dim for access in accesses_of(statement, tensor) for index in access.index for dim in index.dims}
     return {
         dim.name: 2 + windows.index(dim.name) if dim.name in windows else int(dim.name in used)
         for dim in workload.dims
@@ -537,13 +550,13 @@ def _classes_of(workload: ir.Workload, tensor: str) -> dict[str, int]:
     }
 
 
-def _windows_of(workload: ir.Workload, tensor: str) -> tuple[tuple[str, ...], ...]:
+def _windows_of(workload: Workload, tensor: str) -> tuple[tuple[str, ...], ...]:
     """Return the dims of each index of a tensor that adds several dims of extent above 1."""
     (statement,) = workload.statements
     extents = workload.extents()
     found = [
         tuple(dim for dim in index.dims if extents[dim] > 1)
-        for access in ir.accesses_of(statement, tensor)
+        for access in accesses_of(statement, tensor)
         for index in access.index
     ]
     return tuple(dims for dims in dict.fromkeys(found) if len(dims) > 1)

@@ -8,9 +8,20 @@ from fractions import Fraction
 from functools import cached_property
 from math import prod
 
-from polymap import ir
 from polymap.costmodel import Cost, evaluate, stale_copies
 from polymap.inputs import answers_in_words
+from polymap.ir import (
+    Architecture,
+    Compute,
+    Fanout,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.schedules import dependence_violations, sign_vectors
 from polymap.search import Options
 from polymap.search.dividing import Found, solve
@@ -40,7 +51,7 @@ class StructureScore:
     """
 
     status: str
-    mapping: ir.Mapping | None = None
+    mapping: Mapping | None = None
     cost: Cost | None = None
     value: Fraction | None = None
 
@@ -60,8 +71,8 @@ class MappingStructure:
     spread: tuple[tuple[str, str, int], ...]
     held: tuple[tuple[str, str], ...]
     order: tuple[str, ...]
-    workload: ir.Workload = field(compare=False, repr=False)
-    arch: ir.Architecture = field(compare=False, repr=False)
+    workload: Workload = field(compare=False, repr=False)
+    arch: Architecture = field(compare=False, repr=False)
     rules: Rules = field(default=(), compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -70,22 +81,22 @@ class MappingStructure:
         return f"spread: {spread or 'nothing'}; held: {held or 'nothing'}; loops: {' '.join(self.order) or 'none'}"
 
     @cached_property
-    def nest(self) -> ir.Mapping:
+    def nest(self) -> Mapping:
         """The plainest tree of the structure: one temporal loop per dim, in order, then fan-outs and nodes as far in as
         they can stand, so that levels hold the least. Rules about tile sizes may ask for larger ones."""
         tiles = self.workload.extents()
         left = {dim: prod(count for _, other, count in self.spread if other == dim) for dim in tiles}
-        nodes: list[ir.MappingNode] = [ir.Temporal(dim, left[dim]) for dim in self.order]
+        nodes: list[MappingNode] = [Temporal(dim, left[dim]) for dim in self.order]
         for node in self.arch.nodes:
-            if isinstance(node, ir.MemoryLevel):
+            if isinstance(node, MemoryLevel):
                 tensors = tuple(tensor for level, tensor in self.held if level == node.name)
-                nodes += [ir.Storage(node.name, tensors)] if tensors else []
-            elif isinstance(node, ir.Fanout):
+                nodes += [Storage(node.name, tensors)] if tensors else []
+            elif isinstance(node, Fanout):
                 for fanout, dim, count in self.spread:
                     if fanout == node.name:
                         left[dim] //= count
-                        nodes.append(ir.Spatial(dim, left[dim], fanout))
-        return ir.Mapping((*nodes, ir.Compute(self.workload.statements[0].name)))
+                        nodes.append(Spatial(dim, left[dim], fanout))
+        return Mapping((*nodes, Compute(self.workload.statements[0].name)))
 
     def cost(self) -> Cost:
         """Return what `evaluate` says of the plainest tree, capacities that it does not fit among its violations."""
@@ -124,7 +135,7 @@ class MappingStructure:
             return StructureScore("INFEASIBLE" if is_proven else "TIMEOUT")
         return self._scored("OPTIMAL" if is_proven else "FEASIBLE", goal, outcome.found[0][1].mapping)
 
-    def _scored(self, status: str, goal: Objective, mapping: ir.Mapping) -> StructureScore:
+    def _scored(self, status: str, goal: Objective, mapping: Mapping) -> StructureScore:
         cost = evaluate(self.workload, self.arch, mapping)
         return StructureScore(status, mapping, cost, objective_value(self.workload, self.arch, goal, cost))
 
@@ -146,7 +157,7 @@ class MappingStructure:
         )
 
 
-def signs_of(workload: ir.Workload, *, strict: bool) -> list[dict[str, int]]:
+def signs_of(workload: Workload, *, strict: bool) -> list[dict[str, int]]:
     """Return of each kind of dependence the sign of its distance along each dim."""
     inner = workload.statements[0].dims
     found = [dict(zip(inner, vector, strict=True)) for vector in sign_vectors(workload, strict=strict)]

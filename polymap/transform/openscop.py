@@ -11,8 +11,24 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from polymap import ir
 from polymap.inputs import answers_in_words, expected_kind
+from polymap.ir import (
+    Access,
+    Affine,
+    Convert,
+    Expression,
+    Floor,
+    Index,
+    Mistake,
+    Number,
+    Operator,
+    ScheduleError,
+    Statement,
+    Workload,
+    affine,
+    dim,
+    with_parts,
+)
 from polymap.schedules import Schedule, TimeDim
 from polymap.workload import Matrix, expression_text, outputs_of, quotient, scatterings_of
 
@@ -20,26 +36,24 @@ from polymap.workload import Matrix, expression_text, outputs_of, quotient, scat
 class _Value(NamedTuple):
     """A dim in terms of its iterator: the number of its iteration, and `step` times that, without a floor."""
 
-    number: ir.Affine
-    distance: ir.Affine
+    number: Affine
+    distance: Affine
     step: int
 
 
 Values = Mapping[str, _Value]
-Equality = tuple[
-    int, ir.Affine
-]  # output dim number ... is the expression; 0 for those of a domain: the expression is 0
+Equality = tuple[int, Affine]  # output dim number ... is the expression; 0 for those of a domain: the expression is 0
 
 
 @answers_in_words
-def to_openscop(schedule: Schedule | ir.Workload) -> str:
+def to_openscop(schedule: Schedule | Workload) -> str:
     """Return an OpenScop file of a program with the times of its schedule (its own, for a workload) as scatterings.
 
     Sizes are numbers (there are no parameters), and every iterator has the values of the loop variable.
     """
-    if isinstance(schedule, ir.Workload):
+    if isinstance(schedule, Workload):
         schedule = Schedule.original(schedule)
-    workload = expected_kind(schedule, Schedule, "the schedule", ir.ScheduleError).workload
+    workload = expected_kind(schedule, Schedule, "the schedule", ScheduleError).workload
     numbers = {tensor.name: number for number, tensor in enumerate(workload.tensors, 1)}
     parts = ["<OpenScop>", "# Language", "C", "# Context", "CONTEXT", "0 2 0 0 0 0", "# No parameters", "0"]
     parts += ["# Number of statements", str(len(workload.statements)), ""]
@@ -50,12 +64,12 @@ def to_openscop(schedule: Schedule | ir.Workload) -> str:
     return "\n".join(parts)
 
 
-def _statement(schedule: Schedule, statement: ir.Statement, numbers: Mapping[str, int]) -> list[str]:
+def _statement(schedule: Schedule, statement: Statement, numbers: Mapping[str, int]) -> list[str]:
     iterators = statement.dims
     dims = {each.name: each for each in schedule.workload.dims if each.name in iterators}
     values: dict[str, _Value] = {}
     for name, each in dims.items():
-        distance = ir.dim(name) - each.origin
+        distance = dim(name) - each.origin
         number = quotient(distance * (1 if each.step > 0 else -1), abs(each.step))
         values[name] = _Value(number, distance, each.step)
     strides = [(0, each.distance - each.number * each.step) for each in values.values() if abs(each.step) > 1]
@@ -67,10 +81,10 @@ def _statement(schedule: Schedule, statement: ir.Statement, numbers: Mapping[str
         _relation("DOMAIN", iterators, [], strides, inside),
         _relation("SCATTERING", iterators, [f"c{at}" for at in range(len(times))], list(enumerate(times, 1))),
     ]
-    accumulated = (statement.target,) if statement.operator is not ir.Operator.ASSIGN else ()
+    accumulated = (statement.target,) if statement.operator is not Operator.ASSIGN else ()
     for kind, accesses in (("WRITE", (statement.target,)), ("READ", (*accumulated, *statement.reads))):
         for access in accesses:
-            index = [ir.Affine((), numbers[access.tensor]), *(_with(each, values) for each in access.index)]
+            index = [Affine((), numbers[access.tensor]), *(_with(each, values) for each in access.index)]
             outputs = ["Arr", *(f"[{at}]" for at in range(1, len(index)))]
             relations.append(_relation(kind, iterators, outputs, list(enumerate(index, 1))))
     body = [
@@ -88,13 +102,13 @@ def _relation(
     iterators: Sequence[str],
     outputs: Sequence[str],
     equalities: Sequence[Equality],
-    inequalities: Sequence[ir.Affine] = (),
+    inequalities: Sequence[Affine] = (),
 ) -> str:
     """Return a relation; each floor is a local dim that lies between the two inequalities of its rows."""
     expressions = [*(value for _, value in equalities), *inequalities]
     floors = tuple(dict.fromkeys(floor for value in expressions for floor in _floors(value)))
     columns, width = (*iterators, *floors), len(outputs)
-    lows = [floor.argument - ir.affine(((floor.divisor, floor),)) for floor in floors]
+    lows = [floor.argument - affine(((floor.divisor, floor),)) for floor in floors]
     bounds = [bound for low, floor in zip(lows, floors, strict=True) for bound in (low, -low + (floor.divisor - 1))]
     rows = [
         [0, *(-int(at == place) for at in range(1, width + 1)), *_row_of(each, columns)] for place, each in equalities
@@ -108,11 +122,11 @@ def _relation(
     return "\n".join((kind, f"{len(rows)} {len(names)} {ends[0]} {ends[1]} {len(floors)} 0", title.rstrip(), *lines))
 
 
-def _with(value: ir.Affine, values: Values) -> ir.Affine:
+def _with(value: Affine, values: Values) -> Affine:
     """Return an expression of dims in terms of iterators."""
-    total = ir.Affine((), value.constant)
+    total = Affine((), value.constant)
     for factor, atom in value.terms:
-        if isinstance(atom, ir.Floor):
+        if isinstance(atom, Floor):
             total = total + quotient(_with(atom.argument, values), atom.divisor) * factor
         elif factor % values[atom].step == 0:
             total = total + values[atom].distance * (factor // values[atom].step)
@@ -121,63 +135,63 @@ def _with(value: ir.Affine, values: Values) -> ir.Affine:
     return total
 
 
-def _floors(value: ir.Affine) -> tuple[ir.Floor, ...]:
+def _floors(value: Affine) -> tuple[Floor, ...]:
     """Return the floors of an expression, inner ones first."""
-    found: tuple[ir.Floor, ...] = ()
+    found: tuple[Floor, ...] = ()
     for _, atom in value.terms:
-        if isinstance(atom, ir.Floor):
+        if isinstance(atom, Floor):
             found = (*found, *_floors(atom.argument), atom)
     return found
 
 
-def _row_of(value: ir.Affine, columns: tuple[str | ir.Floor, ...]) -> list[int]:
+def _row_of(value: Affine, columns: tuple[str | Floor, ...]) -> list[int]:
     table = {atom: coefficient for coefficient, atom in value.terms}
     return [*(table.get(column, 0) for column in columns), value.constant]
 
 
-def _c_text(statement: ir.Statement, values: Values) -> str:
+def _c_text(statement: Statement, values: Values) -> str:
     """Return a statement as C over its iterators."""
     target, *reads = (_c_access(each, values) for each in (statement.target, *statement.reads))
     value = expression_text(_c_value(statement.expression, values), reads)
     match statement.operator:
-        case ir.Operator.MAX | ir.Operator.MIN if statement.comparison:
+        case Operator.MAX | Operator.MIN if statement.comparison:
             texts = {"t": target, "v": f"({value})"}
             value = re.sub(r"\b[tv]\b", lambda found: texts[found[0]], statement.comparison)
             return f"{target} = {value};"
-        case ir.Operator.MAX | ir.Operator.MIN:
+        case Operator.MAX | Operator.MIN:
             return f"{target} = f{statement.operator.name.lower()}({target}, {value});"
         case _:
             return f"{target} {statement.operator.value} {value};"
 
 
-def _c_access(access: ir.Access, values: Values) -> str:
+def _c_access(access: Access, values: Values) -> str:
     return access.tensor + "".join(f"[{_c_affine(_with(index, values))}]" for index in access.index)
 
 
-def _c_value(expression: ir.Expression, values: Values) -> ir.Expression:
+def _c_value(expression: Expression, values: Values) -> Expression:
     """Return an expression whose indices are texts of C, without the conversions that no type asks for."""
     match expression:
-        case ir.Index(value):
-            return ir.Number(f"({_c_affine(_with(value, values), _AS_VALUE)})")
-        case ir.Convert(_, value):
+        case Index(value):
+            return Number(f"({_c_affine(_with(value, values), _AS_VALUE)})")
+        case Convert(_, value):
             return _c_value(value, values)
         case _:
-            return ir.with_parts(expression, lambda part: _c_value(part, values))
+            return with_parts(expression, lambda part: _c_value(part, values))
 
 
 _AS_INDEX = "floord({0}, {1})"
 _AS_VALUE = "(({0} - (({0}) % {1} + {1}) % {1}) / {1})"  # C cuts off, and knows no floord in values
 
 
-def _c_affine(value: ir.Affine, floor: str = _AS_INDEX) -> str:
+def _c_affine(value: Affine, floor: str = _AS_INDEX) -> str:
     """Return an expression as C. floor: how the floor of a quotient is written."""
     names = {atom: floor.format(_c_affine(atom.argument, floor), atom.divisor) for atom in _floors(value)}
     terms = ((factor, atom if isinstance(atom, str) else names[atom]) for factor, atom in value.terms)
-    return str(ir.Affine(tuple(terms), value.constant))
+    return str(Affine(tuple(terms), value.constant))
 
 
 @answers_in_words
-def from_openscop(workload: ir.Workload, text: str, *, strict: bool = False) -> Schedule:
+def from_openscop(workload: Workload, text: str, *, strict: bool = False) -> Schedule:
     """Return the schedule of an OpenScop file's scatterings, one per statement in the workload's order.
 
     Iterators are the program's own loop variables; in SCATTERING relations without a file around them, loops that count
@@ -187,16 +201,16 @@ def from_openscop(workload: ir.Workload, text: str, *, strict: bool = False) -> 
     relations = scatterings_of(text)
     if len(relations) != len(workload.statements):
         raise _no_schedule(f"there are {len(relations)} relations for {len(workload.statements)} statements")
-    dims = {each.name: ir.dim(each.name) for each in workload.dims}
+    dims = {each.name: dim(each.name) for each in workload.dims}
     if "<OpenScop>" in text:
-        dims = {each.name: ir.dim(each.name) * each.step + each.origin for each in workload.dims}
+        dims = {each.name: dim(each.name) * each.step + each.origin for each in workload.dims}
     places: dict[str, list[TimeDim]] = {}
     for statement, relation in zip(workload.statements, relations, strict=True):
         matrix = relation.parts[0]
         if len(relation.parts) > 1 or matrix.inputs != len(statement.dims) or _names_parameters(matrix):
             what = f"{matrix.inputs} loops, parameters in its rows or several parts, for {len(statement.dims)} loops"
             raise _no_schedule(f"the relation of {statement.name} has {what}")
-        unknown = [ir.Affine()] * matrix.parameters  # no row has them
+        unknown = [Affine()] * matrix.parameters  # no row has them
         times = outputs_of(matrix, [dims[name] for name in statement.dims], unknown)
         places[statement.name] = [TimeDim(time) for time in times]
     return Schedule.of(workload, places, strict=strict)
@@ -206,7 +220,5 @@ def _names_parameters(matrix: Matrix) -> bool:
     return any(any(row[len(row) - 1 - matrix.parameters : -1]) for row in matrix.rows)
 
 
-def _no_schedule(what: str) -> ir.ScheduleError:
-    return ir.ScheduleError(
-        ir.Mistake("PM436", f"This is no scattering of the program: {what}", "`to_openscop` writes one.")
-    )
+def _no_schedule(what: str) -> ScheduleError:
+    return ScheduleError(Mistake("PM436", f"This is no scattering of the program: {what}", "`to_openscop` writes one."))

@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping as Table, Sequence
 from dataclasses import replace
 
-from polymap import ir
 from polymap.inputs import answers_in_words
+from polymap.ir import (
+    Access,
+    Affine,
+    Convert,
+    Expression,
+    Index,
+    Mistake,
+    Operator,
+    Read,
+    ScheduleError,
+    Statement,
+    Violation,
+    Workload,
+    dim,
+    substituted,
+    with_parts,
+)
 from polymap.poly import Clock, Map, budget, ends_of, first_pair, function, may_precede, same_value
 from polymap.schedules import Schedule, TimeDim, instance_text, point
 from polymap.transform.legality import counter_text, impossible
@@ -35,22 +51,22 @@ def split_index_set(schedule: Schedule, statement: str, *, loop: str, at: int) -
         told = f" (of the text: {counter_text(counted)})" if (counted.origin, counted.step) != (0, 1) else ""
         hint = f"0 < at < {counted.extent}: iterations of {loop} are counted from 0{told}."
         raise impossible(f"at={at} leaves a part of {statement} empty", hint)
-    low = replace(own, constraints=(*own.constraints, -ir.dim(loop) + (at - 1)))
+    low = replace(own, constraints=(*own.constraints, -dim(loop) + (at - 1)))
     names = {each.name for each in work.statements}
     free = next(name for number in range(2, len(names) + 3) if (name := f"{statement}_{number}") not in names)
     last = own.position[-1]
     high = replace(
-        own, name=free, constraints=(*own.constraints, ir.dim(loop) - at), position=(*own.position[:-1], last + 1)
+        own, name=free, constraints=(*own.constraints, dim(loop) - at), position=(*own.position[:-1], last + 1)
     )
     statements = [part for each in work.statements for part in ((low, high) if each is own else (_after(each, own),))]
     places = {each.statement: list(each.places) for each in schedule.scatterings}
-    places[free] = [*places[statement], TimeDim(ir.Affine((), 1))]
+    places[free] = [*places[statement], TimeDim(Affine((), 1))]
     after = replace(work, statements=tuple(statements))
     split = Schedule.of(after, places, strict=schedule.strict)
     return replace(split, folds=schedule.folds).normal()
 
 
-def _after(other: ir.Statement, own: ir.Statement) -> ir.Statement:
+def _after(other: Statement, own: Statement) -> Statement:
     """Return a statement moved by one place if it comes after `own` in its innermost loop."""
     depth = len(own.dims)
     beside = other.dims[:depth] == own.dims and other.position[:depth] == own.position[:depth]
@@ -60,7 +76,7 @@ def _after(other: ir.Statement, own: ir.Statement) -> ir.Statement:
 
 
 @answers_in_words
-def inline(workload: ir.Workload, producer: str, *, unsafe: bool = False) -> ir.Workload:
+def inline(workload: Workload, producer: str, *, unsafe: bool = False) -> Workload:
     """Return the workload with a temporary tensor's values computed where they are read, its statement gone.
 
     producer: the only statement that writes the tensor; it assigns, and every loop is one index of its target.
@@ -87,7 +103,7 @@ def inline(workload: ir.Workload, producer: str, *, unsafe: bool = False) -> ir.
     )
 
 
-def _offsets(workload: ir.Workload, own: ir.Statement) -> tuple[tuple[str, int], ...]:
+def _offsets(workload: Workload, own: Statement) -> tuple[tuple[str, int], ...]:
     """Return (loop, offset) of each axis of the target, which is `loop + offset`."""
     tensor = own.target.tensor
     why = is_foldable(Schedule.original(workload), tensor)
@@ -95,7 +111,7 @@ def _offsets(workload: ir.Workload, own: ir.Statement) -> tuple[tuple[str, int],
         raise impossible(f"{own.name} cannot be inlined: {why}")
     if [each.name for each in workload.statements if each.target.tensor == tensor] != [own.name]:
         raise impossible(f"{own.name} cannot be inlined: other statements write {tensor}, too")
-    if own.operator is not ir.Operator.ASSIGN or any(read.tensor == tensor for read in own.reads):
+    if own.operator is not Operator.ASSIGN or any(read.tensor == tensor for read in own.reads):
         raise impossible(f"{own.name} cannot be inlined: it uses older values of {tensor}")
     found: list[tuple[str, int]] = []
     for index in own.target.index:
@@ -106,7 +122,7 @@ def _offsets(workload: ir.Workload, own: ir.Statement) -> tuple[tuple[str, int],
     return tuple(found)
 
 
-def _refuse_overwritten(workload: ir.Workload, own: ir.Statement) -> None:
+def _refuse_overwritten(workload: Workload, own: Statement) -> None:
     order = Schedule.original(workload)
     clocks = {each.name: Clock(each.name, each.dims, order.times[each.name]) for each in workload.statements}
     with budget(what="what an inlined statement reads"):
@@ -127,7 +143,7 @@ def _refuse_overwritten(workload: ir.Workload, own: ir.Statement) -> None:
 
 
 def _raise_overwritten(
-    workload: ir.Workload, own: ir.Statement, first: tuple[str, Sequence[int]], second: tuple[str, Sequence[int]]
+    workload: Workload, own: Statement, first: tuple[str, Sequence[int]], second: tuple[str, Sequence[int]]
 ) -> None:
     one, other = point(workload, *first), point(workload, *second)
     text = (
@@ -135,43 +151,37 @@ def _raise_overwritten(
         f"{instance_text(other)} reads the value of {own.name}."
     )
     hint = "Fuse the two, or inline after the overwriting statement was moved behind the reader."
-    raise ir.ScheduleError(ir.Mistake("PM433", text, hint), (ir.Violation("dependence", text, (one, other)),))
+    raise ScheduleError(Mistake("PM433", text, hint), (Violation("dependence", text, (one, other)),))
 
 
-def _elements(statement: ir.Statement, access: ir.Access) -> Map:
+def _elements(statement: Statement, access: Access) -> Map:
     return function(statement.name, statement.dims, access.index, access.tensor)
 
 
-def _inlined(
-    workload: ir.Workload, reader: ir.Statement, own: ir.Statement, offsets: tuple[tuple[str, int], ...]
-) -> ir.Statement:
+def _inlined(workload: Workload, reader: Statement, own: Statement, offsets: tuple[tuple[str, int], ...]) -> Statement:
     """Return the reader with the producer's expression in place of each read of its tensor."""
-    reads: list[ir.Access] = []
-    values: list[ir.Expression] = []
+    reads: list[Access] = []
+    values: list[Expression] = []
     kind = workload.tensor(own.target.tensor).element_type
     for read in reader.reads:
         if read.tensor != own.target.tensor:
-            values.append(ir.Read(len(reads)))
+            values.append(Read(len(reads)))
             reads.append(read)
             continue
         table = {name: index - offset for (name, offset), index in zip(offsets, read.index, strict=True)}
-        inner = [ir.Read(len(reads) + number) for number in range(len(own.reads))]
-        reads.extend(
-            replace(each, index=tuple(ir.substituted(part, table) for part in each.index)) for each in own.reads
-        )
+        inner = [Read(len(reads) + number) for number in range(len(own.reads))]
+        reads.extend(replace(each, index=tuple(substituted(part, table) for part in each.index)) for each in own.reads)
         value = _rewritten(own.expression, inner, table)
-        values.append(value if kind is None else ir.Convert(kind, value))
+        values.append(value if kind is None else Convert(kind, value))
     return replace(reader, reads=tuple(reads), expression=_rewritten(reader.expression, values, {}))
 
 
-def _rewritten(
-    expression: ir.Expression, reads: Sequence[ir.Expression], table: Table[str, ir.Affine]
-) -> ir.Expression:
+def _rewritten(expression: Expression, reads: Sequence[Expression], table: Table[str, Affine]) -> Expression:
     """Return the expression with its reads replaced, and its dims where the table has them."""
     match expression:
-        case ir.Read(access):
+        case Read(access):
             return reads[access]
-        case ir.Index(value):
-            return ir.Index(ir.substituted(value, table))
+        case Index(value):
+            return Index(substituted(value, table))
         case _:
-            return ir.with_parts(expression, lambda part: _rewritten(part, reads, table))
+            return with_parts(expression, lambda part: _rewritten(part, reads, table))

@@ -6,7 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from polymap import inputs
+from polymap.inputs import (
+    Fields,
+    answers_in_words,
+    expected_kind,
+    expected_text,
+    is_list,
+    is_table,
+    mistakes_in,
+    parse_integer,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+)
 from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
 from polymap.workload.layers import LAYERS, layer
@@ -23,7 +36,7 @@ _AS_C = {".scop": openscop_to_c, ".mlir": affine_to_c}
 _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 
 
-@inputs.answers_in_words
+@answers_in_words
 def workload_from_document(document: object) -> Workload:
     """Return the workload that a document (a parsed JSON file) describes; WorkloadError with every mistake.
 
@@ -32,13 +45,13 @@ def workload_from_document(document: object) -> Workload:
     {...}}, a program as {"statements": [...], "sizes": {...}}, or a layer by its arguments as {"conv2d": {"K": 64}}.
     """
     mistakes: list[Mistake] = []
-    if inputs.is_table(document) and "nodes" in document and "einsum" not in document:
+    if is_table(document) and "nodes" in document and "einsum" not in document:
         hint = "Machines are given to --arch, mappings to --mapping; a workload has the field 'einsum'."
         raise WorkloadError(Mistake("PM234", "the workload is a machine or a mapping: it has the field 'nodes'", hint))
-    if inputs.is_table(document) and {"workloads", "machines"} <= document.keys():
+    if is_table(document) and {"workloads", "machines"} <= document.keys():
         hint = "`polymap sweep FILE` and pm.sweep answer it; a workload has the field 'einsum'."
         raise WorkloadError(Mistake("PM234", "the workload is a sweep: it has the field 'workloads'", hint))
-    if inputs.is_table(document) and "einsum" not in document:
+    if is_table(document) and "einsum" not in document:
         if "c" in document:
             return _from_c_document(document)
         if "statements" in document:
@@ -46,14 +59,14 @@ def workload_from_document(document: object) -> Workload:
         for kind in LAYERS:
             if kind in document:
                 return _from_layer_document(document, kind)
-    known = FIELDS if inputs.is_table(document) and "einsum" in document else (*FIELDS, "c", "statements", *LAYERS)
-    fields = inputs.Fields.of(document, "the workload", mistakes, known=known, required=("einsum",))
+    known = FIELDS if is_table(document) and "einsum" in document else (*FIELDS, "c", "statements", *LAYERS)
+    fields = Fields.of(document, "the workload", mistakes, known=known, required=("einsum",))
     table = fields.table
     for name in ("name", "bits", "types", "roles"):
         if name in table and table[name] is None:
             fields.refuse("PM112", name, "Leave the field out for its default.")
     sizes = table.get("sizes", {})
-    if not inputs.is_table(sizes):
+    if not is_table(sizes):
         fields.refuse("PM112", "sizes", "Expected a table from dim to integer.")
     constraints = _constraints(fields.items("constraints"), mistakes)
     if "einsum" not in table:
@@ -67,18 +80,18 @@ def workload_from_document(document: object) -> Workload:
         associative=table.get("associative", True),
         name=table.get("name"),
     )
-    return build(table["einsum"], sizes if inputs.is_table(sizes) else {}, extras, mistakes, constraints)
+    return build(table["einsum"], sizes if is_table(sizes) else {}, extras, mistakes, constraints)
 
 
-@inputs.answers_in_words
+@answers_in_words
 def workload_to_document(workload: Workload) -> dict[str, object]:
     """Return the document that `workload_from_document` reads back as an equal workload.
 
     Raises WorkloadError for a workload whose arrays are not what its accesses touch, and for one from C that was
     changed since it was read.
     """
-    workload = inputs.expected_kind(workload, Workload, "the workload", WorkloadError)
-    what = f"the workload {inputs.shown(workload.name)} cannot be written as JSON"
+    workload = expected_kind(workload, Workload, "the workload", WorkloadError)
+    what = f"the workload {shown(workload.name)} cannot be written as JSON"
     refusal = WorkloadError(
         Mistake("PM231", what, "Einsums, programs of them, layers and C programs as they were read can.")
     )
@@ -110,29 +123,29 @@ def _einsum_document(workload: Workload) -> dict[str, object] | None:
 
 def _from_layer_document(document: Mapping[str, object], kind: str) -> Workload:
     mistakes: list[Mistake] = []
-    fields = inputs.Fields.of(document, "the workload", mistakes, known=(kind, "name"))
+    fields = Fields.of(document, "the workload", mistakes, known=(kind, "name"))
     arguments, named = document[kind], {"name": document["name"]} if "name" in document else {}
-    if not inputs.is_table(arguments):
+    if not is_table(arguments):
         fields.refuse("PM112", kind, f"Expected a table of the arguments of {kind}.")
     elif named and "name" in arguments:
         mistakes.append(Mistake("PM206", "the workload's name is given twice"))
     if mistakes:
         raise WorkloadError(mistakes)
-    return layer(kind, {**(arguments if inputs.is_table(arguments) else {}), **named})
+    return layer(kind, {**(arguments if is_table(arguments) else {}), **named})
 
 
 def _from_c_document(document: Mapping[str, object]) -> Workload:
     mistakes: list[Mistake] = []
-    fields = inputs.Fields.of(document, "the workload", mistakes, known=C_FIELDS, required=("c",))
+    fields = Fields.of(document, "the workload", mistakes, known=C_FIELDS, required=("c",))
     text, name = fields.text("c", ""), fields.label("name", None)
     associative, sizes = fields.flag("associative", default=True), document.get("sizes", {})
-    if not inputs.is_table(sizes):
+    if not is_table(sizes):
         fields.refuse("PM112", "sizes", "Expected a table from name to integer.")
     if mistakes:
         raise WorkloadError(mistakes)
     from polymap.workload.c import from_c
 
-    numbers = _c_sizes(sizes if inputs.is_table(sizes) else {}, [])
+    numbers = _c_sizes(sizes if is_table(sizes) else {}, [])
     return from_c(text, numbers, name=name, associative=associative)
 
 
@@ -149,7 +162,7 @@ def _c_document(workload: Workload, original: Original, refusal: WorkloadError) 
     return document
 
 
-@inputs.answers_in_words
+@answers_in_words
 def load_workload(word: str | Mapping[str, object], sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
     """Return the workload that WORKLOAD names: a built-in, a .json, .c, .scop or .mlir file, an einsum, a layer; or
     that a table as in a workload file describes.
@@ -159,19 +172,19 @@ def load_workload(word: str | Mapping[str, object], sizes: Mapping[str, int] | S
     Raises InputError if a file cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
-    if inputs.is_table(word) and not sizes:
+    if is_table(word) and not sizes:
         return workload_from_document(word)
-    word = inputs.expected_text(word, "the workload's name", WorkloadError)
+    word = expected_text(word, "the workload's name", WorkloadError)
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()
-    inputs.refuse_yaml(word, "workload")
+    refuse_yaml(word, "workload")
     if suffix in (".c", *_AS_C):
         return _from_c_file(word, given, mistakes)
     if word.split()[:1] in [[kind] for kind in LAYERS]:
         word, *arguments = word.split()
         own = _sizes(arguments, mistakes)
         mistakes += [
-            Mistake("PM206", f"the size of {inputs.shown(name)} is given twice", "Give it once.")
+            Mistake("PM206", f"the size of {shown(name)} is given twice", "Give it once.")
             for name in own
             if name in given
         ]
@@ -185,17 +198,15 @@ def load_workload(word: str | Mapping[str, object], sizes: Mapping[str, int] | S
     if given and suffix not in (".json", *_OTHER_FILES) and word not in builtin_names():
         return builtin_workload(word)  # raises what would be right: this matters more than the sizes
     if given:
-        names = ", ".join(inputs.shown(name) for name in given)
-        mistakes.append(
-            Mistake("PM205", f"{inputs.shown(word)} has its sizes, but {names} is given", "Leave the sizes out.")
-        )
+        names = ", ".join(shown(name) for name in given)
+        mistakes.append(Mistake("PM205", f"{shown(word)} has its sizes, but {names} is given", "Leave the sizes out."))
     if mistakes:
         raise WorkloadError(mistakes)
     if suffix == ".json":
         return _from_json_file(word)
     if suffix in _OTHER_FILES or "/" in word:
         hint = "A workload is a .json, .c, .scop or .mlir file, an einsum, or a built-in name."
-        raise WorkloadError(Mistake("PM232", f"{inputs.shown(word)} is no workload file", hint))
+        raise WorkloadError(Mistake("PM232", f"{shown(word)} is no workload file", hint))
     return builtin_workload(word)
 
 
@@ -208,28 +219,28 @@ def _sizes(words: Sequence[str], mistakes: list[Mistake]) -> dict[str, object]:
     """Return dim -> size of texts such as "m=512"; other texts and duplicates are noted as mistakes."""
     sizes: dict[str, object] = {}
     given: object = words  # what callers in Python may give
-    if not inputs.is_list(given) or not all(isinstance(word, str) for word in given):
+    if not is_list(given) or not all(isinstance(word, str) for word in given):
         hint = 'Expected a table from name to integer, or texts such as "m=512".'
-        mistakes.append(Mistake("PM233", f"the sizes are {inputs.shown(words)}", hint))
+        mistakes.append(Mistake("PM233", f"the sizes are {shown(words)}", hint))
         return sizes
     for word in words:
         match = _SIZE.fullmatch(word)
         if match is None:
-            mistakes.append(Mistake("PM233", f"{inputs.shown(word)} is no size", "Write it as m=512."))
+            mistakes.append(Mistake("PM233", f"{shown(word)} is no size", "Write it as m=512."))
             continue
         name, text = match.groups()
         if name in sizes:
-            mistakes.append(Mistake("PM206", f"the size of {inputs.shown(name)} is given twice"))
-        number = inputs.parse_integer(text)
+            mistakes.append(Mistake("PM206", f"the size of {shown(name)} is given twice"))
+        number = parse_integer(text)
         sizes[name] = text if number is None else number
     return sizes
 
 
 def _from_json_file(path: str) -> Workload:
-    text = inputs.read_text(path)
-    where = inputs.shown(PurePath(path).name)
-    document = inputs.parse_json(text, where)
-    with inputs.mistakes_in(where, text):
+    text = read_text(path)
+    where = shown(PurePath(path).name)
+    document = parse_json(text, where)
+    with mistakes_in(where, text):
         return workload_from_document(document)
 
 
@@ -243,7 +254,7 @@ def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]
 
 def read_c(path: str) -> tuple[str, str]:
     """Return a C text and what to call it: a C file's own, or what OpenScop (.scop) or affine loops (.mlir) say."""
-    text, file = inputs.read_text(path), PurePath(path).name
+    text, file = read_text(path), PurePath(path).name
     as_c = _AS_C.get(PurePath(path).suffix.lower())
     return (text, file) if as_c is None else (as_c(text, file=file), f"{file} as C")
 
@@ -252,7 +263,7 @@ def _c_sizes(sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, 
     """Return the sizes; raises WorkloadError with these mistakes where one is no integer."""
     wrong = {name: size for name, size in sizes.items() if not isinstance(size, int) or isinstance(size, bool)}
     mistakes += [
-        Mistake("PM207", f"the size of {inputs.shown(name)} is {inputs.shown(size)}", "Expected an integer.")
+        Mistake("PM207", f"the size of {shown(name)} is {shown(size)}", "Expected an integer.")
         for name, size in wrong.items()
     ]
     if mistakes:

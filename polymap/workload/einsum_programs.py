@@ -7,8 +7,24 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap import ir
 from polymap.inputs import answers_in_words, is_list, shown
+from polymap.ir import (
+    Convert,
+    Expression,
+    Mistake,
+    Number,
+    Operator,
+    Statement,
+    Tensor,
+    Workload,
+    WorkloadError,
+    affine,
+    did_you_mean,
+    starting_operator,
+    with_indices,
+    with_parts,
+    written_tensors,
+)
 from polymap.workload.c import (
     EXTREMES,
     FUNCTIONS,
@@ -93,7 +109,7 @@ def program(
     name: str | None = None,
     sizes: Mapping[str, int] | None = None,
     **extents: int,
-) -> ir.Workload:
+) -> Workload:
     """Return the workload of several einsums, which run one after the other, each in loops of its own.
 
         pm.program(["T[m,n] += A[m,k] * B[k,n]", "C[m,n] = max(T[m,n], 0)"], m=64, n=64, k=64, temporary=["T"])
@@ -141,7 +157,7 @@ def _typed_workload(
     name: str,
     *,
     associative: bool,
-) -> ir.Workload:
+) -> Workload:
     """Return the workload as C reads the loops, equal names one dim; data without a type are int."""
     read = [_in_floats(each, kinds) for each in read]
     ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
@@ -170,13 +186,13 @@ def _in_floats(each: Einsum, kinds: Mapping[str, str]) -> Einsum:
     return replace(each, value=single(each.value)) if is_single else each
 
 
-def _with_shared_dims(workload: ir.Workload) -> ir.Workload:
+def _with_shared_dims(workload: Workload) -> Workload:
     """Return the program with the loops of one variable, which are equally long, made one dim."""
     names = {each.name: each.variable or each.name for each in workload.dims}
     dims = {names[each.name]: replace(each, name=names[each.name], variable="") for each in workload.dims}
-    values = {name: ir.affine(((1, new),)) for name, new in names.items()}
+    values = {name: affine(((1, new),)) for name, new in names.items()}
     whole = [replace(each, dims=tuple(names[name] for name in each.dims)) for each in workload.statements]
-    statements = tuple(ir.with_indices(each, values) for each in whole)
+    statements = tuple(with_indices(each, values) for each in whole)
     return replace(workload, dims=tuple(dims.values()), statements=statements)
 
 
@@ -184,9 +200,9 @@ def _lists(extras: Extras) -> tuple[tuple[str, object], tuple[str, object]]:
     return ("initial", extras.initial), ("temporary", extras.temporary)
 
 
-def _stop_if_wrong(mistakes: list[ir.Mistake]) -> None:
+def _stop_if_wrong(mistakes: list[Mistake]) -> None:
     if mistakes:
-        raise ir.WorkloadError(mistakes)
+        raise WorkloadError(mistakes)
 
 
 def _read(statements: Sequence[str], complaints: Complaints) -> list[Einsum]:
@@ -194,7 +210,7 @@ def _read(statements: Sequence[str], complaints: Complaints) -> list[Einsum]:
     given: object = statements  # what callers may give
     if not is_list(given) or not given or not all(isinstance(each, str) for each in given):
         what = f"the program is {shown(statements)}"
-        raise ir.WorkloadError(ir.Mistake("PM201", what, 'Expected a list of einsums: ["C[m,n] += A[m,k] * B[k,n]"].'))
+        raise WorkloadError(Mistake("PM201", what, 'Expected a list of einsums: ["C[m,n] += A[m,k] * B[k,n]"].'))
     found: list[Einsum] = []
     for line, text in enumerate(statements, 1):
         try:
@@ -265,7 +281,7 @@ def _checked_extents(read: Sequence[Einsum], given: Mapping[str, object], compla
     for name in given:
         if name not in dims:
             what = f"there is no dim {shown(name)} in the program, but it has a size"
-            complaints.mistakes.append(ir.Mistake("PM205", what, ir.did_you_mean(name[:64], tuple(dims))))
+            complaints.mistakes.append(Mistake("PM205", what, did_you_mean(name[:64], tuple(dims))))
     return {name: checked_extent(name, size, complaints.mistakes) for name, size in given.items()}
 
 
@@ -299,7 +315,7 @@ def _check_integers(read: Sequence[Einsum], complaints: Complaints) -> None:
                 complaints.add("PM212", each.line, what, 'Give the element types: types="float32".')
 
 
-def _check_operators(read: Sequence[Einsum], workload: ir.Workload, complaints: Complaints) -> None:
+def _check_operators(read: Sequence[Einsum], workload: Workload, complaints: Complaints) -> None:
     """Note accumulations that round in every step, in a type that does not hold what is accumulated."""
     for each, statement in zip(read, workload.statements, strict=True):
         if each.operator != statement.operator.value:
@@ -308,42 +324,40 @@ def _check_operators(read: Sequence[Einsum], workload: ir.Workload, complaints: 
 
 
 def _tensor(
-    tensor: ir.Tensor, workload: ir.Workload, starts: Sequence[str], dead: Sequence[str], complaints: Complaints
-) -> ir.Tensor:
+    tensor: Tensor, workload: Workload, starts: Sequence[str], dead: Sequence[str], complaints: Complaints
+) -> Tensor:
     """Return the tensor as the options say; one that is read before it is set is noted."""
-    is_written = tensor.name in ir.written_tensors(workload)
+    is_written = tensor.name in written_tensors(workload)
     if not is_written and tensor.name in (*starts, *dead):
         what = f"{tensor.name} is initial or temporary, and is only read"
-        complaints.mistakes.append(
-            ir.Mistake("PM214", what, "Only written tensors start with values or are temporary.")
-        )
+        complaints.mistakes.append(Mistake("PM214", what, "Only written tensors start with values or are temporary."))
     if tensor.initial and tensor.name not in starts and not _starts_at_zero(workload, tensor.name):
         what = f"{tensor.name} is read before it is set"
-        complaints.mistakes.append(ir.Mistake("PM269", what, f"Set it first, or give initial=[{tensor.name!r}]."))
+        complaints.mistakes.append(Mistake("PM269", what, f"Set it first, or give initial=[{tensor.name!r}]."))
     return replace(tensor, initial=tensor.name in starts, temporary=tensor.name in dead)
 
 
-def _starts_at_zero(workload: ir.Workload, tensor: str) -> bool:
+def _starts_at_zero(workload: Workload, tensor: str) -> bool:
     """Return whether the first statement that touches a tensor accumulates into it, and others into it do likewise: of
     maxima and minima all elements, as what nothing is compared with is no number."""
     zero = replace(workload, tensors=tuple(replace(each, initial=False) for each in workload.tensors))
-    first = ir.starting_operator(zero, tensor)
+    first = starting_operator(zero, tensor)
     operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
-    if first is None or not operators <= {first, ir.Operator.ASSIGN}:
+    if first is None or not operators <= {first, Operator.ASSIGN}:
         return False
-    return first in (ir.Operator.ADD, ir.Operator.MULTIPLY) or not leaves_unwritten(zero, zero.tensor(tensor))
+    return first in (Operator.ADD, Operator.MULTIPLY) or not leaves_unwritten(zero, zero.tensor(tensor))
 
 
-def _without_types(statement: ir.Statement) -> ir.Statement:
+def _without_types(statement: Statement) -> Statement:
     return replace(statement, expression=_plain(statement.expression))
 
 
-def _plain(expression: ir.Expression) -> ir.Expression:
+def _plain(expression: Expression) -> Expression:
     """Return the value without C's conversions: integers of any length."""
     match expression:
-        case ir.Convert(_, value):
+        case Convert(_, value):
             return _plain(value)
-        case ir.Number(text):
-            return ir.Number(text.rstrip("uUlL"))
+        case Number(text):
+            return Number(text.rstrip("uUlL"))
         case _:
-            return ir.with_parts(expression, _plain)
+            return with_parts(expression, _plain)

@@ -9,8 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from polymap import ir
 from polymap.inputs import LABEL_RULE, LIMITS, answers_in_words, as_integer, is_label, is_list, is_name, is_table, shown
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    Dim,
+    Expression,
+    Mistake,
+    Number,
+    Operator,
+    Read,
+    Role,
+    Statement,
+    Tensor,
+    Workload,
+    WorkloadError,
+    bounds,
+    did_you_mean,
+)
 from polymap.workload.notation import Reading, access_text, einsum_text, read_einsum
 from polymap.workload.tuning import TUNING
 
@@ -24,9 +41,7 @@ OPTIONS = ("bits", "types", "roles", "initial", "temporary", "associative", "nam
 
 Ranges = tuple[tuple[int, int], ...]
 Hull = tuple[tuple[int, ...], tuple[int, ...]]  # shape, origin
-Site = tuple[
-    Sequence[ir.Access], Mapping[str, int], tuple[ir.Affine, ...]
-]  # accesses, extents of the loops, constraints
+Site = tuple[Sequence[Access], Mapping[str, int], tuple[Affine, ...]]  # accesses, extents of the loops, constraints
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +70,7 @@ def einsum(
     name: str | None = None,
     sizes: Mapping[str, int] | None = None,
     **extents: int,
-) -> ir.Workload:
+) -> Workload:
     """Return the workload of an einsum; the sizes of its dims are keywords or entries of `sizes`.
 
     bits: of an element, for all tensors or a table (default 8). types: element types in their place ("int8",
@@ -64,7 +79,7 @@ def einsum(
     dead after it. associative: accumulations may be reordered and split.
     Raises WorkloadError with every mistake: syntax, products of dims, sizes missing, unknown or given twice.
     """
-    mistakes: list[ir.Mistake] = []
+    mistakes: list[Mistake] = []
     given = merged_sizes(sizes, extents, mistakes)
     return build(text, given, Extras(bits, types, roles, initial, temporary, associative, name), mistakes)
 
@@ -73,9 +88,9 @@ def build(
     text: object,
     sizes: Mapping[str, object],
     extras: Extras,
-    mistakes: list[ir.Mistake],
-    constraints: tuple[ir.Affine, ...] = (),
-) -> ir.Workload:
+    mistakes: list[Mistake],
+    constraints: tuple[Affine, ...] = (),
+) -> Workload:
     """Return the workload of an einsum over the points where each constraint (over its dims) is >= 0.
 
     Raises WorkloadError with `problems` and all further ones.
@@ -85,7 +100,7 @@ def build(
     if reading is None:
         for dim, size in sizes.items():
             checked_extent(dim, size, mistakes)
-        raise ir.WorkloadError(_first(mistakes))
+        raise WorkloadError(_first(mistakes))
     if len(mistakes) == before:
         _check_accesses(reading, mistakes)
         _check_dims(reading, sizes, mistakes)
@@ -93,7 +108,7 @@ def build(
     for name in dict.fromkeys(name for constraint in constraints for name in constraint.dims):
         if name not in extents:
             hint = _suggest(name, tuple(extents), mistakes)
-            mistakes.append(ir.Mistake("PM204", f"a constraint names {name}, which is no dim of the einsum", hint))
+            mistakes.append(Mistake("PM204", f"a constraint names {name}, which is no dim of the einsum", hint))
     accesses = (reading.target, *reading.reads)
     names = tuple(dict.fromkeys(access.tensor for access in accesses))
     hulls = dict.fromkeys(names, ((), ())) if mistakes else hulls_of([(accesses, extents, constraints)], mistakes)
@@ -101,83 +116,79 @@ def build(
     label = checked_label(extras.name, mistakes)
     associative = checked_associative(extras.associative, mistakes)
     if mistakes:
-        raise ir.WorkloadError(_first(mistakes))
+        raise WorkloadError(_first(mistakes))
     statement = _statement(reading, tuple(extents), constraints)
-    dims = tuple(ir.Dim(dim, extent) for dim, extent in extents.items())
-    return ir.Workload(label or _default_name(statement), dims, tensors, (statement,), associative)
+    dims = tuple(Dim(dim, extent) for dim, extent in extents.items())
+    return Workload(label or _default_name(statement), dims, tensors, (statement,), associative)
 
 
-def _statement(reading: Reading, dims: tuple[str, ...], constraints: tuple[ir.Affine, ...]) -> ir.Statement:
+def _statement(reading: Reading, dims: tuple[str, ...], constraints: tuple[Affine, ...]) -> Statement:
     expression = product_of_reads(len(reading.reads))
     position = (0,) * (len(dims) + 1)
-    return ir.Statement("S", dims, constraints, reading.target, reading.operator, reading.reads, expression, position)
+    return Statement("S", dims, constraints, reading.target, reading.operator, reading.reads, expression, position)
 
 
-def product_of_reads(many: int) -> ir.Expression:
+def product_of_reads(many: int) -> Expression:
     """Return the product of what a statement reads, in order; 1 of nothing."""
-    expression: ir.Expression = ir.Read(0) if many else ir.Number("1")
+    expression: Expression = Read(0) if many else Number("1")
     for operand in range(1, many):
-        expression = ir.Apply("*", (expression, ir.Read(operand)))
+        expression = Apply("*", (expression, Read(operand)))
     return expression
 
 
-def _default_name(statement: ir.Statement) -> str:
+def _default_name(statement: Statement) -> str:
     text = einsum_text(statement)
     return text if is_label(text) else "einsum"
 
 
-def checked_label(name: object, mistakes: list[ir.Mistake]) -> str | None:
+def checked_label(name: object, mistakes: list[Mistake]) -> str | None:
     """Return the name of a workload; None, with a noted mistake, for what is none."""
     if name is None or is_label(name):
         return name
-    mistakes.append(ir.Mistake("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
+    mistakes.append(Mistake("PM115", f"the workload's name is {shown(name)}", LABEL_RULE))
     return None
 
 
-def checked_associative(value: object, mistakes: list[ir.Mistake]) -> bool:
+def checked_associative(value: object, mistakes: list[Mistake]) -> bool:
     """Return whether accumulations may be reordered; notes what is neither true nor false."""
     if not isinstance(value, bool):
-        mistakes.append(ir.Mistake("PM112", f"associative is {shown(value)}", "Expected true or false."))
+        mistakes.append(Mistake("PM112", f"associative is {shown(value)}", "Expected true or false."))
     return value is True
 
 
-def merged_sizes(sizes: object, extents: Mapping[str, object], mistakes: list[ir.Mistake]) -> dict[str, object]:
+def merged_sizes(sizes: object, extents: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, object]:
     """Return all sizes; one that is given both ways is a mistake."""
     if sizes is None:
         return dict(extents)
     if not is_table(sizes):
-        mistakes.append(ir.Mistake("PM112", f"sizes is {shown(sizes)}", "Expected a table from dim to integer."))
+        mistakes.append(Mistake("PM112", f"sizes is {shown(sizes)}", "Expected a table from dim to integer."))
         return dict(extents)
     for name in extents:
         if name in sizes:
             mistakes.append(
-                ir.Mistake(
-                    "PM206", f"the size of {name} is given twice: {shown(sizes[name])} and {shown(extents[name])}"
-                )
+                Mistake("PM206", f"the size of {name} is given twice: {shown(sizes[name])} and {shown(extents[name])}")
             )
     return {**sizes, **extents}
 
 
-def _check_accesses(reading: Reading, mistakes: list[ir.Mistake]) -> None:
+def _check_accesses(reading: Reading, mistakes: list[Mistake]) -> None:
     """Note an output that is read, tensors with two ranks, and `=` over a reduced dim."""
-    ranks: dict[str, ir.Access] = {reading.target.tensor: reading.target}
+    ranks: dict[str, Access] = {reading.target.tensor: reading.target}
     for access in reading.reads:
         if access.tensor == reading.target.tensor:
             what = f"the output {access.tensor} is read on the right, in {access_text(access)}"
-            mistakes.append(
-                ir.Mistake("PM208", what, "Write a recurrence as a C program, or rename one of the tensors.")
-            )
+            mistakes.append(Mistake("PM208", what, "Write a recurrence as a C program, or rename one of the tensors."))
         first = ranks.setdefault(access.tensor, access)
         if len(first.index) != len(access.index):
             texts = [f"{len(each.index)} in {access_text(each)}" for each in (first, access)]
             what = f"the number of indices of {access.tensor} is {texts[0]}, but {texts[1]}"
-            mistakes.append(ir.Mistake("PM209", what))
-    if reading.operator is ir.Operator.ASSIGN:
+            mistakes.append(Mistake("PM209", what))
+    if reading.operator is Operator.ASSIGN:
         kept = {dim for index in reading.target.index for dim in index.dims}
         reduced = [dim for dim in _dims(reading) if dim not in kept]
         if reduced:
             what = f"= overwrites, but {', '.join(reduced)} does not occur in {access_text(reading.target)}"
-            mistakes.append(ir.Mistake("PM210", what, "Write += (or max=, min=) to accumulate over it."))
+            mistakes.append(Mistake("PM210", what, "Write += (or max=, min=) to accumulate over it."))
 
 
 def _dims(reading: Reading) -> tuple[str, ...]:
@@ -185,56 +196,52 @@ def _dims(reading: Reading) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dim for access in accesses for index in access.index for dim in index.dims))
 
 
-def _check_dims(reading: Reading, sizes: Mapping[str, object], mistakes: list[ir.Mistake]) -> None:
+def _check_dims(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mistake]) -> None:
     """Note dims that cancel out, and sizes of dims that do not occur."""
     dims = _dims(reading)
     for name, where in reading.dims.items():
         if name not in dims:
             what = f"the dim {name} has no effect: it cancels out in {where} and occurs in no other access"
-            mistakes.append(ir.Mistake("PM211", what, "Every dim must occur in an access."))
+            mistakes.append(Mistake("PM211", what, "Every dim must occur in an access."))
     for name in sizes:
         if name not in reading.dims:
             hint = _suggest(name, (*reading.dims, *OPTIONS), mistakes)
-            mistakes.append(
-                ir.Mistake("PM205", f"there is no dim {shown(name)} in the einsum, but it has a size", hint)
-            )
+            mistakes.append(Mistake("PM205", f"there is no dim {shown(name)} in the einsum, but it has a size", hint))
 
 
-def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[ir.Mistake]) -> dict[str, int]:
+def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
     """Return dim -> extent in the order of the dims; a missing or wrong size is noted, and 1 is returned for it."""
     for name, where in reading.dims.items():
         if name not in sizes:
             close = _suggest(name, list(sizes)[:1000], mistakes)
             hint = f"Add {name}=..., an integer >= 1." + (f" {close}" if close.startswith("Did") else "")
-            mistakes.append(ir.Mistake("PM204", f"unknown dim {name} in {where}: it has no size", hint))
+            mistakes.append(Mistake("PM204", f"unknown dim {name} in {where}: it has no size", hint))
     known = {name: checked_extent(name, size, mistakes) for name, size in sizes.items()}
     extents = {dim: known.get(dim, 1) for dim in _dims(reading)}
     if prod(extents.values()) > TUNING.most_instances:
-        mistakes.append(ir.Mistake("PM216", "the loop nest has more than 10^1000 instances"))
+        mistakes.append(Mistake("PM216", "the loop nest has more than 10^1000 instances"))
     return extents
 
 
-def checked_extent(dim: str, value: object, mistakes: list[ir.Mistake]) -> int:
+def checked_extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
     """Return the size of a dim; 1, with a noted mistake, for what is none."""
     extent = as_integer(value)
     if extent is None or not 1 <= extent <= LIMITS.integer:
         large = "too large: " if extent is not None and extent > LIMITS.integer else ""
         hint = "Expected an integer >= 1 (at most 10^100)."
-        mistakes.append(ir.Mistake("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
+        mistakes.append(Mistake("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
         return 1
     return extent
 
 
-def hulls_of(sites: Iterable[Site], mistakes: list[ir.Mistake]) -> dict[str, Hull]:
+def hulls_of(sites: Iterable[Site], mistakes: list[Mistake]) -> dict[str, Hull]:
     """Return tensor -> hull of the indices of all its accesses; a statement without instances is noted."""
     boxes: dict[str, list[Ranges]] = {}
     for accesses, extents, constraints in sites:
         is_box = not constraints and all(index.is_linear for access in accesses for index in access.index)
         ranges = _ranges(accesses, extents) if is_box else _ranges_inside(accesses, extents, constraints)
         if ranges is None:
-            mistakes.append(
-                ir.Mistake("PM218", "no statement instance is left", "The constraints exclude every point.")
-            )
+            mistakes.append(Mistake("PM218", "no statement instance is left", "The constraints exclude every point."))
             ranges = [() for _ in accesses]
         for access, box in zip(accesses, ranges, strict=True):
             boxes.setdefault(access.tensor, []).append(box)
@@ -245,13 +252,13 @@ def hulls_of(sites: Iterable[Site], mistakes: list[ir.Mistake]) -> dict[str, Hul
     return hulls
 
 
-def _ranges(accesses: Sequence[ir.Access], extents: Mapping[str, int]) -> list[Ranges]:
+def _ranges(accesses: Sequence[Access], extents: Mapping[str, int]) -> list[Ranges]:
     """Return the least and largest index on each axis of each access, over the whole box."""
-    return [tuple(ir.bounds(index, extents) for index in access.index) for access in accesses]
+    return [tuple(bounds(index, extents) for index in access.index) for access in accesses]
 
 
 def _ranges_inside(
-    accesses: Sequence[ir.Access], extents: Mapping[str, int], constraints: tuple[ir.Affine, ...]
+    accesses: Sequence[Access], extents: Mapping[str, int], constraints: tuple[Affine, ...]
 ) -> list[Ranges] | None:
     """Return the ranges over the points where each constraint is >= 0; None if there is no such point."""
     from polymap.poly import budget, dim_bounds, function, integer_set
@@ -268,12 +275,12 @@ def _tensors(
     reading: Reading,
     hulls: Mapping[str, Hull],
     extras: Extras,
-    mistakes: list[ir.Mistake],
-) -> tuple[ir.Tensor, ...]:
+    mistakes: list[Mistake],
+) -> tuple[Tensor, ...]:
     widths = widths_of(names, extras, mistakes)
-    usual = dict.fromkeys(names, ir.Role.WEIGHT) | {
-        reading.reads[0].tensor: ir.Role.INPUT,
-        reading.target.tensor: ir.Role.OUTPUT,
+    usual = dict.fromkeys(names, Role.WEIGHT) | {
+        reading.reads[0].tensor: Role.INPUT,
+        reading.target.tensor: Role.OUTPUT,
     }
     roles = roles_of(names, usual, extras.roles, mistakes)
     initial = listed_names("initial", extras.initial, names, mistakes)
@@ -282,15 +289,15 @@ def _tensors(
         if name in names and name != reading.target.tensor:
             what = f"initial lists {name}, which is only read"
             mistakes.append(
-                ir.Mistake("PM214", what, f"Only a written tensor can start with values: {reading.target.tensor}.")
+                Mistake("PM214", what, f"Only a written tensor can start with values: {reading.target.tensor}.")
             )
     return tuple(
-        ir.Tensor(name, *hulls[name], widths[name][0], roles[name], widths[name][1], name in initial, name in temporary)
+        Tensor(name, *hulls[name], widths[name][0], roles[name], widths[name][1], name in initial, name in temporary)
         for name in names
     )
 
 
-def widths_of(names: tuple[str, ...], extras: Extras, mistakes: list[ir.Mistake]) -> dict[str, tuple[int, str | None]]:
+def widths_of(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -> dict[str, tuple[int, str | None]]:
     """Return tensor -> (bits, element type or None)."""
     bits = _per_tensor("bits", extras.bits, names, mistakes)
     types = _per_tensor("types", extras.types, names, mistakes)
@@ -301,25 +308,25 @@ def widths_of(names: tuple[str, ...], extras: Extras, mistakes: list[ir.Mistake]
             whose = f"bits of {name}" if is_table(extras.bits) else "bits"
             large = "too large: " if width is not None and width > LIMITS.integer else ""
             what = f"{whose} is {large}{shown(bits[name])}"
-            _note(ir.Mistake("PM212", what, "Expected an integer >= 1 (at most 10^100)."), mistakes)
+            _note(Mistake("PM212", what, "Expected an integer >= 1 (at most 10^100)."), mistakes)
             width = 8
         kind = types.get(name)
         if kind is None:
             widths[name] = (width, None)
         elif not isinstance(kind, str) or kind not in ELEMENT_TYPES:
-            hint = ir.did_you_mean(kind[:64] if isinstance(kind, str) else "", tuple(ELEMENT_TYPES))
+            hint = did_you_mean(kind[:64] if isinstance(kind, str) else "", tuple(ELEMENT_TYPES))
             whose = f"the type of {name}" if is_table(extras.types) else "types"
-            _note(ir.Mistake("PM212", f"{whose} is {shown(kind)}", hint), mistakes)
+            _note(Mistake("PM212", f"{whose} is {shown(kind)}", hint), mistakes)
             widths[name] = (width, None)
         else:
             if name in bits and width != ELEMENT_TYPES[kind]:
                 what = f"{name} has {width} bits and the type {kind}, which has {ELEMENT_TYPES[kind]}"
-                mistakes.append(ir.Mistake("PM212", what, "Give bits or types, not both."))
+                mistakes.append(Mistake("PM212", what, "Give bits or types, not both."))
             widths[name] = (ELEMENT_TYPES[kind], kind)
     return widths
 
 
-def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: list[ir.Mistake]) -> dict[str, object]:
+def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> dict[str, object]:
     """Return tensor -> value: a table unchanged (with its names checked), any other value for all tensors."""
     if value is None:
         return {}
@@ -328,7 +335,7 @@ def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: lis
     for name in value:
         if name not in names:
             mistakes.append(
-                ir.Mistake(
+                Mistake(
                     "PM213",
                     f"{field} names {shown(name)}, which is no tensor of the workload",
                     _suggest(name, names, mistakes),
@@ -338,61 +345,59 @@ def _per_tensor(field: str, value: object, names: tuple[str, ...], mistakes: lis
 
 
 def roles_of(
-    names: tuple[str, ...], usual: Mapping[str, ir.Role], value: object, mistakes: list[ir.Mistake]
-) -> dict[str, ir.Role]:
+    names: tuple[str, ...], usual: Mapping[str, Role], value: object, mistakes: list[Mistake]
+) -> dict[str, Role]:
     """Return tensor -> role: as given, else the usual one."""
     roles = dict(usual)
     if value is not None and not is_table(value):
-        mistakes.append(ir.Mistake("PM112", f"roles is {shown(value)}", "Expected a table from tensor to role."))
+        mistakes.append(Mistake("PM112", f"roles is {shown(value)}", "Expected a table from tensor to role."))
         return roles
-    words = tuple(role.value for role in ir.Role)
+    words = tuple(role.value for role in Role)
     for name, word in _per_tensor("roles", value, names, mistakes).items():
-        if isinstance(word, ir.Role):
+        if isinstance(word, Role):
             roles[name] = word
         elif isinstance(word, str) and word in words:
-            roles[name] = ir.Role(word)
+            roles[name] = Role(word)
         else:
             mistakes.append(
-                ir.Mistake("PM213", f"the role of {name} is {shown(word)}", f"Expected one of {', '.join(words)}.")
+                Mistake("PM213", f"the role of {name} is {shown(word)}", f"Expected one of {', '.join(words)}.")
             )
     return roles
 
 
-def listed_names(field: str, value: object, names: tuple[str, ...], mistakes: list[ir.Mistake]) -> tuple[str, ...]:
+def listed_names(field: str, value: object, names: tuple[str, ...], mistakes: list[Mistake]) -> tuple[str, ...]:
     """Return a list of tensor names, each checked."""
     if not is_list(value):
-        mistakes.append(ir.Mistake("PM112", f"{field} is {shown(value)}", "Expected a list of tensor names."))
+        mistakes.append(Mistake("PM112", f"{field} is {shown(value)}", "Expected a list of tensor names."))
         return ()
     good: list[str] = []
     for name in value:
         if not is_name(name) or name not in names:
             hint = _suggest(name, names, mistakes) if isinstance(name, str) else ""
-            mistakes.append(
-                ir.Mistake("PM213", f"{field} names {shown(name)}, which is no tensor of the workload", hint)
-            )
+            mistakes.append(Mistake("PM213", f"{field} names {shown(name)}, which is no tensor of the workload", hint))
         elif name in good:
-            mistakes.append(ir.Mistake("PM116", f"{field} lists {name} twice"))
+            mistakes.append(Mistake("PM116", f"{field} lists {name} twice"))
         else:
             good.append(name)
     return tuple(good)
 
 
-def _note(problem: ir.Mistake, mistakes: list[ir.Mistake]) -> None:
+def _note(problem: Mistake, mistakes: list[Mistake]) -> None:
     """Note a mistake once, however many tensors it concerns."""
     if problem not in mistakes:
         mistakes.append(problem)
 
 
-def _suggest(word: str, known: Sequence[str], mistakes: list[ir.Mistake]) -> str:
+def _suggest(word: str, known: Sequence[str], mistakes: list[Mistake]) -> str:
     """Return "Did you mean ..." for the first hundred mistakes, since each suggestion takes a while."""
-    return ir.did_you_mean(word[:64], known) if len(mistakes) < TUNING.most_mistakes else ""
+    return did_you_mean(word[:64], known) if len(mistakes) < TUNING.most_mistakes else ""
 
 
-def _first(mistakes: list[ir.Mistake]) -> list[ir.Mistake]:
+def _first(mistakes: list[Mistake]) -> list[Mistake]:
     """Return the mistakes; of very many, the later ones as one line."""
     if len(mistakes) <= TUNING.most_mistakes:
         return mistakes
     return [
         *mistakes[: TUNING.most_mistakes],
-        ir.Mistake("PM217", f"and {len(mistakes) - TUNING.most_mistakes:,} more mistakes"),
+        Mistake("PM217", f"and {len(mistakes) - TUNING.most_mistakes:,} more mistakes"),
     ]

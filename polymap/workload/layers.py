@@ -14,8 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from polymap import ir
 from polymap.inputs import answers_in_words, shown
+from polymap.ir import (
+    Affine,
+    Apply,
+    BareInput,
+    Mistake,
+    Number,
+    OptionError,
+    Read,
+    Workload,
+    WorkloadError,
+    did_you_mean,
+)
 from polymap.workload.attention import attention
 from polymap.workload.einsums import Extras, build
 from polymap.workload.windows import (
@@ -70,7 +81,7 @@ def conv2d(
     associative: bool = True,
     name: str | None = None,
     **aliases: int,
-) -> ir.Workload:
+) -> Workload:
     """Return a convolution: K filters of C x R x S over N images of C x H x W.
 
     H and W are the bare input's, or E and F the output's in their place; K and C are totals over the groups; N is 1
@@ -104,7 +115,7 @@ def conv1d(
     associative: bool = True,
     name: str | None = None,
     **aliases: int,
-) -> ir.Workload:
+) -> Workload:
     """Return a convolution over one axis: K filters of C x R over N signals of C x L.
 
         O[n,k,p] += I[n,c,p+r] * W[k,c,r]
@@ -144,7 +155,7 @@ def conv3d(
     associative: bool = True,
     name: str | None = None,
     **aliases: int,
-) -> ir.Workload:
+) -> Workload:
     """Return a convolution over three axes: K filters of C x T x R x S over N volumes of C x D x H x W.
 
         O[n,k,d,p,q] += I[n,c,d+t,p+r,q+s] * W[k,c,t,r,s]
@@ -182,7 +193,7 @@ def depthwise(
     associative: bool = True,
     name: str | None = None,
     **aliases: int,
-) -> ir.Workload:
+) -> Workload:
     """Return a depthwise convolution, each of C channels with filters of its own.
 
         O[n,g,p,q] += I[n,g,p+r,q+s] * W[g,r,s]
@@ -218,7 +229,7 @@ def pool(
     associative: bool = True,
     name: str | None = None,
     **aliases: int,
-) -> ir.Workload:
+) -> Workload:
     """Return a pooling over windows of R x S: O[n,c,p,q] max= I[n,c,p+r,q+s], or += for kind "sum" and "mean".
 
     kind: "mean" divides each term by the taps of the window, those on padding included, and so needs types="float32"
@@ -242,13 +253,13 @@ def matmul(
     temporary: Iterable[str] = (),
     associative: bool = True,
     name: str | None = None,
-) -> ir.Workload:
+) -> Workload:
     """Return the matrix product C[m,n] += A[m,k] * B[k,n]: A is the input, B the weight, C the output."""
     extras = Extras(bits, types, None, initial, temporary, associative, "matmul" if name is None else name)
     return build("C[m,n] += A[m,k] * B[k,n]", {"m": m, "n": n, "k": k}, extras, [])
 
 
-FUNCTIONS: dict[str, Callable[..., ir.Workload]] = {
+FUNCTIONS: dict[str, Callable[..., Workload]] = {
     "conv2d": conv2d,
     "matmul": matmul,
     "depthwise": depthwise,
@@ -260,12 +271,12 @@ FUNCTIONS: dict[str, Callable[..., ir.Workload]] = {
 LAYERS = tuple(FUNCTIONS)
 
 
-def layer(kind: str, arguments: Mapping[str, object]) -> ir.Workload:
+def layer(kind: str, arguments: Mapping[str, object]) -> Workload:
     """Return the layer that a function of LAYERS gives for these arguments; WorkloadError with every mistake."""
     try:
         return FUNCTIONS[kind](**arguments)
-    except ir.OptionError as error:
-        raise ir.WorkloadError(error.mistakes) from None
+    except OptionError as error:
+        raise WorkloadError(error.mistakes) from None
 
 
 def _convolution(
@@ -276,9 +287,9 @@ def _convolution(
     extras: Extras,
     *,
     skip: object,
-) -> ir.Workload:
+) -> Workload:
     """Return a convolution over the axes of its kind, as it was asked. Raises WorkloadError with every mistake."""
-    mistakes: list[ir.Mistake] = []
+    mistakes: list[Mistake] = []
     numbers = numbers_of(kind, _present(given), aliases, mistakes)
     if "multiplier" in numbers and "C" in numbers:
         numbers |= {"K": numbers["C"] * numbers["multiplier"], "groups": numbers["C"]}
@@ -314,13 +325,13 @@ def _pooling(
     extras: Extras,
     *,
     skip: object,
-) -> ir.Workload:
+) -> Workload:
     """Return a pooling as it was asked. Raises WorkloadError with every mistake."""
-    mistakes: list[ir.Mistake] = []
+    mistakes: list[Mistake] = []
     numbers = numbers_of(_POOL, _present(given), aliases, mistakes)
     word = kind if isinstance(kind, str) else ""
     if word not in _POOLINGS:
-        mistakes.append(ir.Mistake("PM219", f"kind is {shown(kind)}", ir.did_you_mean(word[:64], tuple(_POOLINGS))))
+        mistakes.append(Mistake("PM219", f"kind is {shown(kind)}", did_you_mean(word[:64], tuple(_POOLINGS))))
     skips = skips_padding(skip, mistakes)
     window = numbers.get("R", 1), numbers.get("S", 1)
     axes = _axes(_POOL, numbers, (window if moves[0] is None else moves[0], *moves[1:]), mistakes)
@@ -338,13 +349,13 @@ def _pooling(
     return _with_bare(found, (numbers["N"], numbers["C"]), axes, skip=skips)
 
 
-def _divided(workload: ir.Workload, count: int) -> ir.Workload:
+def _divided(workload: Workload, count: int) -> Workload:
     """Return the sum with each term divided. Raises WorkloadError where elements are no fractions."""
     if not all((each.element_type or "").startswith(("float", "bfloat")) for each in workload.tensors):
         hint = 'Give types="float32", or take kind="sum" and divide afterwards.'
-        raise ir.WorkloadError(ir.Mistake("PM212", "kind='mean' divides, and its elements are no fractions", hint))
+        raise WorkloadError(Mistake("PM212", "kind='mean' divides, and its elements are no fractions", hint))
     (statement,) = workload.statements
-    value = ir.Apply("/", (ir.Read(0), ir.Number(f"{count}.0")))
+    value = Apply("/", (Read(0), Number(f"{count}.0")))
     return replace(workload, statements=(replace(statement, expression=value),))
 
 
@@ -356,13 +367,13 @@ def _named(extras: Extras, kind: LayerKind) -> Extras:
     return replace(extras, name=kind.name) if extras.name is None else extras
 
 
-def _refused(mistakes: list[ir.Mistake], extras: Extras) -> ir.Workload:
+def _refused(mistakes: list[Mistake], extras: Extras) -> Workload:
     """Raise WorkloadError: what is wrong with the other arguments is told in the same breath."""
     return build("O[n] += I[n] * W[n]", {"n": 1}, extras, mistakes)
 
 
 def _axes(
-    kind: LayerKind, numbers: Mapping[str, int], moves: tuple[object, ...], mistakes: list[ir.Mistake]
+    kind: LayerKind, numbers: Mapping[str, int], moves: tuple[object, ...], mistakes: list[Mistake]
 ) -> list[Axis]:
     """Return the axes of a layer; mistakes in their numbers are noted. moves: stride, padding and dilation."""
     columns = [
@@ -383,20 +394,20 @@ def _extents_of(axes: Iterable[Axis]) -> dict[str, int]:
     return positions | {axis.names.tap: axis.kernel for axis in axes}
 
 
-def _inside(axes: Iterable[Axis], *, skip: bool) -> tuple[ir.Affine, ...]:
+def _inside(axes: Iterable[Axis], *, skip: bool) -> tuple[Affine, ...]:
     return tuple(constraint for axis in axes for constraint in axis.inside()) if skip else ()
 
 
-def _with_bare(workload: ir.Workload, leading: tuple[int, ...], axes: list[Axis], *, skip: bool) -> ir.Workload:
+def _with_bare(workload: Workload, leading: tuple[int, ...], axes: list[Axis], *, skip: bool) -> Workload:
     """Return a layer over rows and columns with the array that its input stands for; others read theirs padded."""
     if len(axes) != 2:
         return workload
     before = (*(0 for _ in leading), *(0 if skip else axis.padding for axis in axes))
-    return replace(workload, bare=ir.BareInput("I", (*leading, *(axis.size for axis in axes)), before))
+    return replace(workload, bare=BareInput("I", (*leading, *(axis.size for axis in axes)), before))
 
 
-def _check_groups(numbers: Mapping[str, int], mistakes: list[ir.Mistake]) -> None:
+def _check_groups(numbers: Mapping[str, int], mistakes: list[Mistake]) -> None:
     for key in ("K", "C"):
         if key in numbers and "groups" in numbers and numbers[key] % numbers["groups"]:
             what = f"groups={shown(numbers['groups'])} does not divide {key}={shown(numbers[key])}"
-            mistakes.append(ir.Mistake("PM225", what, "K and C are totals over all groups."))
+            mistakes.append(Mistake("PM225", what, "K and C are totals over all groups."))

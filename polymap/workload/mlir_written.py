@@ -14,7 +14,31 @@ from dataclasses import dataclass
 
 from polymap.inputs import answers_in_words
 from polymap.ir import InputError, Mistake
-from polymap.workload import c
+from polymap.workload.c import (
+    FLOATS,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    CStatement,
+    Declare,
+    For,
+    If,
+    Item,
+    Literal,
+    Name,
+    Program,
+    Unary,
+    all_statements,
+    bits_of,
+    common,
+    inside,
+    read_program,
+    render,
+)
 
 _TYPES = {"float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
 _WHOLE = ("int32", "int64")
@@ -37,7 +61,7 @@ def c_to_affine(text: str, *, file: str = "the text") -> str:
     affine loops cannot say: conditions on data, loops that run backwards, unsigned numbers, results; and as `from_c`
     for C that is not read.
     """
-    program = c.read_program(text, {}, file).program
+    program = read_program(text, {}, file).program
     return "\n".join((*_Writer(program, file).module(), ""))
 
 
@@ -54,15 +78,15 @@ class _Known:
 class _Writer:
     """Writes a function line by line."""
 
-    def __init__(self, program: c.Program, file: str) -> None:
+    def __init__(self, program: Program, file: str) -> None:
         self._program, self._file = program, file
         self._lines: list[str] = []
         self._depth, self._count, self._divisions = 2, 0, 0
         self._known: dict[str, _Known] = {}
-        every = list(c.all_statements(program.body))
-        targets = [each.target for each in every if isinstance(each, c.Assign)]
-        self._set = {each.name for each in targets if isinstance(each, c.Name)}
-        self._counters = {each.variable for each in every if isinstance(each, c.For) and each.element_type is None}
+        every = list(all_statements(program.body))
+        targets = [each.target for each in every if isinstance(each, Assign)]
+        self._set = {each.name for each in targets if isinstance(each, Name)}
+        self._counters = {each.variable for each in every if isinstance(each, For) and each.element_type is None}
 
     def _refusal(self, line: int, what: str, hint: str = "") -> InputError:
         return InputError(Mistake("PM288", f"{self._file}, line {line}: {what}", hint))
@@ -73,7 +97,7 @@ class _Writer:
             raise self._refusal(1, "the function returns a value", "Let it write into an array.")
         arrays = {each.name: each for each in self._program.outside if each.shape}
         axes = {size.name: (each, axis) for each in reversed(arrays.values()) for axis, size in enumerate(each.shape)
-                if isinstance(size, c.Name)}  # fmt: skip
+                if isinstance(size, Name)}  # fmt: skip
         arguments = [
             self._argument(each) for each in self._program.outside if each.name not in axes and each.value is None
         ]
@@ -87,7 +111,7 @@ class _Writer:
         head = f"  func.func @{self._program.name}({', '.join(arguments)}) {{"
         return ["module {", head, *self._lines, "    return", "  }", "}"]
 
-    def _argument(self, declared: c.Declare) -> str:
+    def _argument(self, declared: Declare) -> str:
         word = f"%{declared.name}"
         if declared.shape:
             self._known[declared.name] = found = _Known(word, self._kind(declared), self._memref(declared))
@@ -95,10 +119,10 @@ class _Writer:
         kind = self._kind(declared)
         if declared.name in self._set:
             raise self._refusal(declared.line, f"the parameter {declared.name} is assigned", "Copy it into a variable.")
-        self._known[declared.name] = _Known(word, kind if kind in c.FLOATS else "index")
-        return f"{word}: {_TYPES[kind] if kind in c.FLOATS else 'index'}"
+        self._known[declared.name] = _Known(word, kind if kind in FLOATS else "index")
+        return f"{word}: {_TYPES[kind] if kind in FLOATS else 'index'}"
 
-    def _dim(self, size: str, array: c.Declare, axis: int) -> None:
+    def _dim(self, size: str, array: Declare, axis: int) -> None:
         """Write the size of an axis."""
         if size in self._set:
             raise self._refusal(array.line, f"the parameter {size} is assigned", "Copy it into a variable.")
@@ -106,16 +130,16 @@ class _Writer:
         word = self._new(f"memref.dim %{array.name}, {place} : {self._memref(array)}")
         self._known[size] = _Known(word, "index")
 
-    def _kind(self, declared: c.Declare) -> str:
+    def _kind(self, declared: Declare) -> str:
         if declared.element_type not in _TYPES:
             raise self._refusal(
                 declared.line, f"{declared.name} is of a type without an equal", f"{', '.join(_TYPES)} are read."
             )
         return declared.element_type
 
-    def _memref(self, declared: c.Declare) -> str:
+    def _memref(self, declared: Declare) -> str:
         sizes = "".join(
-            f"{each.number if isinstance(each, c.Literal) and each.number is not None else '?'}x"
+            f"{each.number if isinstance(each, Literal) and each.number is not None else '?'}x"
             for each in declared.shape
         )
         return f"memref<{sizes}{_TYPES[self._kind(declared)]}>"
@@ -130,34 +154,34 @@ class _Writer:
 
     # Statements.
 
-    def _block(self, body: Sequence[c.CStatement]) -> None:
+    def _block(self, body: Sequence[CStatement]) -> None:
         outer = dict(self._known)
         for each in body:
             match each:
-                case c.For():
+                case For():
                     self._for(each)
-                case c.If():
+                case If():
                     self._if(each)
-                case c.Block():
+                case Block():
                     self._block(each.body)
-                case c.Declare():
+                case Declare():
                     self._declare(each)
-                case c.Assign():
+                case Assign():
                     self._assign(each)
         self._known = outer
 
-    def _inside(self, body: Sequence[c.CStatement]) -> None:
+    def _inside(self, body: Sequence[CStatement]) -> None:
         self._depth += 1
         self._block(body)
         self._depth -= 1
 
-    def _for(self, loop: c.For) -> None:
+    def _for(self, loop: For) -> None:
         step = loop.step
         if loop.variable in self._set:
             raise self._refusal(
                 loop.line, f"the loop variable {loop.variable} is assigned", "Count in a variable of its own."
             )
-        if not isinstance(step, c.Literal) or (step.number or 0) < 1:
+        if not isinstance(step, Literal) or (step.number or 0) < 1:
             raise self._refusal(loop.line, "a loop that does not count up by a number", "Let it run forwards.")
         low = self._map(loop.start, "max", 0)
         high = self._map(*self._end(loop))
@@ -169,12 +193,12 @@ class _Writer:
         self._known = outer
         self._put("}")
 
-    def _end(self, loop: c.For) -> tuple[c.CExpression, str, int]:
+    def _end(self, loop: For) -> tuple[CExpression, str, int]:
         """Return what a loop variable stays below, once so much is added."""
         match loop.condition:
-            case c.Binary("<" | "<=" as sign, c.Name(name), end) if name == loop.variable:
+            case Binary("<" | "<=" as sign, Name(name), end) if name == loop.variable:
                 return end, "min", int(sign == "<=")
-            case c.Binary(">" | ">=" as sign, end, c.Name(name)) if name == loop.variable:
+            case Binary(">" | ">=" as sign, end, Name(name)) if name == loop.variable:
                 return end, "min", int(sign == ">=")
             case _:
                 hint = f"Expected {loop.variable} < ..."
@@ -185,7 +209,7 @@ class _Writer:
         tries = (f"%{name}" if not number else f"%{name}_{number}" for number in range(len(taken) + 1))
         return next(each for each in tries if each not in taken)
 
-    def _if(self, branch: c.If) -> None:
+    def _if(self, branch: If) -> None:
         operands: list[str] = []
         rows = self._conditions(branch.condition, operands)
         if rows is None:
@@ -199,9 +223,9 @@ class _Writer:
             self._inside(branch.other)
         self._put("}")
 
-    def _conditions(self, condition: c.CExpression, operands: list[str]) -> list[str] | None:
+    def _conditions(self, condition: CExpression, operands: list[str]) -> list[str] | None:
         """Return the rows of a set; None where it is none."""
-        if not isinstance(condition, c.Binary):
+        if not isinstance(condition, Binary):
             return None
         if condition.operator == "&&":
             found = [self._conditions(each, operands) for each in (condition.left, condition.right)]
@@ -219,7 +243,7 @@ class _Writer:
             case _:
                 return None
 
-    def _declare(self, declared: c.Declare) -> None:
+    def _declare(self, declared: Declare) -> None:
         kind, name = self._kind(declared), declared.name
         if name in self._counters:  # behind its loops it has no value here
             self._known.pop(name, None)
@@ -238,66 +262,66 @@ class _Writer:
             if declared.value is not None:
                 self._put(f"affine.store {self._as(declared.value, kind)}, {found.word}[] : {memref}")
 
-    def _is_open(self, size: c.CExpression) -> bool:
-        return not isinstance(size, c.Literal) or size.number is None
+    def _is_open(self, size: CExpression) -> bool:
+        return not isinstance(size, Literal) or size.number is None
 
-    def _assign(self, each: c.Assign) -> None:
+    def _assign(self, each: Assign) -> None:
         if each.guard is not None or each.guarded:
             raise self._refusal(each.line, "an assignment under a condition on data", "Write a choice of values.")
         value = each.value
         if each.operator != "=":
-            value = c.Binary(each.operator[0], each.target, value, each.line)
+            value = Binary(each.operator[0], each.target, value, each.line)
         found = self._variable(each.target)
         stored = self._as(value, found.kind)
         index = self._subscripts(each.target)
         self._put(f"affine.store {stored}, {found.word}[{index}] : {found.memref}")
 
-    def _variable(self, target: c.Name | c.Item) -> _Known:
-        name = target.name if isinstance(target, c.Name) else target.array
+    def _variable(self, target: Name | Item) -> _Known:
+        name = target.name if isinstance(target, Name) else target.array
         found = self._known.get(name)
-        if found is None or (isinstance(target, c.Item) and not found.memref):
+        if found is None or (isinstance(target, Item) and not found.memref):
             raise self._refusal(target.line, f"{name} is not declared, or is no array")
         return found
 
-    def _subscripts(self, target: c.Name | c.Item) -> str:
+    def _subscripts(self, target: Name | Item) -> str:
         texts: list[str] = []
-        for each in target.index if isinstance(target, c.Item) else ():
+        for each in target.index if isinstance(target, Item) else ():
             operands: list[str] = []
             text = self._affine(each, operands)
             if text is None:
-                raise self._refusal(target.line, f"the subscript {c.render(each)[:80]} is not affine")
+                raise self._refusal(target.line, f"the subscript {render(each)[:80]} is not affine")
             texts.append(_at(text, operands))
         return ", ".join(texts)
 
     # Affine expressions.
 
-    def _affine(self, expression: c.CExpression, operands: list[str]) -> str | None:
+    def _affine(self, expression: CExpression, operands: list[str]) -> str | None:
         """Return an affine expression over d0, d1, ..., which stand for the operands (added here); None for others."""
         match expression:
-            case c.Literal(_, int(number)):
+            case Literal(_, int(number)):
                 return str(number)
-            case c.Unary("-", c.Literal(_, int(number))):
+            case Unary("-", Literal(_, int(number))):
                 return f"(-{number})"
-            case c.Name(name) if (found := self._known.get(name)) is not None and found.kind == "index":
+            case Name(name) if (found := self._known.get(name)) is not None and found.kind == "index":
                 if found.word not in operands:
                     operands.append(found.word)
                 return f"d{operands.index(found.word)}"
-            case c.Cast(kind, operand) if kind in _WHOLE:
+            case Cast(kind, operand) if kind in _WHOLE:
                 return self._affine(operand, operands)
-            case c.Unary("-", operand):
+            case Unary("-", operand):
                 text = self._affine(operand, operands)
                 return None if text is None else _joined("0", "-", text)
-            case c.Binary("+" | "-" | "*", left, right):
+            case Binary("+" | "-" | "*", left, right):
                 texts = self._affine(left, operands), self._affine(right, operands)
                 is_affine = expression.operator != "*" or any(map(_is_number, (left, right)))
                 return _joined(*texts[:1], expression.operator, *texts[1:]) if is_affine else None
-            case c.Call(function, (left, right)) if function in _FLOORS and _is_number(right):
+            case Call(function, (left, right)) if function in _FLOORS and _is_number(right):
                 texts = self._affine(left, operands), self._affine(right, operands)
                 return _joined(texts[0], _FLOORS[function], texts[1])
             case _:
                 return None
 
-    def _map(self, expression: c.CExpression, choose: str, more: int) -> str:
+    def _map(self, expression: CExpression, choose: str, more: int) -> str:
         """Return a bound: the largest or smallest of affine expressions, and so much more."""
         operands: list[str] = []
         rows: list[str] = []
@@ -306,7 +330,7 @@ class _Writer:
             if text is None:
                 line = getattr(expression, "line", 1)
                 raise self._refusal(
-                    line, f"the bound {c.render(each)[:80]} is not affine", f"Affine ones and their {choose} are."
+                    line, f"the bound {render(each)[:80]} is not affine", f"Affine ones and their {choose} are."
                 )
             rows.append(f"{int(text) + more}" if text.isdigit() else _joined(text, "+", str(more)) or "")
         if len(rows) == 1 and re.fullmatch(r"\d+|d0", rows[0]):
@@ -315,12 +339,12 @@ class _Writer:
         word = f"{choose} " if len(rows) > 1 else ""
         return f"{word}affine_map<({dims}) -> ({', '.join(rows)})>({', '.join(operands)})"
 
-    def _index(self, expression: c.CExpression) -> str:
+    def _index(self, expression: CExpression) -> str:
         """Return a value of type index."""
         operands: list[str] = []
         text = self._affine(expression, operands)
         if text is None:
-            raise self._refusal(getattr(expression, "line", 1), f"{c.render(expression)[:80]} is not affine")
+            raise self._refusal(getattr(expression, "line", 1), f"{render(expression)[:80]} is not affine")
         if text == "d0":
             return operands[0]
         dims = ", ".join(f"d{place}" for place in range(len(operands)))
@@ -328,7 +352,7 @@ class _Writer:
 
     # Numbers.
 
-    def _as(self, expression: c.CExpression, kind: str) -> str:
+    def _as(self, expression: CExpression, kind: str) -> str:
         """Return a value of an element type."""
         word, found = self._value(expression)
         return self._converted(word, found, kind)
@@ -337,25 +361,25 @@ class _Writer:
         if found == kind:
             return word
         source, target = _TYPES[found], _TYPES[kind]
-        wider = c.bits_of(kind) > c.bits_of(found)
+        wider = bits_of(kind) > bits_of(found)
         name = {
             (True, True): "extf" if wider else "truncf",
             (False, False): "extsi" if wider else "trunci",
             (False, True): "sitofp",
             (True, False): "fptosi",
-        }[found in c.FLOATS, kind in c.FLOATS]
+        }[found in FLOATS, kind in FLOATS]
         return self._new(f"arith.{name} {word} : {source} to {target}")
 
-    def _value(self, expression: c.CExpression) -> tuple[str, str]:
+    def _value(self, expression: CExpression) -> tuple[str, str]:
         """Return a value and its element type."""
         match expression:
-            case c.Literal(text, number, line, kind):
+            case Literal(text, number, line, kind):
                 if kind not in _TYPES:
                     raise self._refusal(line, f"the number {text} is unsigned")
-                plain = repr(_float(text)) if kind in c.FLOATS else str(number)
-                plain = plain if "." in plain or kind not in c.FLOATS else plain.replace("e", ".0e")
+                plain = repr(_float(text)) if kind in FLOATS else str(number)
+                plain = plain if "." in plain or kind not in FLOATS else plain.replace("e", ".0e")
                 return self._new(f"arith.constant {plain} : {_TYPES[kind]}"), kind
-            case c.Name() | c.Item():
+            case Name() | Item():
                 found = self._variable(expression)
                 if found.kind == "index":
                     return self._new(f"arith.index_cast {found.word} : index to i64"), "int64"
@@ -363,37 +387,37 @@ class _Writer:
                     return found.word, found.kind
                 place = self._subscripts(expression)
                 return self._new(f"affine.load {found.word}[{place}] : {found.memref}"), found.kind
-            case c.Cast(kind, operand, line):
+            case Cast(kind, operand, line):
                 if kind not in _TYPES:
                     raise self._refusal(line, "a conversion to an unsigned number")
                 return self._as(operand, kind), kind
-            case c.Unary("-", c.Literal(_, int(number), _, kind)) if kind in _TYPES and kind not in c.FLOATS:
+            case Unary("-", Literal(_, int(number), _, kind)) if kind in _TYPES and kind not in FLOATS:
                 return self._new(f"arith.constant -{number} : {_TYPES[kind]}"), kind
-            case c.Unary("-", operand) if (pair := self._value(operand))[1] in c.FLOATS:
+            case Unary("-", operand) if (pair := self._value(operand))[1] in FLOATS:
                 return self._new(f"arith.negf {pair[0]} : {_TYPES[pair[1]]}"), pair[1]
-            case c.Unary("-" | "+", operand, line):
-                return self._value(c.Binary(expression.operator, c.Literal("0", 0, line), operand, line))
-            case c.Binary(operator, left, right) if operator in _ARITHMETIC:
+            case Unary("-" | "+", operand, line):
+                return self._value(Binary(expression.operator, Literal("0", 0, line), operand, line))
+            case Binary(operator, left, right) if operator in _ARITHMETIC:
                 (one, other), kind = self._alike(left, right)
-                self._divisions += kind not in c.FLOATS and operator in "/%" and not _is_number(right)
-                name = _ARITHMETIC[operator] + ("f" if kind in c.FLOATS else "si" if operator in "/%" else "i")
+                self._divisions += kind not in FLOATS and operator in "/%" and not _is_number(right)
+                name = _ARITHMETIC[operator] + ("f" if kind in FLOATS else "si" if operator in "/%" else "i")
                 return self._new(f"arith.{name} {one}, {other} : {_TYPES[kind]}"), kind
-            case c.Choice():
+            case Choice():
                 return self._choice(expression)
-            case c.Call():
+            case Call():
                 return self._call(expression)
             case _:
-                raise self._refusal(expression.line, f"{c.render(expression)[:80]} has no equal among values")
+                raise self._refusal(expression.line, f"{render(expression)[:80]} has no equal among values")
 
-    def _alike(self, left: c.CExpression, right: c.CExpression) -> tuple[tuple[str, str], str]:
+    def _alike(self, left: CExpression, right: CExpression) -> tuple[tuple[str, str], str]:
         """Return two values of their common type, and that."""
         (one, first), (other, second) = self._value(left), self._value(right)
-        kind = c.common(first, second)
+        kind = common(first, second)
         return (self._converted(one, first, kind), self._converted(other, second, kind)), kind
 
-    def _choice(self, choice: c.Choice) -> tuple[str, str]:
+    def _choice(self, choice: Choice) -> tuple[str, str]:
         condition = choice.condition
-        if not isinstance(condition, c.Binary) or condition.operator not in _COMPARED:
+        if not isinstance(condition, Binary) or condition.operator not in _COMPARED:
             raise self._refusal(choice.line, "a choice whose condition is no comparison")
         read = _items(condition)
         if _items(choice.then) - read or _items(choice.other) - read:
@@ -401,7 +425,7 @@ class _Writer:
             raise self._refusal(choice.line, "a choice one side of which reads what its condition does not", hint)
         (one, other), kind = self._alike(condition.left, condition.right)
         word = _COMPARED[condition.operator]
-        if kind in c.FLOATS:
+        if kind in FLOATS:
             compare = f"arith.cmpf {'une' if word == 'ne' else f'o{word}'}"
         else:
             compare = f"arith.cmpi {word if word in ('eq', 'ne') else f's{word}'}"
@@ -413,13 +437,13 @@ class _Writer:
             raise self._refusal(choice.line, "a choice one side of which divides integers by what may be 0", hint)
         return self._new(f"arith.select {truth}, {then}, {rest} : {_TYPES[kind]}"), kind
 
-    def _call(self, call: c.Call) -> tuple[str, str]:
+    def _call(self, call: Call) -> tuple[str, str]:
         name = call.function.removesuffix("f") if call.function not in (*_MATH, *_EXTREMES) else call.function
         kind = "float64" if name == call.function else "float32"
         if name in _CHOICES and len(call.arguments) == 2:
             left, right = call.arguments
             sign = ">" if _CHOICES[name] == "max" else "<"
-            return self._value(c.Choice(c.Binary(sign, left, right, call.line), left, right, call.line))
+            return self._value(Choice(Binary(sign, left, right, call.line), left, right, call.line))
         if name not in (*_MATH, *_EXTREMES):
             raise self._refusal(
                 call.line, f"the function {call.function} has no equal", f"{', '.join((*_MATH, *_EXTREMES))} have."
@@ -454,26 +478,26 @@ def _at(text: str, operands: Sequence[str]) -> str:
     return re.sub(r"\bd(\d+)\b", lambda found: operands[int(found[1])], text)
 
 
-def _is_number(expression: c.CExpression) -> bool:
-    if isinstance(expression, c.Unary):
+def _is_number(expression: CExpression) -> bool:
+    if isinstance(expression, Unary):
         return _is_number(expression.operand)
-    return isinstance(expression, c.Literal) and expression.number is not None
+    return isinstance(expression, Literal) and expression.number is not None
 
 
-def _items(expression: c.CExpression) -> set[str]:
+def _items(expression: CExpression) -> set[str]:
     """Return the texts of the elements that an expression reads."""
-    return {c.render(each) for each in c.inside(expression) if isinstance(each, c.Item)}
+    return {render(each) for each in inside(expression) if isinstance(each, Item)}
 
 
-def _chosen(expression: c.CExpression, choose: str) -> list[c.CExpression]:
+def _chosen(expression: CExpression, choose: str) -> list[CExpression]:
     """Return the expressions whose largest (max) or smallest one an expression is."""
     match expression:
-        case c.Call(function, (left, right)) if _CHOICES.get(function) == choose:
+        case Call(function, (left, right)) if _CHOICES.get(function) == choose:
             return [*_chosen(left, choose), *_chosen(right, choose)]
-        case c.Choice(c.Binary(sign, left, right), then, other) if sign[:1] == (">" if choose == "max" else "<") and (
-            c.render(left),
-            c.render(right),
-        ) == (c.render(then), c.render(other)):
+        case Choice(Binary(sign, left, right), then, other) if sign[:1] == (">" if choose == "max" else "<") and (
+            render(left),
+            render(right),
+        ) == (render(then), render(other)):
             return [*_chosen(then, choose), *_chosen(other, choose)]
         case _:
             return [expression]

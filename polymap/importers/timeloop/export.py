@@ -5,8 +5,20 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
-from polymap import ir
 from polymap.inputs import answers_in_words
+from polymap.ir import (
+    Architecture,
+    Fanout,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    Multicast,
+    OptionError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, view_of
 
@@ -30,11 +42,11 @@ def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping
     if arch.is_timed_by_step:
         reasons.append(f"what single steps of {arch.name} take")
     if reasons:
-        raise ir.OptionError([ir.Mistake("PM662", f"Timeloop cannot say this: {reason}") for reason in reasons])
+        raise OptionError([Mistake("PM662", f"Timeloop cannot say this: {reason}") for reason in reasons])
     return "\n".join(text) + "\n"
 
 
-def _problem(workload: ir.Workload, reasons: list[str]) -> Lines:
+def _problem(workload: Workload, reasons: list[str]) -> Lines:
     statement = workload.statements[0]
     if len(workload.statements) > 1 or statement.constraints or workload.original is not None:
         reasons.append("a program, or a domain that is no box")
@@ -66,7 +78,7 @@ def _problem(workload: ir.Workload, reasons: list[str]) -> Lines:
     return [*lines, "    data_spaces:", *spaces, f"  instance: {{{_pairs(sizes)}}}"]
 
 
-def _architecture(workload: ir.Workload, arch: ir.Architecture, reasons: list[str]) -> Lines:
+def _architecture(workload: Workload, arch: Architecture, reasons: list[str]) -> Lines:
     bits = {tensor.bits for tensor in workload.tensors}
     if len(bits) > 1:
         reasons.append("tensors of different bits")
@@ -74,20 +86,20 @@ def _architecture(workload: ir.Workload, arch: ir.Architecture, reasons: list[st
         reasons.append("latencies as sums, or several instances per cycle of a compute unit")
     lines = ["architecture:", "  version: 0.4", "  nodes:"]
     for node in arch.nodes:
-        if isinstance(node, ir.Fanout):
-            if node.multicast is not ir.Multicast.IDENTICAL or not node.reduction or node.dims is not None:
+        if isinstance(node, Fanout):
+            if node.multicast is not Multicast.IDENTICAL or not node.reduction or node.dims is not None:
                 reasons.append(f"multicast, reduction or dims of the fan-out {node.name}")
             if node.has_energies:
                 reasons.append(f"energies of the fan-out {node.name}")
             lines += ["    - !Container", f"      name: {node.name}", f"      spatial: {{meshX: {node.size}}}"]
-        elif isinstance(node, ir.MemoryLevel):
+        elif isinstance(node, MemoryLevel):
             lines += _level(node, min(bits), reasons, is_outermost=node is arch.levels[0])
         else:
             lines += ["    - !Component", f"      name: {node.name}", "      class: compute"]
     return lines
 
 
-def _level(level: ir.MemoryLevel, bits: int, reasons: list[str], *, is_outermost: bool) -> Lines:
+def _level(level: MemoryLevel, bits: int, reasons: list[str], *, is_outermost: bool) -> Lines:
     if level.buffering != 1 and level.capacity_bits is None:
         reasons.append(f"buffering of {level.name}, which has no capacity")
     if level.holds is not None and set(level.holds) != set(level.must_hold):
@@ -117,12 +129,12 @@ def _level(level: ir.MemoryLevel, bits: int, reasons: list[str], *, is_outermost
     return lines
 
 
-def _ert(arch: ir.Architecture, reasons: list[str]) -> Lines:
+def _ert(arch: Architecture, reasons: list[str]) -> Lines:
     lines = ["ERT:", "  version: 0.4", "  tables:"]
     for node in arch.nodes:
-        if isinstance(node, ir.MemoryLevel):
+        if isinstance(node, MemoryLevel):
             actions = {"read": node.read_pj, "write": node.write_pj, "leak": node.leak_pj_per_cycle}
-        elif not isinstance(node, ir.Fanout):
+        elif not isinstance(node, Fanout):
             actions = {"compute": node.pj}
         else:
             continue
@@ -131,24 +143,24 @@ def _ert(arch: ir.Architecture, reasons: list[str]) -> Lines:
     return lines
 
 
-def _mapping(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping, reasons: list[str]) -> Lines:
+def _mapping(workload: Workload, arch: Architecture, mapping: Mapping, reasons: list[str]) -> Lines:
     """Return a directive per level and fan-out. Each loop must stand below the storage of its level and above that of
     the next, temporal ones first."""
     loops, spread, held = _by_level(workload, arch, mapping, reasons)
     lines = ["mapping:"]
     for node in arch.nodes:
-        if isinstance(node, ir.MemoryLevel):
+        if isinstance(node, MemoryLevel):
             lines += _directive(node.name, "temporal", loops.get(node.name, []))
             bypassed = [each.name for each in workload.tensors if each.name not in held.get(node.name, ())]
             kept = ", ".join(held.get(node.name, ()))
             lines += [f"  - {{target: {node.name}, type: dataspace, keep: [{kept}], bypass: [{', '.join(bypassed)}]}}"]
-        elif isinstance(node, ir.Fanout):
+        elif isinstance(node, Fanout):
             lines += _directive(node.name, "spatial", spread.get(node.name, []))
     return lines
 
 
 def _by_level(
-    workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping, reasons: list[str]
+    workload: Workload, arch: Architecture, mapping: Mapping, reasons: list[str]
 ) -> tuple[dict[str, list[tuple[str, int]]], dict[str, list[tuple[str, int]]], dict[str, tuple[str, ...]]]:
     """Return temporal loops by level and spatial ones by fan-out as (dim, factor), and the tensors by level."""
     levels = [level.name for level in arch.levels]
@@ -161,20 +173,20 @@ def _by_level(
     held: dict[str, tuple[str, ...]] = {levels[0]: tuple(each.name for each in workload.tensors)}
     positions = iter(view.loops)
     for node in mapping.nodes:
-        if isinstance(node, ir.Storage) and node.tensors:
+        if isinstance(node, Storage) and node.tensors:
             place = levels.index(node.level)
             if place < current or (place == current and (loops.get(node.level) or below) and place):
                 reasons.append(f"storage of {node.level} that stands apart from the level's other storage")
             current, below = max(place, current), below and place == current
             held[node.level] = tuple(dict.fromkeys((*held.get(node.level, ()), *node.tensors)))
-        elif isinstance(node, ir.Temporal):
+        elif isinstance(node, Temporal):
             loop = next(positions)
             if below and loop.trips > 1:
                 reasons.append(f"a temporal loop over {node.dim} inside spatial ones of the same level")
             loops.setdefault(levels[current], []).append((node.dim, loop.trips))
-        elif isinstance(node, ir.Spatial):
+        elif isinstance(node, Spatial):
             loop = next(positions)
-            above = sum(1 for each in arch.nodes[: _place(arch, node.fanout)] if isinstance(each, ir.MemoryLevel)) - 1
+            above = sum(1 for each in arch.nodes[: _place(arch, node.fanout)] if isinstance(each, MemoryLevel)) - 1
             if above < current:
                 reasons.append(f"a spatial loop over {node.fanout} below its level")
             current, below = max(above, current), True
@@ -186,7 +198,7 @@ def _by_level(
     return loops, spread, held
 
 
-def _place(arch: ir.Architecture, name: str) -> int:
+def _place(arch: Architecture, name: str) -> int:
     return next(index for index, node in enumerate(arch.nodes) if node.name == name)
 
 

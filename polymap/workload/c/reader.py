@@ -9,13 +9,24 @@ from dataclasses import dataclass, replace
 from polymap.inputs import LIMITS, answers_in_words, expected_kind, expected_seconds, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.poly import raised
-from polymap.workload.c import tree
 from polymap.workload.c.assign import Variables
 from polymap.workload.c.nest import Nest
 from polymap.workload.c.original import Known, original_of
 from polymap.workload.c.parse import Syntax, declaration_texts, parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
+from polymap.workload.c.tree import (
+    Assign,
+    Complaints,
+    Declare,
+    For,
+    Item,
+    Program,
+    all_statements,
+    array_of,
+    inside,
+    with_result,
+)
 from polymap.workload.c.words import KEYWORDS
 
 
@@ -55,15 +66,10 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
     source = expected_text(source, "the C text")
     file = expected_text(file, "the name of the text")
     file = file if file.isprintable() else ascii(file)[1:-1]  # a name must not command the terminal
-    complaints = tree.Complaints(file)
+    complaints = Complaints(file)
     known, prepared, program, syntax = _parsed(source, sizes, complaints)
     workload, nest = workload_of_program(
-        tree.with_result(program),
-        known,
-        prepared.words,
-        complaints,
-        name or program.name or "c",
-        associative=associative,
+        with_result(program), known, prepared.words, complaints, name or program.name or "c", associative=associative
     )
     known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
     original = replace(
@@ -76,10 +82,10 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
 
 
 def workload_of_program(
-    program: tree.Program,
+    program: Program,
     sizes: Mapping[str, int],
     words: frozenset[str],
-    complaints: tree.Complaints,
+    complaints: Complaints,
     name: str,
     *,
     associative: bool,
@@ -109,7 +115,7 @@ def parametric_nest(program: CProgram, sizes: Mapping[str, int], file: str) -> N
     """
     strides: dict[str, tuple[str, ...]] = {}
     while True:
-        complaints = tree.Complaints(file if file.isprintable() else ascii(file)[1:-1])
+        complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
         variables = Variables(program.prepared.words, strides=dict(strides))
         nest = Nest(program.program, sizes, complaints, variables, parametric=True)
         nest.run()
@@ -137,7 +143,7 @@ class CProgram:
     was read, comments blanked, every character at its place in the given text (with `\\n` as the end of lines).
     """
 
-    program: tree.Program
+    program: Program
     prepared: Source
     declarations: Mapping[tuple[str, int], str]
     text: str
@@ -149,15 +155,15 @@ def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
     Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is not read.
     """
     source = expected_text(source, "the C text")
-    complaints = tree.Complaints(file if file.isprintable() else ascii(file)[1:-1])
+    complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
     _, prepared, program, syntax = _parsed(source, sizes, complaints, is_kept=True)
     _stop_if_wrong(complaints)
     return CProgram(program, prepared, declaration_texts(syntax), "\n".join(prepared.lines))
 
 
 def _parsed(
-    source: str, sizes: Mapping[str, int], complaints: tree.Complaints, *, is_kept: bool = False
-) -> tuple[dict[str, int], Source, tree.Program, Syntax]:
+    source: str, sizes: Mapping[str, int], complaints: Complaints, *, is_kept: bool = False
+) -> tuple[dict[str, int], Source, Program, Syntax]:
     """Return the sizes, the prepared text, its program and its syntax; raises wrong sizes with the unused ones."""
     wrong: tuple[Mistake, ...] = ()
     try:
@@ -177,7 +183,7 @@ def _parsed(
     return known, prepared, program, syntax
 
 
-def _stop_if_wrong(complaints: tree.Complaints) -> None:
+def _stop_if_wrong(complaints: Complaints) -> None:
     if complaints.mistakes:
         raise WorkloadError(sorted(complaints.mistakes, key=lambda mistake: _line(mistake.what)))
 
@@ -204,7 +210,7 @@ def checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     return dict(sizes)
 
 
-def _check_conditions(program: tree.Program, prepared: Source, complaints: tree.Complaints) -> None:
+def _check_conditions(program: Program, prepared: Source, complaints: Complaints) -> None:
     """Report conditions that were decided by the value of a variable: the preprocessor knows none."""
     variables = {each.name for each in program.outside}
     for each in prepared.assumed:
@@ -214,7 +220,7 @@ def _check_conditions(program: tree.Program, prepared: Source, complaints: tree.
             complaints.add("PM152", line, what, "For the preprocessor it is 0: leave the condition out.")
 
 
-def _check_use(sizes: Mapping[str, int], program: tree.Program, prepared: Source, complaints: tree.Complaints) -> None:
+def _check_use(sizes: Mapping[str, int], program: Program, prepared: Source, complaints: Complaints) -> None:
     """Report sizes that the program does not mention."""
     words = {*prepared.words, *(word.removeprefix("_PB_") for word in prepared.words)}
     words |= {word.lower() for word in words if f"_PB_{word}" in prepared.words}
@@ -226,17 +232,17 @@ def _check_use(sizes: Mapping[str, int], program: tree.Program, prepared: Source
             )
 
 
-def _no_sizes(program: tree.Program) -> set[str]:
+def _no_sizes(program: Program) -> set[str]:
     """Return names that no size has: of the function, of arrays, of loop variables, and of what is assigned."""
     found = {program.name, *(each.name for each in program.outside if each.shape)}
-    for each in tree.all_statements(program.body):
+    for each in all_statements(program.body):
         match each:
-            case tree.For():
+            case For():
                 found.add(each.variable)
-            case tree.Assign():
-                found.add(tree.array_of(each.target))
-                found |= {one.array for one in tree.inside(each.value) if isinstance(one, tree.Item)}
-            case tree.Declare():
+            case Assign():
+                found.add(array_of(each.target))
+                found |= {one.array for one in inside(each.value) if isinstance(one, Item)}
+            case Declare():
                 found |= {each.name} if each.shape else set()
             case _:
                 pass
