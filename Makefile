@@ -46,7 +46,7 @@ $(READY): $(CORE)
 	@touch $@
 
 demo: $(CORE)
-	@$(BIN)/python -m polymap.demo
+	@$(BIN)/python examples/demo.py
 
 quick: $(READY)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow and not soak"

@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # other. A module may import the packages that hold it, the rooms inside its own, and the faces of what they lie above.
 ROWS = {
     "": (
-        ("__main__", "demo"),
+        ("__main__",),
         ("cli",),
         ("errors", "io", "plot", "space", "study"),
         ("report",),

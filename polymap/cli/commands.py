@@ -16,7 +16,6 @@ from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs, check_outputs, names_network, preprocessed_text
 from polymap.cli.output import Document, say, write_answer, write_documents
-from polymap.cli.progress import best_so_far
 from polymap.explore import explore
 from polymap.inputs import load_arch, preset_names, read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
@@ -50,8 +49,10 @@ from polymap.search import (
 from polymap.workload import builtin_names, builtin_workload, read_c
 
 if TYPE_CHECKING:
+    from polymap.cli.arguments import Options
+    from polymap.ir import Architecture, Workload
     from polymap.networks import Sensitivity
-    from polymap.search import SearchResult
+    from polymap.search import Progress, SearchResult
 
 
 def run_command(options: Options) -> int:
@@ -409,3 +410,21 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
         return result, ExitCode.ANSWERED
     say(f"polymap: {no_answer_text(result)}")
     return result, ExitCode.NO_ANSWER
+
+
+def best_so_far(
+    workload: Workload, arch: Architecture, options: Options, last: Progress | None, constraints: object = None
+) -> SearchResult | None:
+    """Return what an interrupted search has found, as its result; None where it has nothing yet."""
+    if last is None or last.best is None:
+        return None
+    from dataclasses import replace
+
+    from polymap.search import Settings, best_so_far as found_so_far
+    from polymap.search.problem import parse_objective, rules_from_document
+
+    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
+    found = found_so_far(workload, arch, parse_objective(options.objective, arch), last, rules)
+    limits = options.memory_limit_mb, options.work_limit
+    settings = Settings(options.tiles, options.time_limit_s, options.workers, options.seed, constraints, *limits)
+    return None if found is None else replace(found, settings=settings)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import TypeVar
 
+from polymap import ir
 from polymap.cli.arguments import MODEL_FILES, Options
 from polymap.cli.output import check_writable, say
 from polymap.inputs import (
@@ -26,20 +27,6 @@ from polymap.inputs import (
     shown,
     with_names_of,
 )
-from polymap.ir import (
-    ArchError,
-    Architecture,
-    ComputeUnit,
-    InputError,
-    Mapping,
-    MappingError,
-    MemoryLevel,
-    Mistake,
-    OptionError,
-    OutputError,
-    PolymapError,
-    Workload,
-)
 from polymap.schedules import check_machine, check_mapping, check_readable, idle_fanouts, mapping_warnings
 from polymap.search import head_document
 from polymap.search.problem import parse_objective
@@ -55,20 +42,20 @@ class Inputs:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._mistakes: list[Mistake] = []
-        self._workload: Workload | None = None
-        self._arch: Architecture | None = None
-        self._mapping: Mapping | None = None
+        self._mistakes: list[ir.Mistake] = []
+        self._workload: ir.Workload | None = None
+        self._arch: ir.Architecture | None = None
+        self._mapping: ir.Mapping | None = None
         self._constraints: Table[str, object] | None = None
         self._naming: dict[str, Naming] = {}
         self._question: Table[str, object] = {}  # what the file of the mapping says beside it
 
-    def workload(self) -> Workload | None:
+    def workload(self) -> ir.Workload | None:
         """Return the workload that WORKLOAD and the sizes say, None where it has mistakes."""
         self._workload = self._collect(self._read_workload)
         return self._workload
 
-    def _read_workload(self) -> Workload:
+    def _read_workload(self) -> ir.Workload:
         options = self._options
         if not options.cpp:
             return load_workload(options.workload, dict(options.sizes))
@@ -76,14 +63,14 @@ class Inputs:
 
         return from_c(preprocessed_text(options), dict(options.sizes), file=PurePath(options.workload).name)
 
-    def arch(self) -> Architecture | None:
+    def arch(self) -> ir.Architecture | None:
         """Return the machine of --arch, None where it has mistakes; says what is odd about it on stderr."""
         self._arch = self._collect(lambda: load_arch(self._options.arch))
         for warning in () if self._arch is None else arch_warnings(self._arch):
             say(f"polymap: warning: {warning}")
         return self._arch
 
-    def mapping(self) -> Mapping | None:
+    def mapping(self) -> ir.Mapping | None:
         """Return the mapping of --mapping, None where it has mistakes or is not given."""
         path = self._options.mapping
         self._mapping = None if path is None else self._collect(lambda: self._read_mapping(path))
@@ -97,18 +84,18 @@ class Inputs:
 
     def objective(self) -> None:
         """Note mistakes in --objective; its levels are checked if the machine is known."""
-        plain = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
+        plain = ir.Architecture("any", (ir.MemoryLevel("memory"), ir.ComputeUnit("compute")))
         arch, text = self._arch or plain, self._options.objective
         try:
             parse_objective(text, arch)
-        except PolymapError as error:
+        except ir.PolymapError as error:
             self._mistakes += [each for each in error.mistakes if self._arch is not None or each.code != "PM502"]
 
     def check(self) -> None:
         """Raise every mistake found so far, and contradictions between the inputs that could be read."""
         self._collect(self._check_together)
         if self._mistakes:
-            raise InputError(self._mistakes)
+            raise ir.InputError(self._mistakes)
 
     def _check_together(self) -> None:
         workload, arch, mapping = self._workload, self._arch, self._mapping
@@ -135,7 +122,7 @@ class Inputs:
             with self._naming["constraints"]():
                 rules_from_document(self._constraints, workload, arch)
 
-    def _check_question(self, workload: Workload) -> None:
+    def _check_question(self, workload: ir.Workload) -> None:
         """Raise MappingError where the file of the mapping says that it was made for another workload or machine."""
         found = self._question
         asked: list[tuple[str, object, object]] = []
@@ -150,25 +137,27 @@ class Inputs:
                 where = shown(Path(self._options.mapping or "").name)
                 hint = "To use it all the same, save its `mapping` as a file of its own."
                 text = f"the mapping in {where} was made for another question: {differs}"
-                raise MappingError(Mistake("PM455", text, hint))
+                raise ir.MappingError(ir.Mistake("PM455", text, hint))
 
     @contextmanager
     def _naming_arch(self) -> Generator[None, None, None]:
         """Let mistakes raised inside name the machine's file, where it is one."""
         try:
             yield
-        except PolymapError as error:
+        except ir.PolymapError as error:
             path = Path(self._options.arch)
-            raise ArchError(located(error.mistakes, shown(path.name), "") if path.suffix else error.mistakes) from None
+            raise ir.ArchError(
+                located(error.mistakes, shown(path.name), "") if path.suffix else error.mistakes
+            ) from None
 
     def _collect(self, read: Callable[[], Value]) -> Value | None:
         try:
             return read()
-        except PolymapError as error:
+        except ir.PolymapError as error:
             self._mistakes.extend(error.mistakes)
             return None
 
-    def _read_mapping(self, path: str) -> Mapping:
+    def _read_mapping(self, path: str) -> ir.Mapping:
         """Return the mapping of a file: a mapping document, or an answer of explore that holds one."""
         refuse_yaml(path, "mapping")
         where, text = shown(Path(path).name), read_text(path)
@@ -187,7 +176,7 @@ class Inputs:
         table = parse_json(text, where)
         self._naming["constraints"] = nullcontext if is_json else lambda: mistakes_in(where, text)
         if not is_table(table):
-            raise InputError(Mistake("PM112", f"{where} is {shown(table)}", "Expected a table of constraints."))
+            raise ir.InputError(ir.Mistake("PM112", f"{where} is {shown(table)}", "Expected a table of constraints."))
         return table
 
 
@@ -202,7 +191,7 @@ def preprocessed_text(options: Options) -> str:
     """Return the C file after the preprocessor. Raises OptionError for other files."""
     name = PurePath(options.workload).name
     if PurePath(options.workload).suffix.lower() != ".c":
-        raise OptionError(Mistake("PM605", f"--cpp is given for {shown(name)}", "It is for C files (.c)."))
+        raise ir.OptionError(ir.Mistake("PM605", f"--cpp is given for {shown(name)}", "It is for C files (.c)."))
     from polymap.codegen import preprocessed
 
     flags = (*(f"-D{each}" for each in options.define), *(f"-I{each}" for each in options.include))
@@ -215,7 +204,7 @@ def names_network(options: Options) -> bool:
     return options.command in ("explore", "report") and (is_model or options.workload in builtin_networks())
 
 
-def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
+def mistakes_of_inputs(options: Options) -> tuple[ir.Mistake, ...]:
     """Return the mistakes in the inputs that the options name."""
     inputs = Inputs(options)
     if options.command not in ("verify", "list", "transform", "sweep"):
@@ -228,7 +217,7 @@ def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:
         inputs.objective()
     try:
         inputs.check()
-    except PolymapError as error:
+    except ir.PolymapError as error:
         return error.mistakes
     return ()
 
@@ -240,8 +229,8 @@ def check_outputs(options: Options) -> None:
     keep_inputs(options)
     try:
         check_writable(_outputs(options))
-    except OutputError as error:
-        raise OutputError((*error.mistakes, *mistakes_of_inputs(options))) from None
+    except ir.OutputError as error:
+        raise ir.OutputError((*error.mistakes, *mistakes_of_inputs(options))) from None
 
 
 def _outputs(options: Options) -> list[str]:
@@ -259,4 +248,4 @@ def keep_inputs(options: Options) -> None:
                 continue
             if os.path.exists(output) and os.path.samefile(output, name):
                 what = f"{shown(output)} would overwrite the input {shown(name)}"
-                raise OptionError(Mistake("PM561", what, "Name another file for the output."))
+                raise ir.OptionError(ir.Mistake("PM561", what, "Name another file for the output."))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from polymap.cli.colours import painted_answer, painted_remark
 from polymap.inputs import encoded, is_special, put_in_place, stage, unwritten, write_device
 from polymap.ir import Mistake, OutputError
 from polymap.report import to_stderr
@@ -134,3 +135,37 @@ def print_text(text: str) -> None:
 def say(text: str) -> None:
     """Print a remark to stderr, if the process has one; on a terminal `polymap:` and what follows it in colour."""
     to_stderr(painted_remark(text, sys.stderr) + "\n")
+
+
+_CODES = {"green": "32", "yellow": "33", "red": "31"}
+_STATUS = re.compile(r"(OPTIMAL|BOUND|FEASIBLE|NOT PROVEN|TIMEOUT|INFEASIBLE|REFUSED)(?=[ :])")
+_COLOUR_OF = {"OPTIMAL": "green", "BOUND": "green", "FEASIBLE": "yellow", "NOT PROVEN": "yellow"}
+_REMARK = re.compile(r"polymap: (?:(warning):|(PM[0-9]{3}))")
+
+
+def is_coloured(stream: TextIO | None) -> bool:
+    """Return whether texts for the stream may have colours."""
+    if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def painted_answer(text: str, stream: TextIO | None) -> str:
+    """Return an answer with its status, the first word, in colour."""
+    found = _STATUS.match(text)
+    if found is None or not is_coloured(stream):
+        return text
+    return _paint(found.group(), _COLOUR_OF.get(found.group(), "red")) + text[found.end() :]
+
+
+def painted_remark(text: str, stream: TextIO | None) -> str:
+    """Return a remark with the word `warning`, or the code of its mistake, in colour."""
+    found = _REMARK.match(text)
+    if found is None or not is_coloured(stream):
+        return text
+    start, end = found.span(found.lastindex or 0)
+    return text[:start] + _paint(text[start:end], "yellow" if found.group(1) else "red") + text[end:]
+
+
+def _paint(text: str, colour: str) -> str:
+    return f"\x1b[1;{_CODES[colour]}m{text}\x1b[0m"

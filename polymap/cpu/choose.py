@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from polymap import ir
 from polymap.codegen.lower import LINE_BYTES
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
@@ -31,19 +32,6 @@ from polymap.cpu.tiles import (
 )
 from polymap.cpu.tuning import TUNING
 from polymap.explore import search
-from polymap.ir import (
-    Architecture,
-    Compute,
-    Dim,
-    FanoutKind,
-    Mapping,
-    MappingNode,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-    bounds,
-)
 from polymap.resources import cpu_seconds
 from polymap.schedules import view_of
 from polymap.search import Hints, SearchResult
@@ -60,15 +48,15 @@ class CpuChoice:
     another found the mapping. packed: the mapping for an operand that is packed ahead, where that is another one.
     """
 
-    mapping: Mapping
-    arch: Architecture
-    rounded: Workload
+    mapping: ir.Mapping
+    arch: ir.Architecture
+    rounded: ir.Workload
     tile: RegisterTile
     cost: Cost
     transfers: tuple[float, float]
     busiest_share: float = 1
     result: SearchResult | None = None
-    packed: Mapping | None = None
+    packed: ir.Mapping | None = None
 
     @property
     def cycles(self) -> float:
@@ -95,15 +83,15 @@ class CpuChoice:
 
     def _starts(self) -> int:
         """Return how often a loop over the cores begins: trips of the loops around it."""
-        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
+        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is ir.FanoutKind.CORE}
         starts = 1
         for node, trips in self._loops_outside_sums(self.rounded.statements[0].target.tensor):
-            if isinstance(node, Spatial) and node.fanout in cores:
+            if isinstance(node, ir.Spatial) and node.fanout in cores:
                 return starts
             starts *= trips
         return 0
 
-    def _loops_outside_sums(self, output: str) -> list[tuple[Temporal | Spatial, int]]:
+    def _loops_outside_sums(self, output: str) -> list[tuple[ir.Temporal | ir.Spatial, int]]:
         """Return the loops around the registers' node of the output with their trips, outermost first."""
         view, innermost = view_of(self.rounded.extents(), self.mapping), self.arch.levels[-1].name
         own = (each for each in view.storages if each.node.level == innermost and output in each.node.tensors)
@@ -113,18 +101,18 @@ class CpuChoice:
     @property
     def threads(self) -> int:
         """Cores that the mapping uses."""
-        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
+        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is ir.FanoutKind.CORE}
         return self._instances_in_use(cores)
 
     def _instances_in_use(self, fanouts: set[str]) -> int:
         """Return how many instances of some fan-outs the mapping uses."""
         loops = view_of(self.rounded.extents(), self.mapping).loops
-        return prod(each.trips for each in loops if isinstance(each.node, Spatial) and each.node.fanout in fanouts)
+        return prod(each.trips for each in loops if isinstance(each.node, ir.Spatial) and each.node.fanout in fanouts)
 
 
 def choose_cpu_mapping(
-    workload: Workload,
-    arch: Architecture,
+    workload: ir.Workload,
+    arch: ir.Architecture,
     vector_dims: tuple[str, ...],
     *,
     steps: MemorySteps | None = None,
@@ -165,14 +153,14 @@ def choose_cpu_mapping(
     return _with_far_rows_together(best, arch, *far, threads)
 
 
-def _with_far_rows_together(choice: CpuChoice, arch: Architecture, far: str, rows: int, threads: int) -> CpuChoice:
+def _with_far_rows_together(choice: CpuChoice, arch: ir.Architecture, far: str, rows: int, threads: int) -> CpuChoice:
     """Return the choice with few rows at a time of an operand that is read where it lies, as in _with_rows_together:
     a strip of all rows is on as many pages as it has rows. far: the reduction along which they lie apart."""
     nodes, machine = choice.mapping.nodes, choice.arch
-    at = next((at for at, node in enumerate(nodes) if isinstance(node, Temporal) and node.dim != far), None)
+    at = next((at for at, node in enumerate(nodes) if isinstance(node, ir.Temporal) and node.dim != far), None)
     if at is None:
         return choice
-    mapping = Mapping((*nodes[:at], Temporal(far, rows), *nodes[at:]))
+    mapping = ir.Mapping((*nodes[:at], ir.Temporal(far, rows), *nodes[at:]))
     cost = evaluate(choice.rounded, machine, mapping)
     return replace(
         choice,
@@ -184,7 +172,7 @@ def _with_far_rows_together(choice: CpuChoice, arch: Architecture, far: str, row
 
 
 def _tiles_to_try(
-    workload: Workload,
+    workload: ir.Workload,
     facts: CpuFacts,
     vector_dims: Sequence[str],
     lanes: int,
@@ -212,7 +200,7 @@ def _tiles_to_try(
     return near[: TUNING.tiles_tried], [each[0] for each in by_dim]
 
 
-def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:
+def plain_mapping(workload: ir.Workload, arch: ir.Architecture, steps: MemorySteps) -> ir.Mapping:
     """Return the loops of one statement in the order written, all data in the outermost level; innermost is the loop
     whose neighbouring iterations read and write the fewest bytes of other lines.
 
@@ -227,14 +215,14 @@ def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) ->
     slides = any(len(index.dims) > 1 for access in statement.reads for index in access.index)
     short = [d for d in last if workload.extents()[d] < TUNING.innermost_iterations and (slides or d in own)]
     inner = min(reversed(last), key=lambda dim: (dim in short, apart[dim]))
-    nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
-    nodes += [Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
-    return Mapping((*nodes, Compute(statement.name)))
+    nodes: list[ir.MappingNode] = [ir.Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
+    nodes += [ir.Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
+    return ir.Mapping((*nodes, ir.Compute(statement.name)))
 
 
 def _choice(
-    workload: Workload,
-    arch: Architecture,
+    workload: ir.Workload,
+    arch: ir.Architecture,
     facts: CpuFacts,
     tile: RegisterTile,
     lanes: int,
@@ -281,7 +269,7 @@ def _choice(
     return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 
 
-def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
+def _kept_whole(rounded: ir.Workload, *, is_scattered: bool) -> list[list[str]]:
     """Return the reductions that stay in one piece, the ways that are tried in their order: all, so that sums leave
     their registers once; the windows; none.
 
@@ -292,22 +280,22 @@ def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
     return [way for number, way in enumerate(ways) if way not in ways[:number]]
 
 
-def _reductions(workload: Workload) -> list[str]:
+def _reductions(workload: ir.Workload) -> list[str]:
     """Return the dims of more than one index over which sums run, in the order of the text."""
     (statement,) = workload.statements
     own = {dim for index in statement.target.index for dim in index.dims}
     return [dim for dim in statement.dims if dim not in own and workload.extents()[dim] > 1]
 
 
-def _keeps_order(workload: Workload, kept: Collection[str]) -> bool:
+def _keeps_order(workload: ir.Workload, kept: Collection[str]) -> bool:
     """Return whether sums are added up as they may be where the loops of all reductions but some may be cut: in the
     order of the text only the outermost one is."""
     return workload.associative or all(dim in kept for dim in _reductions(workload)[1:])
 
 
 def _loops_around_tile(
-    workload: Workload,
-    machine: Architecture,
+    workload: ir.Workload,
+    machine: ir.Architecture,
     rules: dict[str, object],
     time_limit_s: float,
     clock: Callable[[], float],
@@ -325,7 +313,7 @@ def _loops_around_tile(
     )
 
 
-def _windows(workload: Workload) -> list[str]:
+def _windows(workload: ir.Workload) -> list[str]:
     """Return the reductions that slide over an operand, such as the taps of a filter: they are short, neighbouring
     results share what they read, and code that leaves out padding wants all of them in one place."""
     (statement,) = workload.statements
@@ -335,7 +323,7 @@ def _windows(workload: Workload) -> list[str]:
     return [dim for dim in found if workload.extents()[dim] > 1]
 
 
-def _split_over_cores(rounded: Workload, tile: RegisterTile, lanes: int, threads: int) -> dict[str, int] | None:
+def _split_over_cores(rounded: ir.Workload, tile: RegisterTile, lanes: int, threads: int) -> dict[str, int] | None:
     """Return the dim that is dealt to the cores: the output's with the most tiles, in even parts."""
     if threads == 1:
         return None
@@ -347,7 +335,7 @@ def _split_over_cores(rounded: Workload, tile: RegisterTile, lanes: int, threads
     return {max(whole, key=lambda dim: (dim == tile.vector, counts[dim])): threads} if whole else None
 
 
-def _busiest_share(workload: Workload, rounded: Workload, split: dict[str, int] | None) -> float:
+def _busiest_share(workload: ir.Workload, rounded: ir.Workload, split: dict[str, int] | None) -> float:
     """Return how much of the work the core has that gets the most: whole register tiles are dealt out."""
     if not split:
         return 1
@@ -356,47 +344,47 @@ def _busiest_share(workload: Workload, rounded: Workload, split: dict[str, int] 
     return min(rounded.extents()[dim] // threads, extent) / extent
 
 
-def _is_one_row(mapping: Mapping, fanouts: set[str]) -> bool:
+def _is_one_row(mapping: ir.Mapping, fanouts: set[str]) -> bool:
     """Return whether no storage node stands between spatial loops over some fan-outs."""
-    places = [n for n, node in enumerate(mapping.nodes) if isinstance(node, Spatial) and node.fanout in fanouts]
-    return not any(isinstance(node, Storage) for node in mapping.nodes[min(places) : max(places)])
+    places = [n for n, node in enumerate(mapping.nodes) if isinstance(node, ir.Spatial) and node.fanout in fanouts]
+    return not any(isinstance(node, ir.Storage) for node in mapping.nodes[min(places) : max(places)])
 
 
 def _with_registers(
-    mapping: Mapping,
-    workload: Workload,
-    machine: Architecture,
+    mapping: ir.Mapping,
+    workload: ir.Workload,
+    machine: ir.Architecture,
     facts: CpuFacts,
     dealt: set[str],
     counts: dict[str, int],
     vector: str,
-) -> Mapping:
+) -> ir.Mapping:
     """Return the tree with the sums as one tile of the registers, and what a step reads held beside them.
 
     Rewrite:
         par q over reg_q { REG: O; for c { S } }   ->   REG: O; for c { REG: W; for q { REG: I; for k { S } } }
     """
     (statement,) = workload.statements
-    nodes = _loops_outside(mapping, workload, {facts.lane, *dealt}, Spatial(vector, counts[vector], facts.lane))
+    nodes = _loops_outside(mapping, workload, {facts.lane, *dealt}, ir.Spatial(vector, counts[vector], facts.lane))
     compute = nodes.pop()
     others = [dim for dim, count in counts.items() if dim != vector and count > 1]
-    inner: list[MappingNode] = []
+    inner: list[ir.MappingNode] = []
     reads = list(dict.fromkeys(access.tensor for access in statement.reads))
     early = [
         name for name in reads if name in _with_dim(workload, vector) and not set(_dims(workload, name)) & set(others)
     ]
     if early:
-        inner.append(Storage(facts.registers_level, tuple(early)))
-    inner += [Temporal(dim, 1) for dim in others]
+        inner.append(ir.Storage(facts.registers_level, tuple(early)))
+    inner += [ir.Temporal(dim, 1) for dim in others]
     late = [name for name in reads if name not in early]
     if late:
-        inner.append(Storage(facts.registers_level, tuple(late)))
+        inner.append(ir.Storage(facts.registers_level, tuple(late)))
     if counts[vector] > 1:
-        inner.append(Temporal(vector, 1))
-    return Mapping((*nodes, *inner, compute))
+        inner.append(ir.Temporal(vector, 1))
+    return ir.Mapping((*nodes, *inner, compute))
 
 
-def _with_rows_together(mapping: Mapping, workload: Workload, vector: str, rows: int | None) -> Mapping:
+def _with_rows_together(mapping: ir.Mapping, workload: ir.Workload, vector: str, rows: int | None) -> ir.Mapping:
     """Return the tree with few rows of a matrix at a time, each read to its end, where every row is read once and by
     one reduction alone: the memory delivers rows faster than pieces of them, and the sums stay in the first cache.
     rows: of a large matrix.
@@ -405,17 +393,17 @@ def _with_rows_together(mapping: Mapping, workload: Workload, vector: str, rows:
         for n { REG: y; for k { S } }   ->   for k in steps of 4 { for n { REG: y; for k { S } } }
     """
     reduction = lone_reduction(workload, vector)
-    loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, Temporal)]
+    loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, ir.Temporal)]
     if reduction is None or not loops:
         return mapping
     first = mapping.nodes[loops[0]]
-    if not isinstance(first, Temporal) or first.dim != vector:
+    if not isinstance(first, ir.Temporal) or first.dim != vector:
         return mapping
     at = loops[0]
-    return Mapping((*mapping.nodes[:at], Temporal(reduction, rows or TUNING.rows_together), *mapping.nodes[at:]))
+    return ir.Mapping((*mapping.nodes[:at], ir.Temporal(reduction, rows or TUNING.rows_together), *mapping.nodes[at:]))
 
 
-def _with_cores_outside(mapping: Mapping, workload: Workload, core: str | None) -> Mapping:
+def _with_cores_outside(mapping: ir.Mapping, workload: ir.Workload, core: str | None) -> ir.Mapping:
     """Return the tree with the loop over the cores before the loops right around it, so that threads start less often:
     each core has the same tiles as before, in the same order.
 
@@ -424,31 +412,33 @@ def _with_cores_outside(mapping: Mapping, workload: Workload, core: str | None) 
         for g { par g over core (2) { S } }  ->   par g over core (2 halves) { for g { S } }
     """
     nodes = list(mapping.nodes)
-    at = next((n for n, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout == core), None)
+    at = next((n for n, node in enumerate(nodes) if isinstance(node, ir.Spatial) and node.fanout == core), None)
     if at is None:
         return mapping
     first = at
-    while first and isinstance(nodes[first - 1], Temporal):
+    while first and isinstance(nodes[first - 1], ir.Temporal):
         first -= 1
     left = dict(workload.extents())
     for node in nodes[:first]:
-        if isinstance(node, Temporal | Spatial):
+        if isinstance(node, ir.Temporal | ir.Spatial):
             left[node.dim] = min(left[node.dim], node.tile)
     spread, inside = nodes[at], dict(left)
-    assert isinstance(spread, Spatial)
+    assert isinstance(spread, ir.Spatial)
     for node in nodes[first:at]:
-        assert isinstance(node, Temporal)
+        assert isinstance(node, ir.Temporal)
         inside[node.dim] = min(inside[node.dim], node.tile)
     parts = ceil(inside[spread.dim] / spread.tile)
     whole = left[spread.dim] // parts
     moved = [
-        Temporal(node.dim, node.tile // parts) if isinstance(node, Temporal) and node.dim == spread.dim else node
+        ir.Temporal(node.dim, node.tile // parts) if isinstance(node, ir.Temporal) and node.dim == spread.dim else node
         for node in nodes[first:at]
     ]
-    return Mapping((*nodes[:first], Spatial(spread.dim, whole, spread.fanout), *moved, *nodes[at + 1 :]))
+    return ir.Mapping((*nodes[:first], ir.Spatial(spread.dim, whole, spread.fanout), *moved, *nodes[at + 1 :]))
 
 
-def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:
+def _loops_outside(
+    mapping: ir.Mapping, workload: ir.Workload, fanouts: set[str], lanes: ir.Spatial
+) -> list[ir.MappingNode]:
     """Return the nodes with the spatial loops over some fan-outs, which stand in one row, replaced by the one over the
     lanes, and the loops among and behind these brought before them: the same steps on tiles of the same sizes. Loops
     right above the sums which these do not depend on come below: the sums stay in registers.
@@ -458,39 +448,39 @@ def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lane
         for c { par k over lane { REG: O } }    ->   par k over lane { REG: O; for c }
     """
     nodes = list(mapping.nodes)
-    places = [number for number, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout in fanouts]
+    places = [number for number, node in enumerate(nodes) if isinstance(node, ir.Spatial) and node.fanout in fanouts]
     first = min(places)
-    last = next(number for number in range(first, len(nodes)) if isinstance(nodes[number], Storage))
+    last = next(number for number in range(first, len(nodes)) if isinstance(nodes[number], ir.Storage))
     at_start = dict(workload.extents())
     for node in nodes[:first]:
-        if isinstance(node, Temporal | Spatial):
+        if isinstance(node, ir.Temporal | ir.Spatial):
             at_start[node.dim] = min(at_start[node.dim], node.tile)
-    tile, moved = dict(at_start), list[MappingNode]()
+    tile, moved = dict(at_start), list[ir.MappingNode]()
     for node in nodes[first:last]:
-        assert isinstance(node, Temporal | Spatial)
-        if isinstance(node, Temporal):
+        assert isinstance(node, ir.Temporal | ir.Spatial)
+        if isinstance(node, ir.Temporal):
             at_start[node.dim] //= tile[node.dim] // node.tile
-            moved.append(Temporal(node.dim, at_start[node.dim]))
+            moved.append(ir.Temporal(node.dim, at_start[node.dim]))
         tile[node.dim] = node.tile
-    outside, inside = [*nodes[:first], *moved], list[MappingNode]()
+    outside, inside = [*nodes[:first], *moved], list[ir.MappingNode]()
     own = {dim for index in workload.statements[0].target.index for dim in index.dims}
-    while outside and isinstance(outside[-1], Temporal) and outside[-1].dim not in own:
+    while outside and isinstance(outside[-1], ir.Temporal) and outside[-1].dim not in own:
         inside.insert(0, outside.pop())
     return [*outside, lanes, nodes[last], *inside, *nodes[last + 1 :]]
 
 
-def _dims(workload: Workload, tensor: str) -> tuple[str, ...]:
+def _dims(workload: ir.Workload, tensor: str) -> tuple[str, ...]:
     (statement,) = workload.statements
     return tuple(
         dim for access in statement.reads if access.tensor == tensor for index in access.index for dim in index.dims
     )
 
 
-def _with_dim(workload: Workload, dim: str) -> frozenset[str]:
+def _with_dim(workload: ir.Workload, dim: str) -> frozenset[str]:
     return frozenset(tensor.name for tensor in workload.tensors if dim in _dims(workload, tensor.name))
 
 
-def _with_whole_tiles(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
+def _with_whole_tiles(workload: ir.Workload, tile: RegisterTile, lanes: int, threads: int) -> ir.Workload:
     """Return the workload whose dims are whole register tiles, the vector dim one per core where it has as many; every
     tensor in the type of the sums, as registers hold it. Which loops keep the order of sums is no question of it
     (_keeps_order)."""
@@ -507,14 +497,14 @@ def _with_whole_tiles(workload: Workload, tile: RegisterTile, lanes: int, thread
     return _with_extents(replace(workload, associative=True), sizes, bits)
 
 
-def _with_extents(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
+def _with_extents(workload: ir.Workload, sizes: dict[str, int], bits: int) -> ir.Workload:
     """Return the workload with other extents, its tensors as large as these need, without constraints of its domain
     (padding is counted as if it were read)."""
-    grown = tuple(Dim(dim.name, sizes[dim.name]) for dim in workload.dims)
+    grown = tuple(ir.Dim(dim.name, sizes[dim.name]) for dim in workload.dims)
     (statement,) = workload.statements
     corners: dict[str, list[tuple[int, int]]] = {}
     for access in (statement.target, *statement.reads):
-        ends = [bounds(index, sizes) for index in access.index]
+        ends = [ir.bounds(index, sizes) for index in access.index]
         known = corners.get(access.tensor, ends)
         corners[access.tensor] = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, ends, strict=True)]
     tensors = tuple(

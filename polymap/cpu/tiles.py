@@ -3,20 +3,22 @@
 A tile holds so many sums of the output in vector registers; one step of the reductions loads each operand of the tile
 once and multiplies. A step takes the most of: its multiply-adds over the pipes, its loads over the ports, and the
 latency of the sum that the next step continues. Before and after its steps the sums are loaded and stored; lines that
-do not fit a set of the first cache (sets.py) are fetched each time.
+do not fit a set of the first cache (`SetUse`) are fetched each time.
+
+A set holds `ways` lines; lines that lie a multiple of `way_bytes` apart share one. Arrays are taken to begin at a line.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import ceil, prod
 
 from polymap.cpu.machine import CpuFacts
-from polymap.cpu.sets import evicted_lines, rows_collide
 from polymap.cpu.tuning import TUNING
-from polymap.ir import Workload, bounds
+from polymap.ir import Access, Workload, bounds
 
 MemorySteps = Mapping[str, Mapping[str, int]]
 
@@ -244,3 +246,34 @@ def far_reduction(
         if is_row and is_large and passes <= TUNING.few_passes and steps.get(near[0], 0) >= facts.way_bytes:
             return near[0], min(extents[near[0]], TUNING.rows_together * passes * (2 if is_far else 1))
     return None
+
+
+def evicted_lines(steps: Mapping[str, int], vector: str, shape: Mapping[str, int], facts: CpuFacts) -> int:
+    """Return how many lines of a tile of an array stand in sets that do not hold all of the tile's.
+
+    steps: bytes between neighbours of the array, per dim, as far as known. shape: sizes of the tile, of the vector dim
+    in vectors.
+    """
+    if any(size > 1 and dim != vector and not steps.get(dim) for dim, size in shape.items()):
+        return 0  # nothing is known of where its rows lie
+    vector_bytes = facts.vector_bits // 8
+    strides = {dim: vector_bytes if dim == vector else steps.get(dim, 0) for dim in shape}
+    places = product(*([number * strides[dim] for number in range(size)] for dim, size in shape.items()))
+    lines = {sum(place) // facts.line_bytes for place in places}
+    sets = Counter(line % (facts.way_bytes // facts.line_bytes) for line in lines)
+    return sum(count for count in sets.values() if count > facts.ways)
+
+
+def rows_collide(
+    extents: Mapping[str, int], access: Access, steps: Mapping[str, int], shape: Mapping[str, int], facts: CpuFacts
+) -> bool:
+    """Return whether the rows of an operand that a tile reads again and again are more than one set holds, and share
+    one: they evict each other before they are read again."""
+    for index in access.index:
+        for dim in index.dims:
+            if len(index.dims) > 1 and shape.get(dim, 1) > 1 and steps.get(dim, 1) % facts.way_bytes == 0:
+                factors = index.coefficients()
+                reach = sum(factors[d] * (shape.get(d, 1 if d in shape else extents[d]) - 1) for d in index.dims)
+                if reach + 1 > facts.ways:
+                    return True
+    return False

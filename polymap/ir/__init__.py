@@ -5,9 +5,12 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.ir.brief import Brief as Brief
     from polymap.ir.construction import (
+        UNIT_RULE as UNIT_RULE,
         Rule as Rule,
         as_fraction as as_fraction,
         as_integer as as_integer,
+        bits_of_amount as bits_of_amount,
+        has_unit as has_unit,
         rules_of as rules_of,
     )
     from polymap.ir.display import (
@@ -87,7 +90,6 @@ with lazy(__name__):
         changed_nodes as changed_nodes,
         statements_below as statements_below,
     )
-    from polymap.ir.memory_units import UNIT_RULE as UNIT_RULE, bits_of_amount as bits_of_amount, has_unit as has_unit
     from polymap.ir.parts import nest_of as nest_of, part_of as part_of, sets_each_once as sets_each_once
     from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
     from polymap.ir.reported import (

@@ -23,7 +23,6 @@ with lazy(__name__):
         machine_front_figure as machine_front_figure,
         machine_front_svg as machine_front_svg,
     )
-    from polymap.report.many import network_page as network_page, sweep_page as sweep_page
     from polymap.report.networks import (
         answer_text as answer_text,
         network_text as network_text,
@@ -31,7 +30,7 @@ with lazy(__name__):
     )
     from polymap.report.prices import sensitivity_document as sensitivity_document, sensitivity_text as sensitivity_text
     from polymap.report.progress import ProgressLine as ProgressLine, to_stderr as to_stderr
-    from polymap.report.report import report_page as report_page
+    from polymap.report.report import network_page as network_page, report_page as report_page, sweep_page as sweep_page
     from polymap.report.schemas import SCHEMAS as SCHEMAS, schema_text as schema_text
     from polymap.report.summary import (
         checkup_text as checkup_text,
@@ -41,7 +40,6 @@ with lazy(__name__):
         figures_text as figures_text,
         list_text as list_text,
         no_answer_text as no_answer_text,
-        orders_text as orders_text,
         proof_text as proof_text,
         result_text as result_text,
         run_text as run_text,
@@ -49,6 +47,9 @@ with lazy(__name__):
         violation_text as violation_text,
     )
     from polymap.report.symbolic import symbolic_document as symbolic_document, symbolic_text as symbolic_text
-    from polymap.report.transform_html import transform_page as transform_page
-    from polymap.report.transformed import transform_document as transform_document, transform_text as transform_text
+    from polymap.report.transform_html import (
+        transform_document as transform_document,
+        transform_page as transform_page,
+        transform_text as transform_text,
+    )
     from polymap.report.tuning import TUNING as TUNING

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 from textwrap import fill
 
+from polymap import ir
 from polymap.costmodel import (
     OPERATIONS_PER_INSTANCE,
     Compulsory,
@@ -22,29 +24,17 @@ from polymap.costmodel import (
 )
 from polymap.formatting import energy, exact, listing, percent, short, times
 from polymap.inputs import expected_kind, shown
-from polymap.ir import (
-    Architecture,
-    Mapping,
-    Mistake,
-    Operator,
-    OptionError,
-    Tensor,
-    Workload,
-    is_plain,
-    written_tensors,
-)
 from polymap.report.figures import traffic_figure
-from polymap.report.reuse import Loop, Stay, stays
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
-from polymap.schedules import outside_the_space
+from polymap.schedules import LoopInTree, LoopView, StorageInTree, outside_the_space, view_of
 
 
 def explain(
     workload: WorkloadLike,
     arch: ArchitectureLike,
-    mapping: Mapping,
+    mapping: ir.Mapping,
     cost: Cost,
-    runner_up: tuple[Mapping, Cost] | None = None,
+    runner_up: tuple[ir.Mapping, Cost] | None = None,
 ) -> str:
     """Return sentences on a mapping: its dataflow, the traffic of each tensor at each level and the loops that cause
     it, the compulsory traffic, the breakdown of energy and latency, and how another mapping differs.
@@ -61,14 +51,14 @@ def explain(
         _space(workload, arch, mapping),
     ]
     if runner_up is not None:
-        if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [ir.Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
             hint = "Expected (mapping, cost), such as an item of `result.top(2)`."
-            raise OptionError(Mistake("PM120", f"the other mapping is {shown(runner_up)}", hint))
+            raise ir.OptionError(ir.Mistake("PM120", f"the other mapping is {shown(runner_up)}", hint))
         paragraphs.append(compare(workload, arch, (mapping, cost), runner_up))
     return "\n".join(_wrapped(paragraph) for paragraph in paragraphs if paragraph)
 
 
-def _space(workload: Workload, arch: Architecture, mapping: Mapping) -> str:
+def _space(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> str:
     outside = outside_the_space(workload, arch, mapping)
     return outside and f"The mapping is {outside}."
 
@@ -79,7 +69,11 @@ def _wrapped(paragraph: str) -> str:
 
 
 def compare(
-    workload: Workload, arch: Architecture, best: tuple[Mapping, Cost], other: tuple[Mapping, Cost], limit: int = 3
+    workload: ir.Workload,
+    arch: ir.Architecture,
+    best: tuple[ir.Mapping, Cost],
+    other: tuple[ir.Mapping, Cost],
+    limit: int = 3,
 ) -> str:
     """Return why the second of two mappings is worse: the largest differences of energy, by level and tensor; equal
     ones outermost level first."""
@@ -107,7 +101,7 @@ def _change(value: float, base: float) -> str:
     return f"{100 * (value / base - 1):+.3g} %" if base else "-"
 
 
-def _headline(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> str:
+def _headline(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping, cost: Cost) -> str:
     """Return the dataflow and the reuse at the compute units."""
     if len(workload.statements) != 1:
         return ""
@@ -119,10 +113,10 @@ def _headline(workload: Workload, arch: Architecture, mapping: Mapping, cost: Co
     return f"Dataflow: {name.value}; uses of an element per arrival at a compute unit: {uses}."
 
 
-def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> Iterator[str]:
+def _tensors(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping, cost: Cost) -> Iterator[str]:
     """Yield a paragraph per tensor: one sentence per level that it passes, from the outermost inwards."""
     rows = {(row.level, row.tensor): row for row in cost.traffic}
-    written = written_tensors(workload)
+    written = ir.written_tensors(workload)
     least = {row.tensor: row for row in compulsory_traffic(workload)}
     every = stays(workload, arch, mapping)
     for tensor in workload.tensors:
@@ -146,10 +140,10 @@ def _tensors(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
         yield f"{tensor.name}: {' '.join(sentence for sentence in sentences if sentence)}"
 
 
-def _content(workload: Workload, tensor: Tensor) -> str:
+def _content(workload: ir.Workload, tensor: ir.Tensor) -> str:
     """Return the name of a written tensor's elements while the program runs."""
     operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor.name}
-    return "element" if Operator.ASSIGN in operators or tensor.initial else "partial sum"
+    return "element" if ir.Operator.ASSIGN in operators or tensor.initial else "partial sum"
 
 
 def _read(stay: Stay, row: Traffic, parent: Traffic, least: Compulsory) -> str:
@@ -181,7 +175,7 @@ def _shared(stay: Stay, row: Traffic, parent: Traffic) -> str:
     return f"{stay.parent} -> {stay.level} for some statements, of all together {', '.join(told)}{_why(stay)}."
 
 
-def _at_compute(workload: Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
+def _at_compute(workload: ir.Workload, cost: Cost, row: Traffic, *, is_written: bool) -> str:
     """Return the sentence on compute units that share reads or reduce; "" if there is no sharing."""
     if len(workload.statements) != 1:
         return ""
@@ -233,7 +227,7 @@ def _turns(loops: tuple[Loop, ...]) -> str:
     return "runs" if len({loop.dim for loop in loops}) == 1 else "run"
 
 
-def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def _outermost(workload: ir.Workload, arch: ir.Architecture, cost: Cost) -> str:
     """Return the sentence on compulsory and actual traffic at the outermost level."""
     name = arch.levels[0].name
     moved = sum(row.reads + row.writes for row in cost.traffic if row.level == name)
@@ -245,12 +239,12 @@ def _outermost(workload: Workload, arch: Architecture, cost: Cost) -> str:
     if moved == least:
         return f"{name} moves {exact(moved)} elements, exactly the compulsory ones: no mapping can move less there."
     ratio = f", {times(Fraction(moved, least))} as many" if least else ""
-    plain = any(is_plain(workload, tensor.name) for tensor in workload.tensors)
+    plain = any(ir.is_plain(workload, tensor.name) for tensor in workload.tensors)
     what = "what is read before it is overwritten, and what is written, once" if plain else "each element once"
     return f"{name} moves {exact(moved)} elements; {exact(least)} are compulsory ({what}){ratio}."
 
 
-def _energy(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def _energy(workload: ir.Workload, arch: ir.Architecture, cost: Cost) -> str:
     """Return the sentence on where the energy goes: the two dearest places, and the share of the compute."""
     if not cost.energy_pj:
         return ""
@@ -266,7 +260,7 @@ def _energy(workload: Workload, arch: Architecture, cost: Cost) -> str:
     return f"{text}; {listing(others)}." if others else f"{text}."
 
 
-def _latency(workload: Workload, arch: Architecture, cost: Cost) -> str:
+def _latency(workload: ir.Workload, arch: ir.Architecture, cost: Cost) -> str:
     """Return the sentences on what decides the latency, and the idle compute units."""
     busy = f"{percent(cost.utilization)} of the compute units busy"
     order = "" if arch.overlap else " (transfers and compute one after the other)"
@@ -298,7 +292,7 @@ _BINDINGS = {
 }
 
 
-def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
+def _steps(arch: ir.Architecture, cost: Cost) -> Iterator[str]:
     """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first;
     where it is work, what inside of it. In a tree with branches children stand after what is around them."""
     if cost.steps is None:
@@ -326,3 +320,88 @@ def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
         parts.sort(key=lambda part: -part[0])
         for_ = f" for {key[0]}" if key[0] else ""
         yield f"Steps of {key[1]}{for_}: {'; '.join(text for _, text in parts)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A temporal loop of more than one iteration, its dim as reports call it."""
+
+    dim: str
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tensor's stays in a level.
+
+    changing: loops above the node that change its tile, outermost first. again: loops that do not, but stand outside
+    some that do (`swept`) or outside a branch around the node, so that each of their iterations brings the same
+    elements in again. kept: loops between the changing ones and the node, during which the tile simply stays. used:
+    loops below the node that reuse what it holds.
+    """
+
+    level: str
+    tensor: str
+    parent: str
+    changing: tuple[Loop, ...]
+    again: tuple[Loop, ...]
+    swept: tuple[Loop, ...]
+    kept: tuple[Loop, ...]
+    used: tuple[Loop, ...]
+    has_all: bool
+
+
+def stays(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> tuple[Stay, ...]:
+    """Return the stays of every tensor at every storage node below the outermost level, top to bottom."""
+    outermost = arch.levels[0].name
+    found: list[Stay] = []
+    view = view_of(workload.extents(), mapping)
+    for storage in view.storages:
+        for tensor in storage.node.tensors if storage.node.level != outermost else ():
+            around = (each.node for each in storage.above if isinstance(each, StorageInTree))
+            *_, parent = outermost, *(node.level for node in around if tensor in node.tensors)
+            found.append(_stay(workload, view, storage, tensor, parent))
+    return tuple(found)
+
+
+def _stay(workload: ir.Workload, view: LoopView, storage: StorageInTree, tensor: str, parent: str) -> Stay:
+    relevant = {
+        name
+        for statement in workload.statements
+        for access in ir.accesses_of(statement, tensor)
+        for index in access.index
+        for name in index.dims
+    }
+    above = _temporal(storage.loops)
+    inside = view.computes_below(storage)
+    own = {each.node.statement for each in inside}
+    first, *others = inside
+    # Loops above a branch around the node: nothing is kept from one execution of its child to the next.
+    around = {loop for each in view.computes if each not in inside for loop in each.loops if loop in storage.loops}
+    shared = set(first.loops).intersection(*(other.loops for other in others))
+    below = _temporal(loop for loop in first.loops if loop.position > storage.position and loop in shared)
+    last = max((number for number, loop in enumerate(above) if loop.dim in relevant), default=-1)
+    last = max(last, len(_temporal(loop for loop in storage.loops if loop in around)) - 1)
+    start = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
+
+    def named(loops: Iterable[Loop]) -> tuple[Loop, ...]:
+        return tuple(Loop(loop.dim, loop.trips) for loop in loops)
+
+    return Stay(
+        level=storage.node.level,
+        tensor=tensor,
+        parent=parent,
+        changing=named(loop for loop in above if loop.dim in relevant),
+        again=named(loop for loop in above[: last + 1] if loop.dim not in relevant),
+        swept=named(loop for loop in above[start:] if loop.dim in relevant),
+        kept=named(above[last + 1 :]),
+        used=named(loop for loop in below if loop.dim not in relevant),
+        has_all=not any(
+            ir.accesses_of(statement, tensor) for statement in workload.statements if statement.name not in own
+        ),
+    )
+
+
+def _temporal(loops: Iterable[LoopInTree]) -> list[Loop]:
+    """Return the temporal loops of more than one iteration."""
+    return [Loop(loop.node.dim, loop.trips) for loop in loops if isinstance(loop.node, ir.Temporal) and loop.trips > 1]

@@ -27,10 +27,9 @@ from polymap.report.answers import curve_document
 from polymap.report.explanation import explain
 from polymap.report.families import comparison_document
 from polymap.report.figures import Picture, mapping_svg, subject_of
-from polymap.report.many import network_page, sweep_page
 from polymap.report.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.progress import notebook
-from polymap.report.report import report_page
+from polymap.report.report import network_page, report_page, sweep_page
 from polymap.report.summary import no_answer_text, proof_text, status_text
 from polymap.search import SearchResult, evaluation_document, json_text, result_document
 

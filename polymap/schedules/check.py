@@ -10,45 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from polymap import ir
 from polymap.inputs import LIMITS, as_integer, shown
-from polymap.ir import (
-    ROLE_WORDS,
-    ArchError,
-    Architecture,
-    Branch,
-    Compute,
-    Mapping,
-    MappingError,
-    MappingNode,
-    Mistake,
-    Spatial,
-    Storage,
-    Temporal,
-    Violation,
-    Workload,
-    did_you_mean,
-)
 from polymap.resolve import mapping_of
 from polymap.schedules.loop_view import ComputeInTree, view_of
 from polymap.schedules.membership import outside_the_space
 
 
-def check_machine(workload: Workload, arch: Architecture) -> None:
+def check_machine(workload: ir.Workload, arch: ir.Architecture) -> None:
     """Raise ArchError where `holds` or `must_hold` names a tensor that the workload lacks; roles are always known."""
     names = tuple(tensor.name for tensor in workload.tensors)
     mistakes = [
-        Mistake("PM390", f"{word} of the level '{level.name}' names {shown(name)}, which the workload lacks", hint)
+        ir.Mistake("PM390", f"{word} of the level '{level.name}' names {shown(name)}, which the workload lacks", hint)
         for level in arch.levels
         for word, listed in (("holds", level.holds or ()), ("must_hold", level.must_hold))
         for name in listed
-        if name not in ROLE_WORDS and name not in names
-        for hint in (did_you_mean(name, (*names, *ROLE_WORDS)),)
+        if name not in ir.ROLE_WORDS and name not in names
+        for hint in (ir.did_you_mean(name, (*names, *ir.ROLE_WORDS)),)
     ]
     if mistakes:
-        raise ArchError(mistakes)
+        raise ir.ArchError(mistakes)
 
 
-def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> None:
+def check_mapping(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> None:
     """Raise MappingError with every reason why the tree is no program of the workload on the machine.
 
     Unknown names, tiles below 1, dims that do not end at tile 1, levels out of order, a tensor twice in one level,
@@ -61,7 +45,7 @@ def check_mapping(workload: Workload, arch: Architecture, mapping: Mapping) -> N
     checker.sequence(mapping.nodes, "nodes", _Way.start(workload))
     checker.every_statement_once()
     if checker.mistakes:
-        raise MappingError(checker.mistakes)
+        raise ir.MappingError(checker.mistakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,7 @@ class _Way:
     places: dict[tuple[str, str], str]
 
     @staticmethod
-    def start(workload: Workload) -> _Way:
+    def start(workload: ir.Workload) -> _Way:
         return _Way(workload.extents(), {}, (), 0, {})
 
 
@@ -87,13 +71,13 @@ class _Way:
 class _Checker:
     """Walks the tree and collects its mistakes. levels, tensors, dims, fanouts: their names, in order."""
 
-    workload: Workload
-    arch: Architecture
+    workload: ir.Workload
+    arch: ir.Architecture
     levels: tuple[str, ...] = ()
     tensors: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
     fanouts: tuple[str, ...] = ()
-    mistakes: list[Mistake] = field(default_factory=list[Mistake])
+    mistakes: list[ir.Mistake] = field(default_factory=list[ir.Mistake])
     computed: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
@@ -103,13 +87,13 @@ class _Checker:
         self.fanouts = tuple(fanout.name for fanout in self.arch.fanouts)
 
     def note(self, code: str, what: str, hint: str = "") -> None:
-        self.mistakes.append(Mistake(code, what, hint))
+        self.mistakes.append(ir.Mistake(code, what, hint))
 
     def unknown(self, code: str, where: str, kind: str, word: object, known: Sequence[str]) -> None:
-        hint = did_you_mean(word[:64], known) if isinstance(word, str) else f"Known: {', '.join(known[:20])}."
+        hint = ir.did_you_mean(word[:64], known) if isinstance(word, str) else f"Known: {', '.join(known[:20])}."
         self.note(code, f"{where} names the {kind} {shown(word)}, which there is not", hint)
 
-    def sequence(self, nodes: Sequence[MappingNode], where: str, way: _Way) -> set[str]:
+    def sequence(self, nodes: Sequence[ir.MappingNode], where: str, way: _Way) -> set[str]:
         """Check a sequence of nodes; return the names of the statements below it."""
         self._check_ends(nodes, where)
         below: set[str] = set()
@@ -117,15 +101,15 @@ class _Checker:
         for index, node in enumerate(nodes):
             at = f"{where}[{index}]"
             match node:
-                case Storage():
+                case ir.Storage():
                     way = self._stored(node, at, way)
-                case Temporal() | Spatial():
+                case ir.Temporal() | ir.Spatial():
                     if self._loop_is_known(node, at):
                         loops.append((node.dim, at))
                     way = self._looped(node, at, way)
-                case Compute():
+                case ir.Compute():
                     below |= self._computed(node, at, way)
-                case Branch():
+                case ir.Branch():
                     below |= self._branched(node, at, way)
                 case _:  # pyright: ignore[reportUnnecessaryComparison]  # what a Python user may have put there
                     self.note(
@@ -135,19 +119,19 @@ class _Checker:
             self._check_use(dim, at, below)
         return below
 
-    def _check_ends(self, nodes: Sequence[MappingNode], where: str) -> None:
+    def _check_ends(self, nodes: Sequence[ir.MappingNode], where: str) -> None:
         hint = "Only the last node is a compute or a branch."
         if not nodes:
             self.note("PM401", f"{where} is empty", 'The least tree is one node: {"compute": "S"}.')
             return
-        if not isinstance(nodes[-1], Compute | Branch):
+        if not isinstance(nodes[-1], ir.Compute | ir.Branch):
             self.note("PM401", f"{where} ends without a compute or a branch", hint)
         for index, node in enumerate(nodes[:-1]):
-            if isinstance(node, Compute | Branch):
-                kind = "compute" if isinstance(node, Compute) else "branch"
+            if isinstance(node, ir.Compute | ir.Branch):
+                kind = "compute" if isinstance(node, ir.Compute) else "branch"
                 self.note("PM401", f"{where}[{index}] is a {kind}, and nodes follow it", hint)
 
-    def _stored(self, node: Storage, at: str, way: _Way) -> _Way:
+    def _stored(self, node: ir.Storage, at: str, way: _Way) -> _Way:
         known = node.level in self.levels
         inner = known and node.level != self.levels[0]
         if not known:
@@ -175,7 +159,7 @@ class _Checker:
             what = f"{at} stores {tensor} in '{level}' below its node in '{above}'"
             self.note("PM405", what, f"A tensor's nodes follow the machine's order of levels: {order}.")
 
-    def _loop_is_known(self, node: Temporal | Spatial, at: str) -> bool:
+    def _loop_is_known(self, node: ir.Temporal | ir.Spatial, at: str) -> bool:
         known = node.dim in self.dims
         if not known:
             self.unknown("PM406", at, "dim", node.dim, self.dims)
@@ -184,8 +168,8 @@ class _Checker:
             self.note("PM407", f"{at} has the tile {shown(node.tile)}", "A tile is an integer >= 1.")
         return known
 
-    def _looped(self, node: Temporal | Spatial, at: str, way: _Way) -> _Way:
-        if isinstance(node, Spatial):
+    def _looped(self, node: ir.Temporal | ir.Spatial, at: str, way: _Way) -> _Way:
+        if isinstance(node, ir.Spatial):
             self._check_fanout(node, at, way)
         tile = as_integer(node.tile)
         if tile is None or tile < 1 or node.dim not in way.tiles:
@@ -193,7 +177,7 @@ class _Checker:
         tiles = {**way.tiles, node.dim: min(tile, way.tiles[node.dim])}
         return replace(way, tiles=tiles)
 
-    def _check_fanout(self, node: Spatial, at: str, way: _Way) -> None:
+    def _check_fanout(self, node: ir.Spatial, at: str, way: _Way) -> None:
         if node.fanout not in self.fanouts:
             self.unknown("PM408", at, "fan-out", node.fanout, self.fanouts)
             return
@@ -203,7 +187,7 @@ class _Checker:
                 hint = f"'{node.fanout}' is above '{level}': its loops must stand above the nodes of '{level}'."
                 self.note("PM409", what, hint)
 
-    def _computed(self, node: Compute, at: str, way: _Way) -> set[str]:
+    def _computed(self, node: ir.Compute, at: str, way: _Way) -> set[str]:
         names = tuple(statement.name for statement in self.workload.statements)
         if node.statement not in names:
             self.unknown("PM410", at, "statement", node.statement, names)
@@ -221,7 +205,7 @@ class _Checker:
                 self.note("PM412", what, f"End with a loop over {dim} of tile 1.")
         return {node.statement}
 
-    def _branched(self, node: Branch, at: str, way: _Way) -> set[str]:
+    def _branched(self, node: ir.Branch, at: str, way: _Way) -> set[str]:
         if not node.children:
             self.note("PM401", f"{at} is a branch without children", "A branch holds sequences of nodes.")
         if way.depth >= LIMITS.depth:
@@ -248,12 +232,12 @@ class _Checker:
                 )
 
 
-def placement_violations(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:
+def placement_violations(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> tuple[ir.Violation, ...]:
     """Return the violations of the machine's fan-out sizes and dims, `holds` and `must_hold` by a readable tree.
 
     Each violation occurs once, in the order of the tree and the machine.
     """
-    found: dict[Violation, None] = {}
+    found: dict[ir.Violation, None] = {}
     for path in view_of(workload.extents(), mapping).computes:
         found.update(dict.fromkeys(_fanout_violations(arch, path)))
         found.update(dict.fromkeys(_holds_violations(workload, arch, path)))
@@ -261,7 +245,7 @@ def placement_violations(workload: Workload, arch: Architecture, mapping: Mappin
     return tuple(found)
 
 
-def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
+def idle_fanouts(workload: ir.Workload, arch: ir.Architecture) -> tuple[str, ...]:
     """Return a sentence for each fan-out whose `dims` name no dim of the workload, so that it stays idle."""
     known = {dim.name for dim in workload.dims}
     return tuple(
@@ -272,22 +256,22 @@ def idle_fanouts(workload: Workload, arch: Architecture) -> tuple[str, ...]:
     )
 
 
-def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[str, ...]:
+def mapping_warnings(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> tuple[str, ...]:
     """Return warnings about a readable tree: nodes of the outermost level inside a loop have no effect, and the tree is
     none of those that OPTIMAL speaks of."""
     found: dict[str, None] = {}
     outermost = arch.levels[0].name
 
-    def walk(nodes: Sequence[MappingNode], where: str, loops: tuple[str, ...], tiles: dict[str, int]) -> None:
+    def walk(nodes: Sequence[ir.MappingNode], where: str, loops: tuple[str, ...], tiles: dict[str, int]) -> None:
         for index, node in enumerate(nodes):
             match node:
-                case Temporal(dim, tile) | Spatial(dim, tile, _) if tile < tiles[dim]:
+                case ir.Temporal(dim, tile) | ir.Spatial(dim, tile, _) if tile < tiles[dim]:
                     loops, tiles = (*loops, dim), {**tiles, dim: tile}
-                case Storage(level, tensors) if loops and level == outermost:
+                case ir.Storage(level, tensors) if loops and level == outermost:
                     inside = f"a loop over {loops[-1]}"
                     what = f"{where}[{index}] stores {', '.join(tensors) or 'nothing'} in '{level}' inside {inside}"
                     found[f"{what}: the place of the outermost level has no effect, it always holds everything"] = None
-                case Branch(children):
+                case ir.Branch(children):
                     for number, child in enumerate(children):
                         walk(child, f"{where}[{index}].branch[{number}]", loops, tiles)
                 case _:
@@ -298,30 +282,30 @@ def mapping_warnings(workload: Workload, arch: Architecture, mapping: Mapping) -
     return (*found, *([f"the mapping is {outside}"] if outside else []))
 
 
-def _fanout_violations(arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
+def _fanout_violations(arch: ir.Architecture, path: ComputeInTree) -> Iterator[ir.Violation]:
     """Yield fan-outs with more iterations than instances, and dims spread over fan-outs that exclude them."""
     used = {fanout.name: 1 for fanout in arch.fanouts}
     fanouts = {fanout.name: fanout for fanout in arch.fanouts}
     for loop in path.loops:
         node = loop.node
-        if isinstance(node, Temporal) or loop.trips == 1:
+        if isinstance(node, ir.Temporal) or loop.trips == 1:
             continue
         used[node.fanout] *= loop.trips
         fanout = fanouts[node.fanout]
         if not fanout.may_spread(node.dim):
             allowed = f"only {', '.join(fanout.dims)}" if fanout.dims else "no dim"
             message = f"{node.dim} is spread over the fan-out '{node.fanout}', where {allowed} may be"
-            yield Violation("fanout", message, (("fanout", node.fanout), ("dim", node.dim)))
+            yield ir.Violation("fanout", message, (("fanout", node.fanout), ("dim", node.dim)))
     for name, needed in used.items():
         size = fanouts[name].size
         if needed > size:
             message = (
                 f"the spatial loops over the fan-out '{name}' have {needed} iterations side by side; it has {size}"
             )
-            yield Violation("fanout", message, (("fanout", name), ("needed", needed), ("size", size)))
+            yield ir.Violation("fanout", message, (("fanout", name), ("needed", needed), ("size", size)))
 
 
-def _holds_violations(workload: Workload, arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
+def _holds_violations(workload: ir.Workload, arch: ir.Architecture, path: ComputeInTree) -> Iterator[ir.Violation]:
     levels = {level.name: level for level in arch.levels[1:] if level.holds is not None}
     for storage in path.storages if levels else ():
         level = levels.get(storage.node.level)
@@ -331,10 +315,10 @@ def _holds_violations(workload: Workload, arch: Architecture, path: ComputeInTre
             if not level.may_hold(workload.tensor(tensor)):
                 may = f"only {', '.join(level.holds)}" if level.holds else "nothing"
                 message = f"{tensor} is stored in '{level.name}', which may hold {may}"
-                yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
+                yield ir.Violation("placement", message, (("level", level.name), ("tensor", tensor)))
 
 
-def _must_hold_violations(workload: Workload, arch: Architecture, path: ComputeInTree) -> Iterator[Violation]:
+def _must_hold_violations(workload: ir.Workload, arch: ir.Architecture, path: ComputeInTree) -> Iterator[ir.Violation]:
     stored = {(each.node.level, tensor) for each in path.storages for tensor in each.node.tensors}
     statement = workload.statement(path.node.statement)
     accesses = (statement.target, *statement.reads)
@@ -342,4 +326,4 @@ def _must_hold_violations(workload: Workload, arch: Architecture, path: ComputeI
         for tensor in dict.fromkeys(access.tensor for access in accesses):
             if (level.name, tensor) not in stored and level.requires(workload.tensor(tensor)):
                 message = f"{tensor} is not stored in '{level.name}', which must hold {', '.join(level.must_hold)}"
-                yield Violation("placement", message, (("level", level.name), ("tensor", tensor)))
+                yield ir.Violation("placement", message, (("level", level.name), ("tensor", tensor)))

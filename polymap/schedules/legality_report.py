@@ -6,18 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import factorial
 
-from polymap.ir import (
-    Architecture,
-    BudgetError,
-    ComputeUnit,
-    Mapping,
-    MappingNode,
-    MemoryLevel,
-    Storage,
-    Violation,
-    Workload,
-    changed_nodes,
-)
+from polymap import ir
 from polymap.poly import within
 from polymap.resources import ending_within
 from polymap.schedules.check import check_mapping
@@ -59,10 +48,10 @@ class Checkup:
     orders: Orders
     parallel: tuple[tuple[str, bool | str], ...]
     nests: Nests
-    violations: tuple[Violation, ...] | None
+    violations: tuple[ir.Violation, ...] | None
 
 
-def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s: float | None = None) -> Checkup:
+def checkup(workload: ir.Workload, mapping: ir.Mapping | None = None, *, time_limit_s: float | None = None) -> Checkup:
     """Return dependences, orders and parallel loops of the workload, and the dependences that the mapping breaks.
 
     Raises MappingError for a mapping that is no program of the workload (its levels are not checked), and
@@ -75,9 +64,9 @@ def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s:
         return within(seconds, "checking this program", _checkup, workload, mapping)
 
 
-def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
+def _checkup(workload: ir.Workload, mapping: ir.Mapping | None) -> Checkup:
     loops = band(workload)
-    violations: tuple[Violation, ...] | None = None
+    violations: tuple[ir.Violation, ...] | None = None
     if mapping is not None:
         check_readable(workload, mapping)
         violations = dependence_violations(workload, mapping)
@@ -91,7 +80,7 @@ def _checkup(workload: Workload, mapping: Mapping | None) -> Checkup:
     )
 
 
-def orders_of(workload: Workload) -> Orders:
+def orders_of(workload: ir.Workload) -> Orders:
     """Return the number of orders of the outermost perfectly nested loops, and the legal ones."""
     loops = band(workload)
     total = factorial(len(loops))
@@ -103,24 +92,24 @@ def orders_of(workload: Workload) -> Orders:
     return Orders(total, strict, _counted(workload, strict=False), listed)
 
 
-def _counted(workload: Workload, *, strict: bool) -> int | None:
+def _counted(workload: ir.Workload, *, strict: bool) -> int | None:
     try:
         return count_legal_permutations(sign_vectors(workload, strict=strict), len(band(workload)))
-    except BudgetError:
+    except ir.BudgetError:
         return None
 
 
-def _parallel(workload: Workload, loop: str) -> bool | str:
+def _parallel(workload: ir.Workload, loop: str) -> bool | str:
     answer = parallel_loop(workload, loop)
     return answer.value if answer is Parallel.REDUCTION else answer is Parallel.YES
 
 
-def check_readable(workload: Workload, mapping: Mapping) -> None:
+def check_readable(workload: ir.Workload, mapping: ir.Mapping) -> None:
     """Raise MappingError if the tree's loops and computes are no program on any machine."""
-    anywhere = Architecture("any", (MemoryLevel("memory"), ComputeUnit("compute")))
-    check_mapping(workload, anywhere, Mapping(changed_nodes(serial(mapping).nodes, _without_tensors)))
+    anywhere = ir.Architecture("any", (ir.MemoryLevel("memory"), ir.ComputeUnit("compute")))
+    check_mapping(workload, anywhere, ir.Mapping(ir.changed_nodes(serial(mapping).nodes, _without_tensors)))
 
 
-def _without_tensors(node: MappingNode) -> MappingNode:
+def _without_tensors(node: ir.MappingNode) -> ir.MappingNode:
     """Return a storage node without tensors, in its place, by which messages name nodes; others as they are."""
-    return Storage("memory", ()) if isinstance(node, Storage) else node
+    return ir.Storage("memory", ()) if isinstance(node, ir.Storage) else node

@@ -9,53 +9,41 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass
 
-from polymap.ir import (
-    Affine,
-    Branch,
-    Compute,
-    Floor,
-    Mapping,
-    MappingNode,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-    affine,
-    changed_nodes,
-    dim,
-)
+from polymap import ir
 
-Times = Table[str, tuple[Affine, ...]]
+Times = Table[str, tuple[ir.Affine, ...]]
 
 
-def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine, ...]]:
+def schedule_of(workload: ir.Workload, mapping: ir.Mapping) -> dict[str, tuple[ir.Affine, ...]]:
     """Return statement name -> its time tuple, compared lexicographically; missing trailing entries are zero.
 
     A statement without the dim of a loop above a branch runs in the first iteration of that loop.
     """
-    found: dict[str, tuple[Affine, ...]] = {}
-    rests = {each.name: _Rest(dim(each.name), dim(each.name), each.extent) for each in workload.dims}
+    found: dict[str, tuple[ir.Affine, ...]] = {}
+    rests = {each.name: _Rest(ir.dim(each.name), ir.dim(each.name), each.extent) for each in workload.dims}
     _walk(workload, mapping.nodes, (), rests, found)
     return found
 
 
-def serial(mapping: Mapping) -> Mapping:
+def serial(mapping: ir.Mapping) -> ir.Mapping:
     """Return the tree with its spatial loops as temporal ones."""
-    return Mapping(
-        changed_nodes(mapping.nodes, lambda node: Temporal(node.dim, node.tile) if isinstance(node, Spatial) else node)
+    return ir.Mapping(
+        ir.changed_nodes(
+            mapping.nodes, lambda node: ir.Temporal(node.dim, node.tile) if isinstance(node, ir.Spatial) else node
+        )
     )
 
 
-def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:
+def original_schedule(workload: ir.Workload) -> dict[str, tuple[ir.Affine, ...]]:
     """Return the program's own schedule: textual positions and loop counters alternate."""
     return {
         statement.name: (
             *(
                 place
                 for before, name in zip(statement.position, statement.dims, strict=False)
-                for place in (Affine((), before), dim(name))
+                for place in (ir.Affine((), before), ir.dim(name))
             ),
-            Affine((), statement.position[-1]),
+            ir.Affine((), statement.position[-1]),
         )
         for statement in workload.statements
     }
@@ -69,13 +57,13 @@ class _Rest:
     over the dim stands above, so instances with equal times above have equal `index // modulus`.
     """
 
-    index: Affine
-    value: Affine
+    index: ir.Affine
+    value: ir.Affine
     tile: int
     modulus: int | None = 0
     in_order: bool = True
 
-    def split(self, tile: int, *, temporal: bool) -> tuple[Affine, _Rest]:
+    def split(self, tile: int, *, temporal: bool) -> tuple[ir.Affine, _Rest]:
         """Return a function that orders instances as the digit `value // tile` does, and the new rest."""
         in_order = self.in_order and temporal
         if self.modulus is None or self.modulus % tile:
@@ -88,32 +76,32 @@ class _Rest:
         return digit, rest
 
 
-def _quotient(value: Affine, divisor: int) -> Affine:
-    return value if divisor == 1 else affine(((1, Floor(value, divisor)),))
+def _quotient(value: ir.Affine, divisor: int) -> ir.Affine:
+    return value if divisor == 1 else ir.affine(((1, ir.Floor(value, divisor)),))
 
 
 def _walk(
-    workload: Workload,
-    nodes: tuple[MappingNode, ...],
-    times: tuple[Affine, ...],
+    workload: ir.Workload,
+    nodes: tuple[ir.MappingNode, ...],
+    times: tuple[ir.Affine, ...],
     rests: Table[str, _Rest],
-    found: dict[str, tuple[Affine, ...]],
+    found: dict[str, tuple[ir.Affine, ...]],
 ) -> None:
     rests = dict(rests)
     for node in nodes:
         match node:
-            case Storage():
+            case ir.Storage():
                 pass
-            case Temporal(name, tile) | Spatial(name, tile, _):
+            case ir.Temporal(name, tile) | ir.Spatial(name, tile, _):
                 if tile >= rests[name].tile:
                     continue
-                temporal = isinstance(node, Temporal)
+                temporal = isinstance(node, ir.Temporal)
                 digit, rests[name] = rests[name].split(tile, temporal=temporal)
                 if temporal:
                     times = (*times, digit)
-            case Branch(children):
+            case ir.Branch(children):
                 for number, child in enumerate(children):
-                    _walk(workload, child, (*times, Affine((), number)), rests, found)
-            case Compute(statement):
+                    _walk(workload, child, (*times, ir.Affine((), number)), rests, found)
+            case ir.Compute(statement):
                 own = workload.statement(statement).dims
-                found[statement] = tuple(time if set(time.dims) <= set(own) else Affine() for time in times)
+                found[statement] = tuple(time if set(time.dims) <= set(own) else ir.Affine() for time in times)

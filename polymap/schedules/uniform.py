@@ -24,18 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import (
-    Architecture,
-    BudgetError,
-    Compute,
-    Mapping,
-    MappingNode,
-    Mistake,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-)
+from polymap import ir
 from polymap.poly import split
 from polymap.schedules.chains import Spread, TileRule, Trips, chains, divisors_up_to, spreads
 from polymap.schedules.placement import (
@@ -55,7 +44,7 @@ Ints = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
-def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator[Mapping]:
+def uniform_trees(workload: ir.Workload, arch: ir.Architecture, seed: int) -> Iterator[ir.Mapping]:
     """Yield legal canonical trees with dividing tiles without end, independent and equally likely.
 
     Neither capacities nor dependences are looked at. Raises BudgetError for a space without a tree, or one of which
@@ -63,7 +52,7 @@ def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator
     """
     if not all(split(dim.extent)[1] for dim in workload.dims):
         what = f"an extent of '{workload.name}' could not be split into primes, so that its divisors are not known"
-        raise BudgetError(Mistake("PM521", what, "Extents whose primes are known can be drawn for."))
+        raise ir.BudgetError(ir.Mistake("PM521", what, "Extents whose primes are known can be drawn for."))
     space = _Mixture(workload, arch)
     uniform, rng = np.random.Generator(np.random.PCG64(seed)), Random(seed)
     barren = 0
@@ -73,15 +62,17 @@ def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator
         yield from found
         if not space.total:
             break
-    raise BudgetError(
-        Mistake("PM521", f"no mapping of '{workload.name}' on '{arch.name}' was drawn", "No tree keeps all the rules.")
+    raise ir.BudgetError(
+        ir.Mistake(
+            "PM521", f"no mapping of '{workload.name}' on '{arch.name}' was drawn", "No tree keeps all the rules."
+        )
     )
 
 
 class _Mixture:
     """The families of draws, one per set of used groups and number of blocks, with their weights."""
 
-    def __init__(self, workload: Workload, arch: Architecture) -> None:
+    def __init__(self, workload: ir.Workload, arch: ir.Architecture) -> None:
         self._builder = _Builder(workload, arch)
         groups, holdings = groups_of(arch), holdings_of(workload, arch)
         dims = [dim for dim in workload.dims if dim.extent > 1]
@@ -90,7 +81,7 @@ class _Mixture:
             what = (
                 f"over {TUNING.most_unlike_fanouts} fan-outs of '{arch.name}' stand between two levels and share unlike"
             )
-            raise BudgetError(Mistake("PM521", what, "Join fan-outs that share alike into one of their product."))
+            raise ir.BudgetError(ir.Mistake("PM521", what, "Join fan-outs that share alike into one of their product."))
         self._chains = [_Factors(dim.extent) for dim in dims]
         self._families: list[_Family] = []
         for used in subsets(range(len(groups))):
@@ -107,11 +98,11 @@ class _Mixture:
         self._ends = np.cumsum([family.total for family in self._families])
         self.total = float(self._ends[-1]) if self._families else 0.0
 
-    def draw(self, count: int, uniform: np.random.Generator, rng: Random) -> Iterator[Mapping]:
+    def draw(self, count: int, uniform: np.random.Generator, rng: Random) -> Iterator[ir.Mapping]:
         """Yield the trees among `count` draws, in the order in which they were drawn."""
         which = np.searchsorted(self._ends, uniform.random(count) * self.total, side="right")
         which = np.minimum(which, len(self._families) - 1)
-        found: dict[int, Mapping] = {}
+        found: dict[int, ir.Mapping] = {}
         numbers: list[int] = np.unique(which).tolist()
         for number in numbers:
             family = self._families[number]
@@ -349,23 +340,23 @@ class _Factors:
 class _Builder:
     """Mappings from skeletons and loops; equal nodes are one object."""
 
-    def __init__(self, workload: Workload, arch: Architecture) -> None:
+    def __init__(self, workload: ir.Workload, arch: ir.Architecture) -> None:
         self._dims = [dim for dim in workload.dims if dim.extent > 1]
         self._groups = groups_of(arch)
         self._tensors = [tensor.name for tensor in workload.tensors]
         self._levels = [level.name for level in arch.levels]
-        self._end = Compute(workload.statements[0].name)
-        self._temporal = cache(Temporal)
-        self._spatial = cache(Spatial)
+        self._end = ir.Compute(workload.statements[0].name)
+        self._temporal = cache(ir.Temporal)
+        self._spatial = cache(ir.Spatial)
         self._stores = cache(self._stored)
 
-    def mapping(self, skeleton: Skeleton, used: Vector, drawn: _Drawn, row: int) -> Mapping:
+    def mapping(self, skeleton: Skeleton, used: Vector, drawn: _Drawn, row: int) -> ir.Mapping:
         """Return a draw as a tree."""
         orders, counts, trips, spread = drawn.orders[row], drawn.counts[row], drawn.trips[row], drawn.spread[row]
         tiles = [dim.extent for dim in self._dims]
         begun = [0] * len(tiles)
         slots = [0, sum(not units for units in skeleton.units)]
-        nodes: list[MappingNode] = []
+        nodes: list[ir.MappingNode] = []
         for block, units in enumerate(skeleton.units):
             slot = slots[bool(units)]
             slots[bool(units)] += 1
@@ -378,9 +369,9 @@ class _Builder:
                     nodes += self._unit(used[item - len(tiles)], used, spread, tiles)
             if block < len(skeleton.sets):
                 nodes += self._stores(skeleton.sets[block])
-        return Mapping((*nodes, self._end))
+        return ir.Mapping((*nodes, self._end))
 
-    def _unit(self, unit: int, used: Vector, spread: list[Spread], tiles: list[int]) -> Iterator[MappingNode]:
+    def _unit(self, unit: int, used: Vector, spread: list[Spread], tiles: list[int]) -> Iterator[ir.MappingNode]:
         """Yield the spatial loops of a group, by the fan-outs where those over a dim stand and by dim."""
         first = sum(len(self._groups[g].fanouts) for g in used[: used.index(unit)])
         own = self._groups[unit].fanouts
@@ -391,11 +382,11 @@ class _Builder:
                     tiles[d] //= spread[d].trips[fanout]
                     yield self._spatial(dim.name, tiles[d], own[fanout - first].name)
 
-    def _stored(self, nodes: Sequence[tuple[int, int]]) -> tuple[Storage, ...]:
+    def _stored(self, nodes: Sequence[tuple[int, int]]) -> tuple[ir.Storage, ...]:
         """Return the storage nodes of a set, a level each, outermost first."""
         levels = sorted({level for _, level in nodes})
         return tuple(
-            Storage(self._levels[level], tuple(name for t, name in enumerate(self._tensors) if (t, level) in nodes))
+            ir.Storage(self._levels[level], tuple(name for t, name in enumerate(self._tensors) if (t, level) in nodes))
             for level in levels
         )
 

@@ -9,49 +9,39 @@ from fractions import Fraction
 from math import prod
 
 from polymap.ir import Access, Architecture, MemoryLevel, Tensor, Workload, accesses_of, is_box
-from polymap.search.problem import (
-    AtMost,
-    Factor,
-    Goal,
-    Intrinsic,
-    Rules,
-    Utilization,
-    clashes,
-    floor_of,
-    least_steps,
-    most_instances,
-    narrow_machine,
-)
+from polymap.search import problem
 
 
-def is_refuted(workload: Workload, arch: Architecture, rules: Rules) -> bool:
+def is_refuted(workload: Workload, arch: Architecture, rules: problem.Rules) -> bool:
     """Return whether it is proven that no mapping, with tiles of any size, meets the rules on the machine."""
-    if clashes(workload, arch, rules):
+    if problem.clashes(workload, arch, rules):
         return True
-    machine = narrow_machine(workload, arch, rules)
-    limits = [rule for rule in rules if isinstance(rule, AtMost)]
-    if any(floor_of(workload, machine, rule.objective) > rule.most for rule in limits):
+    machine = problem.narrow_machine(workload, arch, rules)
+    limits = [rule for rule in rules if isinstance(rule, problem.AtMost)]
+    if any(problem.floor_of(workload, machine, rule.objective) > rule.most for rule in limits):
         return True
     if len(workload.statements) != 1 or not is_box(workload.statements[0]):
         return False
     if _is_cut(workload, machine, rules):
         return True
-    factors = any(isinstance(rule, Factor) for rule in rules)
-    shares = any(isinstance(rule, Utilization) for rule in rules)
-    times = any(rule.objective.goal is Goal.LATENCY for rule in limits)
+    factors = any(isinstance(rule, problem.Factor) for rule in rules)
+    shares = any(isinstance(rule, problem.Utilization) for rule in rules)
+    times = any(rule.objective.goal is problem.Goal.LATENCY for rule in limits)
     return (factors or shares or times) and _is_too_slow(workload, machine, rules)
 
 
-def most_busy(workload: Workload, arch: Architecture, rules: Rules) -> Fraction | None:
+def most_busy(workload: Workload, arch: Architecture, rules: problem.Rules) -> Fraction | None:
     """Return an upper bound of the utilization of a single-statement program over a box; None: no mapping meets the
     rules."""
-    cycles = _least_cycles(workload, narrow_machine(workload, arch, rules), rules)
+    cycles = _least_cycles(workload, problem.narrow_machine(workload, arch, rules), rules)
     if cycles is None:
         return None
-    return Fraction(most_instances(workload), cycles * arch.compute.per_cycle * prod(f.size for f in arch.fanouts))
+    return Fraction(
+        problem.most_instances(workload), cycles * arch.compute.per_cycle * prod(f.size for f in arch.fanouts)
+    )
 
 
-def _is_too_slow(workload: Workload, machine: Architecture, rules: Rules) -> bool:
+def _is_too_slow(workload: Workload, machine: Architecture, rules: problem.Rules) -> bool:
     """Return whether the rules about fan-outs are infeasible, or force more compute cycles than utilization and latency
     allow."""
     cycles = _least_cycles(workload, machine, rules)
@@ -59,29 +49,29 @@ def _is_too_slow(workload: Workload, machine: Architecture, rules: Rules) -> boo
         return True
     lanes = machine.compute.per_cycle * prod(fanout.size for fanout in machine.fanouts)
     for rule in rules:
-        if isinstance(rule, Utilization) and most_instances(workload) < rule.least * cycles * lanes:
+        if isinstance(rule, problem.Utilization) and problem.most_instances(workload) < rule.least * cycles * lanes:
             return True
-        if isinstance(rule, AtMost) and rule.objective.goal is Goal.LATENCY and cycles > rule.most:
+        if isinstance(rule, problem.AtMost) and rule.objective.goal is problem.Goal.LATENCY and cycles > rule.most:
             return True
     return False
 
 
-def _least_cycles(workload: Workload, machine: Architecture, rules: Rules) -> int | None:
+def _least_cycles(workload: Workload, machine: Architecture, rules: problem.Rules) -> int | None:
     """Return a lower bound of the compute cycles; None: the rules about fan-outs are infeasible."""
-    bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, Factor)}
+    bounds = {(rule.fanout, rule.dim): rule for rule in rules if isinstance(rule, problem.Factor)}
     for dim in workload.dims:
         required = [rule.least for rule in bounds.values() if rule.dim == dim.name]
         # Each loop of two or more iterations shrinks the tile: at most n - 1 such loops, over 2^(n - 1) instances.
         if dim.extent <= 64 and prod(required) > 2 ** (dim.extent - 1):
             return None
-    found = least_steps(workload.extents(), machine, rules)
+    found = problem.least_steps(workload.extents(), machine, rules)
     return None if found is None else -(-found // machine.compute.per_cycle)
 
 
-def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:
+def _is_cut(workload: Workload, machine: Architecture, rules: problem.Rules) -> bool:
     """Return whether the intrinsic sizes that the rules ask for leave a rest of the whole, or some level must hold
     tensors but has no room for tiles of these sizes."""
-    sizes = {rule.dim: rule.size for rule in rules if isinstance(rule, Intrinsic)}
+    sizes = {rule.dim: rule.size for rule in rules if isinstance(rule, problem.Intrinsic)}
     if any(dim.extent % sizes.get(dim.name, 1) for dim in workload.dims):
         return True
     for level in machine.levels[1:]:

@@ -15,25 +15,8 @@ import re
 from collections.abc import Mapping as Table, Sequence
 from dataclasses import dataclass
 
+from polymap import ir
 from polymap.inputs import Fields, as_integer, is_list, is_name, is_table, shown
-from polymap.ir import (
-    Access,
-    Apply,
-    Convert,
-    Dim,
-    Expression,
-    Index,
-    Mistake,
-    Number,
-    Operator,
-    Read,
-    Role,
-    Statement,
-    Tensor,
-    Workload,
-    WorkloadError,
-    starting_operator,
-)
 from polymap.workload.c import arguments_of
 from polymap.workload.dependence_analysis import unset_read
 from polymap.workload.einsums import (
@@ -68,56 +51,56 @@ class _Values:
 
     extents: Table[str, int]
     where: str
-    mistakes: list[Mistake]
+    mistakes: list[ir.Mistake]
 
-    def access(self, text: object) -> Access:
+    def access(self, text: object) -> ir.Access:
         """Return the access in a text such as "T[2*p+r,q]"."""
         match = _ACCESS.fullmatch(text) if isinstance(text, str) and len(text) <= TUNING.most_text else None
         if match is None or not is_name(match[1]):
-            self.mistakes.append(Mistake("PM112", f"{self.where}: {shown(text)} is no access", "Expected T[i,j+1]."))
-            return Access("", ())
+            self.mistakes.append(ir.Mistake("PM112", f"{self.where}: {shown(text)} is no access", "Expected T[i,j+1]."))
+            return ir.Access("", ())
         indices = match[2].split(",") if match[2] else ()
         index = (read_affine(each, self.extents, f"{self.where}: {match[1]}", self.mistakes) for each in indices)
-        return Access(match[1], tuple(index))
+        return ir.Access(match[1], tuple(index))
 
-    def value(self, document: object, many: int, depth: int = 0) -> Expression:
+    def value(self, document: object, many: int, depth: int = 0) -> ir.Expression:
         number = as_integer(document)
         if number is not None and 0 <= number < many:
-            return Read(number)
+            return ir.Read(number)
         if is_list(document) and document and depth < TUNING.most_expression_depth:
             name, *inner = document
             if isinstance(name, str) and len(inner) == (_ARGUMENTS.get(name) or arguments_of(name) or -1):
-                return Apply(name, tuple(self.value(each, many, depth + 1) for each in inner))
+                return ir.Apply(name, tuple(self.value(each, many, depth + 1) for each in inner))
         if is_table(document) and depth < TUNING.most_expression_depth:
             match document:
                 case {"number": str(text), **rest} if not rest and _NUMBER.fullmatch(text):
-                    return Number(text)
+                    return ir.Number(text)
                 case {"index": index, **rest} if not rest:
-                    return Index(read_affine(index, self.extents, f"{self.where}: index", self.mistakes))
+                    return ir.Index(read_affine(index, self.extents, f"{self.where}: index", self.mistakes))
                 case {"convert": str(kind), "value": value, **rest} if kind in ELEMENT_TYPES and set(rest) <= {"cast"}:
-                    return Convert(kind, self.value(value, many, depth + 1), bool(rest))
+                    return ir.Convert(kind, self.value(value, many, depth + 1), bool(rest))
                 case _:
                     pass
-        self.mistakes.append(Mistake("PM112", f"{self.where}: the value holds {shown(document)}", _VALUE))
-        return Number("0")
+        self.mistakes.append(ir.Mistake("PM112", f"{self.where}: the value holds {shown(document)}", _VALUE))
+        return ir.Number("0")
 
 
-def _value_document(value: Expression) -> object:
+def _value_document(value: ir.Expression) -> object:
     match value:
-        case Read(number):
+        case ir.Read(number):
             return number
-        case Number(text):
+        case ir.Number(text):
             return {"number": text}
-        case Index(index):
+        case ir.Index(index):
             return {"index": affine_text(index)}
-        case Apply(name, arguments):
+        case ir.Apply(name, arguments):
             return [name, *(_value_document(each) for each in arguments)]
-        case Convert(kind, inner, written):
+        case ir.Convert(kind, inner, written):
             own = {"convert": kind, "value": _value_document(inner)}
             return own | {"cast": True} if written else own
 
 
-def program_to_document(workload: Workload) -> dict[str, object]:
+def program_to_document(workload: ir.Workload) -> dict[str, object]:
     """Return the document of a program; of some (that arrays are larger than what is accessed) it is another one's."""
     tensors = workload.tensors
     document: dict[str, object] = {
@@ -134,7 +117,7 @@ def program_to_document(workload: Workload) -> dict[str, object]:
     return {name: value for name, value in document.items() if value or name not in ("bits", "types")}
 
 
-def _statement_document(statement: Statement) -> dict[str, object]:
+def _statement_document(statement: ir.Statement) -> dict[str, object]:
     document: dict[str, object] = {
         "name": statement.name,
         "dims": list(statement.dims),
@@ -152,22 +135,22 @@ def _statement_document(statement: Statement) -> dict[str, object]:
     return document
 
 
-def program_from_document(document: Table[str, object]) -> Workload:
+def program_from_document(document: Table[str, object]) -> ir.Workload:
     """Return the program of a document with the field "statements"; WorkloadError with every mistake."""
-    mistakes: list[Mistake] = []
+    mistakes: list[ir.Mistake] = []
     fields = Fields.of(document, "the workload", mistakes, known=FIELDS, required=("statements", "sizes"))
     sizes = _table(fields, "sizes", "Expected a table from dim to integer.")
     extents = {name: checked_extent(name, size, mistakes) for name, size in sizes.items()}
     items = fields.items("statements")
     if not items:
-        mistakes.append(Mistake("PM112", "statements is no list of statements", "Expected at least one."))
+        mistakes.append(ir.Mistake("PM112", "statements is no list of statements", "Expected at least one."))
     statements = [_statement(each, number, extents, mistakes) for number, each in enumerate(items)]
     if len({each.position for each in statements}) < len(statements):
-        mistakes.append(Mistake("PM112", "two statements have one position", "Leave the positions out."))
+        mistakes.append(ir.Mistake("PM112", "two statements have one position", "Leave the positions out."))
     if len({each.name for each in statements}) < len(statements):
-        mistakes.append(Mistake("PM112", "two statements have one name", "Leave the names out."))
+        mistakes.append(ir.Mistake("PM112", "two statements have one name", "Leave the names out."))
     if mistakes:
-        raise WorkloadError(mistakes)
+        raise ir.WorkloadError(mistakes)
     return _workload(document, extents, statements, fields)
 
 
@@ -180,13 +163,13 @@ def _table(fields: Fields, name: str, expected: str) -> Table[str, object]:
     return {}
 
 
-def _statement(document: object, number: int, extents: Table[str, int], mistakes: list[Mistake]) -> Statement:
+def _statement(document: object, number: int, extents: Table[str, int], mistakes: list[ir.Mistake]) -> ir.Statement:
     where = f"statements[{number}]"
     fields = Fields.of(document, where, mistakes, known=_STATEMENT, required=_STATEMENT[:4])
     dims = fields.names("dims", ())
     for name in dims:
         if name not in extents:
-            mistakes.append(Mistake("PM204", f"unknown dim {name} in {where}: it has no size", "Add it to sizes."))
+            mistakes.append(ir.Mistake("PM204", f"unknown dim {name} in {where}: it has no size", "Add it to sizes."))
     own = {name: extents.get(name, 1) for name in dims}
     reader = _Values(own, where, mistakes)
     target, reads = reader.access(fields.table.get("target")), tuple(map(reader.access, fields.items("reads")))
@@ -196,12 +179,12 @@ def _statement(document: object, number: int, extents: Table[str, int], mistakes
     places = [as_integer(each) for each in fields.items("position")] or [number, *(0 for _ in dims)]
     if len(places) != len(dims) + 1 or not all(each is not None and 0 <= each <= TUNING.most_place for each in places):
         fields.refuse("PM112", "position", "Expected an integer >= 0 before, between and after the loops.")
-    return Statement(
+    return ir.Statement(
         fields.name("name", f"S{number}"),
         dims,
         tuple(read_affine(each, own, f"{where}: constraints[{place}]", mistakes) for place, each in constraints),
         target,
-        Operator(fields.choice("operator", "=", [each.value for each in Operator])),
+        ir.Operator(fields.choice("operator", "=", [each.value for each in ir.Operator])),
         reads,
         value,
         tuple(each or 0 for each in places),
@@ -212,15 +195,15 @@ def _statement(document: object, number: int, extents: Table[str, int], mistakes
 
 
 def _workload(
-    document: Table[str, object], extents: Table[str, int], statements: Sequence[Statement], fields: Fields
-) -> Workload:
+    document: Table[str, object], extents: Table[str, int], statements: Sequence[ir.Statement], fields: Fields
+) -> ir.Workload:
     """Return the program of statements that have been read."""
     mistakes = fields.mistakes
     accesses = [each for one in statements for each in (one.target, *one.reads)]
     names = tuple(dict.fromkeys(each.tensor for each in accesses))
     ranks = {each.tensor: len(each.index) for each in accesses}
     if any(len(each.index) != ranks[each.tensor] for each in accesses):
-        raise WorkloadError(Mistake("PM209", "the number of indices of a tensor differs between its accesses"))
+        raise ir.WorkloadError(ir.Mistake("PM209", "the number of indices of a tensor differs between its accesses"))
     sites = [
         ((one.target, *one.reads), {name: extents[name] for name in one.dims}, one.constraints) for one in statements
     ]
@@ -229,9 +212,9 @@ def _workload(
     written = {one.target.tensor for one in statements}
     inputs = [name for name in names if name not in written]
     usual = (
-        dict.fromkeys(names, Role.WEIGHT)
-        | dict.fromkeys(inputs[:1], Role.INPUT)
-        | dict.fromkeys(sorted(written), Role.OUTPUT)
+        dict.fromkeys(names, ir.Role.WEIGHT)
+        | dict.fromkeys(inputs[:1], ir.Role.INPUT)
+        | dict.fromkeys(sorted(written), ir.Role.OUTPUT)
     )
     widths, roles = widths_of(names, extras, mistakes), roles_of(names, usual, extras.roles, mistakes)
     initial, temporary = (
@@ -239,20 +222,20 @@ def _workload(
     )
     label, associative = checked_label(extras.name, mistakes), fields.flag("associative", default=True)
     if mistakes:
-        raise WorkloadError(mistakes)
+        raise ir.WorkloadError(mistakes)
     tensors = tuple(
-        Tensor(name, *hulls[name], widths[name][0], roles[name], widths[name][1], name in initial, name in temporary)
+        ir.Tensor(name, *hulls[name], widths[name][0], roles[name], widths[name][1], name in initial, name in temporary)
         for name in names
     )
-    dims = tuple(Dim(name, extent) for name, extent in extents.items())
-    program = Workload(label or "program", dims, tensors, tuple(statements), associative)
+    dims = tuple(ir.Dim(name, extent) for name, extent in extents.items())
+    program = ir.Workload(label or "program", dims, tensors, tuple(statements), associative)
     if program.instances_of_boxes() > TUNING.most_instances:
-        raise WorkloadError(Mistake("PM216", "the program has more than 10^1000 instances"))
+        raise ir.WorkloadError(ir.Mistake("PM216", "the program has more than 10^1000 instances"))
     for name in sorted(written.difference(initial)):
-        if starting_operator(program, name) is None and unset_read(program, name) is not None:
+        if ir.starting_operator(program, name) is None and unset_read(program, name) is not None:
             mistakes.append(
-                Mistake("PM269", f"{name} is read before it is set", "Set it first, or list it in initial.")
+                ir.Mistake("PM269", f"{name} is read before it is set", "Set it first, or list it in initial.")
             )
     if mistakes:
-        raise WorkloadError(mistakes)
+        raise ir.WorkloadError(mistakes)
     return program

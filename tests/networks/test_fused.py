@@ -31,10 +31,10 @@ from polymap.ir import (
     Workload,
 )
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
+from polymap.networks.answer_files import network_answer_from_document
 from polymap.networks.documents import answer_document
 from polymap.networks.fusion import GroupAnswer, Passing, Total, passing_of
 from polymap.networks.groups import Group, plan_of
-from polymap.networks.read_back import network_answer_from_document
 from polymap.networks.tuning import TUNING
 from polymap.report import answer_text
 from polymap.search.problem import Powers

@@ -1,9 +1,13 @@
 """Storage nodes in C: arrays, the slot of an element, counters, and whether the tensor is accumulated.
 
 The outermost node of a tensor is a plain array of all elements. Every other node has, per instance, `slots` cells
-(window.moduli) with a value and a key: the number of the tile change (epoch) at which the element last belonged to the
+(`moduli`) with a value and a key: the number of the tile change (epoch) at which the element last belonged to the
 tile, and the element. An element is present if its key has the instance's last epoch. Nodes of written tensors also
 record which copies are partial sums, and list the held slots with the parent's slot of each.
+
+An element with index x goes to slot x % m. That is safe when no two indices of one tile differ by a multiple of m, so m
+is the smallest number that divides none of the differences that occur: a lattice storage mapping, exact for windows,
+strides and the gaps that spatial loops over inner fan-outs leave.
 """
 
 from __future__ import annotations
@@ -12,46 +16,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from polymap.codegen.lower.ast import (
-    Array,
-    Binary,
-    Declare,
-    Element,
-    Expr,
-    Int,
-    Invoke,
-    Name,
-    add,
-    modulo,
-    multiply,
-    total,
-)
+from polymap import ir
+from polymap.codegen.lower import ast
 from polymap.codegen.lower.elements import ElementType, c_name, check_sums, element_types
-from polymap.codegen.lower.nest import Nest, StoragePoint
+from polymap.codegen.lower.nest import Nest, StoragePoint, Use
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
-from polymap.codegen.lower.window import moduli
-from polymap.ir import (
-    Access,
-    Affine,
-    BudgetError,
-    Index,
-    Mistake,
-    Operator,
-    PlaceRule,
-    Tensor,
-    Workload,
-    rule_of,
-    subexpressions,
-    written_tensors,
-)
+from polymap.codegen.lower.tuning import TUNING
 from polymap.workload.c import LARGEST_INDEX
 
 # Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
 _LARGEST_PROGRAM_BYTES = 2**31 - 2**24
-_NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
+_NEUTRAL = {ir.Operator.ADD: 0, ir.Operator.MULTIPLY: 1}
 
 
-CLEAN, CHANGED = Int(1), Int(2)  # what stands in a copy, as `partial` says: 0 is zero, nothing that anybody wrote
+CLEAN, CHANGED = (
+    ast.Int(1),
+    ast.Int(2),
+)  # what stands in a copy, as `partial` says: 0 is zero, nothing that anybody wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +40,28 @@ class Buffer:
     """A place as arrays: cell = instance * slots + slot. rule: by which its elements move."""
 
     place: StoragePoint
-    rule: PlaceRule
+    rule: ir.PlaceRule
     name: str
     modulus: tuple[int, ...]
     slots: int
     row: str
     label: str
 
-    def value(self, cell: Expr) -> Element:
-        return Element(self.name if self.place.level == 0 else f"{self.name}_value", (cell,))
+    def value(self, cell: ast.Expr) -> ast.Element:
+        return ast.Element(self.name if self.place.level == 0 else f"{self.name}_value", (cell,))
 
-    def partial(self, cell: Expr) -> Element:
-        return Element(f"{self.name}_partial", (cell,))
+    def partial(self, cell: ast.Expr) -> ast.Element:
+        return ast.Element(f"{self.name}_partial", (cell,))
 
-    def key(self, cell: Expr) -> Element:
-        return Element(f"{self.name}_key", (cell,))
+    def key(self, cell: ast.Expr) -> ast.Element:
+        return ast.Element(f"{self.name}_key", (cell,))
 
-    def array(self, suffix: str, index: Expr) -> Element:
-        return Element(f"{self.name}_{suffix}", (index,))
+    def array(self, suffix: str, index: ast.Expr) -> ast.Element:
+        return ast.Element(f"{self.name}_{suffix}", (index,))
 
     @property
-    def now(self) -> Name:
-        return Name(f"{self.name}_now")
+    def now(self) -> ast.Name:
+        return ast.Name(f"{self.name}_now")
 
     @property
     def cells(self) -> int:
@@ -102,7 +83,7 @@ class Layout:
         return self.buffers[parent]
 
     def is_written(self, tensor: str) -> bool:
-        return tensor in written_tensors(self.nest.workload)
+        return tensor in ir.written_tensors(self.nest.workload)
 
     def starts_at_zero(self, tensor: str) -> bool:
         """Return whether the program may accumulate onto elements that have no value yet."""
@@ -110,41 +91,41 @@ class Layout:
         if workload.original is not None or workload.tensor(tensor).initial:
             return False  # a C text sets what has no value before it adds to it
         targets = (each for each in workload.statements if each.target.tensor == tensor)
-        return any(each.operator is not Operator.ASSIGN for each in targets)
+        return any(each.operator is not ir.Operator.ASSIGN for each in targets)
 
 
-def operator_of_sums(buffer: Buffer) -> Operator:
+def operator_of_sums(buffer: Buffer) -> ir.Operator:
     """Return the operator that accumulates into a place of partial sums."""
-    assert buffer.rule is PlaceRule.SUMS, "only partial sums begin at a neutral element"
+    assert buffer.rule is ir.PlaceRule.SUMS, "only partial sums begin at a neutral element"
     targets = (use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor)
     return next(targets).operator
 
 
-def neutral(kind: ElementType, operator: Operator) -> Expr:
+def neutral(kind: ElementType, operator: ir.Operator) -> ast.Expr:
     """Return the neutral element of an accumulation."""
     if operator in _NEUTRAL:
-        return Int(_NEUTRAL[operator])
+        return ast.Int(_NEUTRAL[operator])
     if kind.is_float:
-        return Name("-INFINITY" if operator is Operator.MAX else "INFINITY")
-    if kind.is_unsigned and operator is Operator.MAX:
-        return Int(0)
+        return ast.Name("-INFINITY" if operator is ir.Operator.MAX else "INFINITY")
+    if kind.is_unsigned and operator is ir.Operator.MAX:
+        return ast.Int(0)
     bits = kind.c_type.removesuffix("_t").upper()
-    return Name(f"{bits}_{'MIN' if operator is Operator.MAX else 'MAX'}")
+    return ast.Name(f"{bits}_{'MIN' if operator is ir.Operator.MAX else 'MAX'}")
 
 
-def combine(kind: ElementType, operator: Operator, left: Expr, right: Expr) -> Expr:
+def combine(kind: ElementType, operator: ir.Operator, left: ast.Expr, right: ast.Expr) -> ast.Expr:
     """Return the accumulation of two values onto an element of this type."""
     if operator not in _NEUTRAL:
-        extreme = "MAX" if operator is Operator.MAX else "MIN"
-        return Invoke(f"F{extreme}" if kind.is_float and kind.sum_type else extreme, (left, right))
-    symbol = "+" if operator is Operator.ADD else "*"
+        extreme = "MAX" if operator is ir.Operator.MAX else "MIN"
+        return ast.Invoke(f"F{extreme}" if kind.is_float and kind.sum_type else extreme, (left, right))
+    symbol = "+" if operator is ir.Operator.ADD else "*"
     if not kind.wraps:
-        whole = Binary(symbol, left, right)
-        return Invoke(f"({kind.c_type})", (whole,)) if kind.is_narrowed else whole
+        whole = ast.Binary(symbol, left, right)
+        return ast.Invoke(f"({kind.c_type})", (whole,)) if kind.is_narrowed else whole
     # Unsigned integers wrap by definition, whatever the order; conversion to signed ones does in every compiler.
     unsigned = "(uint64_t)" if kind.c_type.endswith("64_t") else "(uint32_t)"
-    whole = Binary(symbol, Invoke(unsigned, (left,)), Invoke(unsigned, (right,)))
-    return Invoke(f"({kind.c_type})", (whole,))
+    whole = ast.Binary(symbol, ast.Invoke(unsigned, (left,)), ast.Invoke(unsigned, (right,)))
+    return ast.Invoke(f"({kind.c_type})", (whole,))
 
 
 def counter(what: str, buffer: Buffer) -> str:
@@ -170,28 +151,28 @@ def check_memory(total_bytes: int) -> None:
     """Raise BudgetError (PM601) for more bytes of arrays than a generated program may have of its own."""
     if total_bytes > _LARGEST_PROGRAM_BYTES:
         what = f"the program would need {total_bytes} bytes of memory, more than {_LARGEST_PROGRAM_BYTES}"
-        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+        raise ir.BudgetError(ir.Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
 
 
-def check_indices(workload: Workload) -> None:
+def check_indices(workload: ir.Workload) -> None:
     """Raise BudgetError for an index that does not fit 32 bits, in which generated code computes indices."""
     extents = workload.extents()
     largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
     if largest > LARGEST_INDEX:
         what = f"an index of the program would reach {largest}, more than {LARGEST_INDEX}"
-        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+        raise ir.BudgetError(ir.Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
 
 
-def forms_of(workload: Workload) -> Iterator[Affine]:
+def forms_of(workload: ir.Workload) -> Iterator[ir.Affine]:
     """Yield every form of dims that the program computes: subscripts, constraints, values."""
     for statement in workload.statements:
         for access in (statement.target, *statement.reads):
             yield from access.index
         yield from statement.constraints
-        yield from (each.value for each in subexpressions(statement.expression) if isinstance(each, Index))
+        yield from (each.value for each in ir.subexpressions(statement.expression) if isinstance(each, ir.Index))
 
 
-def _magnitude(form: Affine, extents: dict[str, int]) -> int:
+def _magnitude(form: ir.Affine, extents: dict[str, int]) -> int:
     """Return a bound on all intermediate values of the form."""
     size = abs(form.constant)
     for coefficient, atom in form.terms:
@@ -209,70 +190,120 @@ def _buffer(nest: Nest, place: StoragePoint) -> Buffer:
     level_name = c_name(f"L{place.level}", level)
     row = f"{level_name}_{tensor_name}"
     name = tensor_name if place.level == 0 else f"N{place.number}_{tensor_name}"
-    rule = rule_of(nest.workload, tensor.name, (use.statement for use in place.uses))
+    rule = ir.rule_of(nest.workload, tensor.name, (use.statement for use in place.uses))
     buffer = Buffer(place, rule, name, modulus, prod(modulus), row, f"{level_name} {tensor_name}")
     if buffer.cells > LARGEST_INDEX:
         what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {LARGEST_INDEX}"
-        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+        raise ir.BudgetError(ir.Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
     return buffer
 
 
-def axis_values(layout: Layout, access: Access, values: Values, prefix: str = "x") -> list[Declare]:
+def axis_values(layout: Layout, access: ir.Access, values: Values, prefix: str = "x") -> list[ast.Declare]:
     """Return the declarations of x0, x1, ... (or another prefix): the element's index along every axis, from zero."""
     tensor = layout.nest.workload.tensor(access.tensor)
-    found: list[Declare] = []
+    found: list[ast.Declare] = []
     for axis, form in enumerate(access.index):
         value = affine_expr(form - tensor.origin[axis], values)
-        found.append(Declare("const int", f"{prefix}{axis}", value))
+        found.append(ast.Declare("const int", f"{prefix}{axis}", value))
     return found
 
 
-def element_number(shape: tuple[int, ...]) -> Expr:
+def element_number(shape: tuple[int, ...]) -> ast.Expr:
     """Return the number of the element (x0, x1, ...) in row-major order."""
     stride = prod(shape)
-    terms: list[Expr] = []
+    terms: list[ast.Expr] = []
     for axis, size in enumerate(shape):
         stride //= size
-        terms.append(multiply(Name(f"x{axis}"), stride))
-    return total(terms)
+        terms.append(ast.multiply(ast.Name(f"x{axis}"), stride))
+    return ast.total(terms)
 
 
-def slot_of(buffer: Buffer, tensor: Tensor, prefix: str = "x") -> Expr:
+def slot_of(buffer: Buffer, tensor: ir.Tensor, prefix: str = "x") -> ast.Expr:
     """Return the slot of the element (x0, x1, ...) in a buffer."""
-    terms: list[Expr] = []
+    terms: list[ast.Expr] = []
     stride = buffer.slots
     for axis, size in enumerate(buffer.modulus):
         stride //= size
-        index: Expr = Name(f"{prefix}{axis}")
-        terms.append(multiply(index if size >= tensor.shape[axis] > 1 else modulo(index, size), stride))
-    return total(terms)
+        index: ast.Expr = ast.Name(f"{prefix}{axis}")
+        terms.append(ast.multiply(index if size >= tensor.shape[axis] > 1 else ast.modulo(index, size), stride))
+    return ast.total(terms)
 
 
-def cell_of(buffer: Buffer, instance: Expr, slot: Expr) -> Expr:
+def cell_of(buffer: Buffer, instance: ast.Expr, slot: ast.Expr) -> ast.Expr:
     """Return the cell of a slot of an instance."""
-    return slot if buffer.place.instances == 1 else add(multiply(instance, buffer.slots), slot)
+    return slot if buffer.place.instances == 1 else ast.add(ast.multiply(instance, buffer.slots), slot)
 
 
-def buffer_arrays(layout: Layout, buffer: Buffer) -> list[Array]:
+def buffer_arrays(layout: Layout, buffer: Buffer) -> list[ast.Array]:
     """Return the arrays of a buffer."""
     place, kind = buffer.place, layout.types[buffer.place.tensor].c_type
-    is_written = buffer.rule is not PlaceRule.READ_ONLY
+    is_written = buffer.rule is not ir.PlaceRule.READ_ONLY
     level = c_name(f"L{place.level}", layout.nest.arch.levels[place.level].name)
     if place.level == 0:
-        arrays = [Array(kind, buffer.name, (max(1, buffer.slots),), f"in {level}")]
-        return arrays + ([Array("uint8_t", f"{buffer.name}_partial", (buffer.slots,))] if is_written else [])
+        arrays = [ast.Array(kind, buffer.name, (max(1, buffer.slots),), f"in {level}")]
+        return arrays + ([ast.Array("uint8_t", f"{buffer.name}_partial", (buffer.slots,))] if is_written else [])
     remark = f"in {level}: {place.instances} instance{'s' * (place.instances > 1)} of {buffer.slots}"
     arrays = [
-        Array(kind, f"{buffer.name}_value", (buffer.cells,), remark),
-        Array("uint64_t", f"{buffer.name}_key", (buffer.cells,)),
-        Array("uint32_t", f"{buffer.name}_epoch", (place.instances,)),
-        Array("uint32_t", f"{buffer.name}_now", ()),
+        ast.Array(kind, f"{buffer.name}_value", (buffer.cells,), remark),
+        ast.Array("uint64_t", f"{buffer.name}_key", (buffer.cells,)),
+        ast.Array("uint32_t", f"{buffer.name}_epoch", (place.instances,)),
+        ast.Array("uint32_t", f"{buffer.name}_now", ()),
     ]
     if is_written:
         arrays += [
-            Array("uint8_t", f"{buffer.name}_partial", (buffer.cells,)),
-            Array("int32_t", f"{buffer.name}_held", (buffer.cells,)),
-            Array("int32_t", f"{buffer.name}_from", (buffer.cells,)),
-            Array("int32_t", f"{buffer.name}_count", (place.instances,)),
+            ast.Array("uint8_t", f"{buffer.name}_partial", (buffer.cells,)),
+            ast.Array("int32_t", f"{buffer.name}_held", (buffer.cells,)),
+            ast.Array("int32_t", f"{buffer.name}_from", (buffer.cells,)),
+            ast.Array("int32_t", f"{buffer.name}_count", (place.instances,)),
         ]
     return arrays
+
+
+def moduli(place: StoragePoint, tensor: ir.Tensor) -> tuple[int, ...]:
+    """Return the modulus of every axis, at most the axis' own length (then it is the index itself)."""
+    if place.level == 0:
+        return tensor.shape
+    accesses = place.accesses()
+    return tuple(min(length, _modulus(place, accesses, axis, length)) for axis, length in enumerate(tensor.shape))
+
+
+def _modulus(place: StoragePoint, accesses: tuple[tuple[Use, ir.Access], ...], axis: int, length: int) -> int:
+    forms = [(use, access.index[axis]) for use, access in accesses]
+    if not forms:
+        return 1
+    if any(not form.is_linear for _, form in forms):
+        return length
+    if any(form.coefficients() != forms[0][1].coefficients() for _, form in forms):
+        return length
+    values: set[int] = set()
+    for use, form in forms:
+        reached = _free_values(place, use, form, 4 * length)
+        if reached is None:
+            return length
+        values |= reached
+    return _smallest_modulus(values, length)
+
+
+def _free_values(place: StoragePoint, use: Use, form: ir.Affine, limit: int) -> set[int] | None:
+    """Return the offsets that the free loops reach along one axis (a superset at ragged ends), None if too many."""
+    values = {form.constant}
+    for dim, coefficient in form.coefficients().items():
+        for loop in use.digits(dim):
+            if loop.name in place.fixed:
+                continue
+            values = {v + coefficient * loop.tile * i for v in values for i in range(loop.trips)}
+            if len(values) > limit:
+                return None
+    return values
+
+
+def _smallest_modulus(values: set[int], length: int) -> int:
+    low, high = min(values), max(values)
+    hull = high - low + 1
+    if hull == len(values) or hull > TUNING.window_search:
+        return min(hull, length)
+    ordered = sorted(values)
+    for candidate in range(len(values), hull):
+        if len({value % candidate for value in ordered}) == len(ordered):
+            return min(candidate, length)
+    return min(hull, length)

@@ -11,21 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from polymap import ir
 from polymap.codegen.lower.tuning import TUNING
-from polymap.ir import (
-    Apply,
-    Convert,
-    Expression,
-    Mistake,
-    Number,
-    Operator,
-    Read,
-    Statement,
-    Tensor,
-    Workload,
-    WorkloadError,
-    written_tensors,
-)
 from polymap.workload.c import INTEGERS, bits_of, limits, type_of, value_types
 
 _FLOATS = {
@@ -74,27 +61,27 @@ class ElementType:
         return self.sum_type or self.c_type
 
 
-def has_values_at_start(workload: Workload, tensor: Tensor) -> bool:
+def has_values_at_start(workload: ir.Workload, tensor: ir.Tensor) -> bool:
     """Return whether a tensor's values before the start affect the result.
 
     An array of a C program keeps the elements that the program does not write.
     """
-    if tensor.initial or tensor.name not in written_tensors(workload):
+    if tensor.initial or tensor.name not in ir.written_tensors(workload):
         return True
     return workload.original is not None and tensor.name in workload.original.kept
 
 
-def element_types(workload: Workload) -> dict[str, ElementType]:
+def element_types(workload: ir.Workload) -> dict[str, ElementType]:
     """Return tensor name -> element type, in the workload's order."""
     trial_bits = _trial_bits(workload)
     types = {each.name: _type_of_tensor(workload, each, trial_bits) for each in workload.tensors}
     declared = dict(types)
-    for name in sorted(written_tensors(workload)):
+    for name in sorted(ir.written_tensors(workload)):
         if not types[name].sum_type:
             types[name] = _type_of_sums(workload, name, declared)
     for each in workload.statements:
         kind = types[each.target.tensor]
-        if each.operator is not Operator.ASSIGN and kind.is_float:
+        if each.operator is not ir.Operator.ASSIGN and kind.is_float:
             is_wide = registers(workload, types, each).result == "double"
             types[each.target.tensor] = replace(kind, sum_type="double") if is_wide else kind
     return types
@@ -114,41 +101,41 @@ class Registers:
     value: str
 
 
-def registers(workload: Workload, types: dict[str, ElementType], statement: Statement) -> Registers:
+def registers(workload: ir.Workload, types: dict[str, ElementType], statement: ir.Statement) -> Registers:
     """Return the types of a statement's operands and result."""
     return registers_of(statement, {name: kind.c_type for name, kind in types.items()})
 
 
-def registers_of(statement: Statement, c_types: Mapping[str, str]) -> Registers:
+def registers_of(statement: ir.Statement, c_types: Mapping[str, str]) -> Registers:
     """Return the types of a statement's operands and result; c_types: tensor -> the type in which C reads it."""
     operands, result = value_types(statement, {name: _kind_of(c_type) for name, c_type in c_types.items()})
     value = type_of(statement.expression, operands)
     return Registers(tuple(map(c_type_of, operands)), c_type_of(result), c_type_of(value))
 
 
-def check_sums(workload: Workload) -> None:
+def check_sums(workload: ir.Workload) -> None:
     """Raise WorkloadError (PM622) for fractions that an einsum adds up in an integer, which rounds every sum."""
     kinds = {each.name: _kind_of(_type_of_tensor(workload, each, 64).c_type) for each in workload.tensors}
     for each in workload.statements if workload.original is None else ():
         target = workload.tensor(each.target.tensor).element_type
-        is_sum = each.operator in (Operator.ADD, Operator.MULTIPLY) and target in INTEGERS
+        is_sum = each.operator in (ir.Operator.ADD, ir.Operator.MULTIPLY) and target in INTEGERS
         if is_sum and type_of(each.expression, [kinds[access.tensor] for access in each.reads]) in _FLOATS:
             what = f"tensor {each.target.tensor} of {target} accumulates fractions, which rounds every sum"
             hint = f'Give the workload types={{"{each.target.tensor}": "float32", ...}}.'
-            raise WorkloadError(Mistake("PM622", what, hint))
+            raise ir.WorkloadError(ir.Mistake("PM622", what, hint))
 
 
 def _kind_of(c_type: str) -> str:
     return _KINDS.get(c_type, c_type.removesuffix("_t"))
 
 
-def _trial_bits(workload: Workload) -> int:
+def _trial_bits(workload: ir.Workload) -> int:
     """Return how many bits random integers may have so that no 64-bit sum overflows."""
     bits = range(TUNING.trial_bits, 2, -1)
     return next((each for each in bits if max(_largest(workload, each).values()) < 2**_LARGEST_SUM_BITS), 2)
 
 
-def _type_of_tensor(workload: Workload, tensor: Tensor, trial_bits: int) -> ElementType:
+def _type_of_tensor(workload: ir.Workload, tensor: ir.Tensor, trial_bits: int) -> ElementType:
     kind = tensor.element_type
     if kind in _FLOATS:
         return ElementType(_FLOATS[kind], -8, 8, _FLOATS[kind])
@@ -164,19 +151,19 @@ def _type_of_tensor(workload: Workload, tensor: Tensor, trial_bits: int) -> Elem
     return ElementType(f"{'u' if unsigned else ''}int{stored}_t", low, high)
 
 
-def _type_of_sums(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
+def _type_of_sums(workload: ir.Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
     kind = declared[name]
     statements = [statement for statement in workload.statements if statement.target.tensor == name]
     values = (type_of(s.expression, [_kind_of(declared[a.tensor].c_type) for a in s.reads]) for s in statements)
     if any(each in _FLOATS for each in values):
         return ElementType("double", -8, 8)
-    if any(statement.operator is Operator.MULTIPLY for statement in workload.statements):
+    if any(statement.operator is ir.Operator.MULTIPLY for statement in workload.statements):
         return ElementType("int64_t", -1, 1)
     bound = _largest(workload)[name]
     return ElementType("int32_t" if bound < 2**31 else "int64_t", kind.low, kind.high)
 
 
-def _largest(workload: Workload, most_bits: int | None = None) -> dict[str, int]:
+def _largest(workload: ir.Workload, most_bits: int | None = None) -> dict[str, int]:
     """Return a bound on the magnitudes of each tensor's values and sums, statement by statement: of what none has
     written before, the range of its bits (at most so many), or zeros."""
     found: dict[str, int] = {}
@@ -189,7 +176,7 @@ def _largest(workload: Workload, most_bits: int | None = None) -> dict[str, int]
     return found
 
 
-def _bound(workload: Workload, statement: Statement, largest: Mapping[str, int]) -> int:
+def _bound(workload: ir.Workload, statement: ir.Statement, largest: Mapping[str, int]) -> int:
     """Return a bound on the sum of all terms of one element. largest: of the values that the statement reads."""
     extents = workload.extents()
     own = {dim for index in statement.target.index for dim in index.dims}
@@ -199,16 +186,16 @@ def _bound(workload: Workload, statement: Statement, largest: Mapping[str, int])
     return terms * _magnitude(statement.expression, [largest[each.tensor] for each in statement.reads])
 
 
-def _magnitude(expression: Expression, reads: Sequence[int]) -> int:
+def _magnitude(expression: ir.Expression, reads: Sequence[int]) -> int:
     """Return a bound on the magnitude of a value of integers. reads: of what each access reads."""
     match expression:
-        case Read(access):
+        case ir.Read(access):
             return reads[access]
-        case Number(text):
+        case ir.Number(text):
             return math.ceil(abs(float(text.rstrip("uUlLfF"))))
-        case Convert(_, value):
+        case ir.Convert(_, value):
             return _magnitude(value, reads)
-        case Apply(operation, arguments):
+        case ir.Apply(operation, arguments):
             parts = [_magnitude(each, reads) for each in arguments]
             if operation == "*":
                 return math.prod(parts)

@@ -11,21 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from polymap.ir import (
-    Access,
-    Architecture,
-    Branch,
-    Compute,
-    Fanout,
-    Mapping,
-    MappingNode,
-    Spatial,
-    Statement,
-    Storage,
-    Temporal,
-    Workload,
-    accesses_of,
-)
+from polymap import ir
 from polymap.schedules import trip_count
 
 
@@ -52,7 +38,7 @@ class Loop:
 class Use:
     """A statement with the loops around it, outermost first, and the branch choices that lead to it."""
 
-    statement: Statement
+    statement: ir.Statement
     loops: tuple[Loop, ...]
     path: tuple[int, ...]
 
@@ -99,10 +85,10 @@ class StoragePoint:
         temporal = frozenset(loop.name for loop in self.above if loop.is_temporal)
         return temporal | frozenset(loop.name for loop in self.instance_loops)
 
-    def accesses(self) -> tuple[tuple[Use, Access], ...]:
+    def accesses(self) -> tuple[tuple[Use, ir.Access], ...]:
         """Return the accesses to the tensor below this place, each index once per statement, targets first."""
         return tuple(
-            (use, each) for use in self.uses for each in dict.fromkeys(accesses_of(use.statement, self.tensor))
+            (use, each) for use in self.uses for each in dict.fromkeys(ir.accesses_of(use.statement, self.tensor))
         )
 
 
@@ -139,8 +125,8 @@ class Nest:
     """A workload, machine and mapping, read. places: outermost ones first (in the workload's order), then as they
     stand in the tree; a place's parent has a smaller number."""
 
-    workload: Workload
-    arch: Architecture
+    workload: ir.Workload
+    arch: ir.Architecture
     places: tuple[StoragePoint, ...]
     clock: Clock
     uses: tuple[Use, ...]
@@ -154,7 +140,7 @@ class Nest:
         """Return the innermost place that serves `tensor` to a statement."""
         return [place for place in self.places_of(tensor) if use in place.uses][-1]
 
-    def between(self, parent: StoragePoint, fanouts: int) -> tuple[tuple[int, Fanout], ...]:
+    def between(self, parent: StoragePoint, fanouts: int) -> tuple[tuple[int, ir.Fanout], ...]:
         """Return (index, fan-out) between a parent place and whatever has `fanouts` fan-outs above it."""
         return tuple(enumerate(self.arch.fanouts))[parent.fanouts : fanouts]
 
@@ -180,38 +166,38 @@ def instance_order(loops: Iterator[Loop]) -> tuple[Loop, ...]:
 class _Reader:
     """Walks the tree once; collects places and uses."""
 
-    workload: Workload
-    arch: Architecture
+    workload: ir.Workload
+    arch: ir.Architecture
     places: list[StoragePoint] = field(default_factory=list[StoragePoint])
     uses: list[Use] = field(default_factory=list[Use])
     loops: int = 0
     names: list[str] = field(default_factory=list[str])
 
     def walk(
-        self, nodes: tuple[MappingNode, ...], enclosing: dict[str, int], above: tuple[Loop, ...], at: _Position
+        self, nodes: tuple[ir.MappingNode, ...], enclosing: dict[str, int], above: tuple[Loop, ...], at: _Position
     ) -> Clock:
         """Return the clock of a sequence of nodes."""
         node, rest = nodes[0], nodes[1:]
         match node:
-            case Storage():
+            case ir.Storage():
                 self.store(node, above, at)
                 return self.walk(rest, enclosing, above, at)
-            case Temporal() | Spatial():
+            case ir.Temporal() | ir.Spatial():
                 return self.enter(node, rest, enclosing, above, at)
-            case Branch(children):
+            case ir.Branch(children):
                 clocks = tuple(
                     self.walk(child, enclosing, above, at.inside_branch(i)) for i, child in enumerate(children)
                 )
                 return ClockBranch(at.depth, above, clocks)
-            case Compute(name):
+            case ir.Compute(name):
                 use = Use(self.workload.statement(name), above, at.path)
                 self.uses.append(use)
                 return ClockStep(use)
 
     def enter(
         self,
-        node: Temporal | Spatial,
-        rest: tuple[MappingNode, ...],
+        node: ir.Temporal | ir.Spatial,
+        rest: tuple[ir.MappingNode, ...],
         enclosing: dict[str, int],
         above: tuple[Loop, ...],
         at: _Position,
@@ -222,7 +208,7 @@ class _Reader:
             return self.walk(rest, enclosing, above, at)
         trips = trip_count(outer, node.tile)
         inner = {**enclosing, node.dim: node.tile}
-        if isinstance(node, Spatial):
+        if isinstance(node, ir.Spatial):
             fanout = [f.name for f in self.arch.fanouts].index(node.fanout)
             loop = Loop(f"s{self.loops}", node.dim, node.tile, trips, fanout, at.depth)
             self.loops += 1
@@ -232,7 +218,7 @@ class _Reader:
         self.names.append(loop.name)
         return ClockLoop(loop, above, self.walk(rest, inner, (*above, loop), at.deeper()))
 
-    def store(self, node: Storage, above: tuple[Loop, ...], at: _Position) -> None:
+    def store(self, node: ir.Storage, above: tuple[Loop, ...], at: _Position) -> None:
         level = self.arch.level_index(node.level)
         if level == 0:
             return
@@ -254,7 +240,7 @@ class _Position:
         return _Position(self.depth + 1, (*self.path, child), (*self.branch_depths, self.depth))
 
 
-def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
+def read_nest(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> Nest:
     """Return the nest of a mapping that is a program (schedules.check)."""
     reader = _Reader(workload, arch)
     clock = reader.walk(mapping.nodes, workload.extents(), (), _Position())
@@ -270,4 +256,4 @@ def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
 
 def _serves(place: StoragePoint, use: Use) -> bool:
     below = use.path[: len(place.path)] == place.path
-    return below and bool(accesses_of(use.statement, place.tensor))
+    return below and bool(ir.accesses_of(use.statement, place.tensor))

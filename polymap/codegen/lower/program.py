@@ -13,40 +13,29 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import assert_never
 
-from polymap.codegen.lower.ast import (
-    Array,
-    Assign,
-    Binary,
-    Block,
-    Count,
-    Declare,
-    For,
-    Function,
-    If,
-    Int,
-    Name,
-    Program,
-    Run,
-    Scope,
-    Stmt,
-    Text,
-    minimum,
-)
+from polymap.codegen.lower import ast
 from polymap.codegen.lower.buffers import Layout, buffer_arrays, check_memory, counter, layout_of
-from polymap.codegen.lower.deaths import last_uses, mortal_tensors, note_uses
 from polymap.codegen.lower.elements import SHORT_FLOATS, c_name
 from polymap.codegen.lower.main_part import KINDS, extremes, has_floors, includes, main_text
 from polymap.codegen.lower.nest import Clock, ClockBranch, ClockLoop, ClockStep, StoragePoint, Use, read_nest
 from polymap.codegen.lower.prelude import ELEMENT_OF_KEY, FAITHFUL_HEAD, FLOOR_DIV, MACROS, MESSAGES
-from polymap.codegen.lower.residence import enter_function, forget_tile, leave_function, load_function
+from polymap.codegen.lower.residence import (
+    enter_function,
+    forget_tile,
+    last_uses,
+    leave_function,
+    load_function,
+    mortal_tensors,
+    note_uses,
+)
 from polymap.codegen.lower.steps import Step, step_arrays, step_functions, step_of, working_function
 from polymap.codegen.lower.tidy import prune
 from polymap.codegen.lower.tiles import Guard, clock_bound, temporal, wrap
 from polymap.codegen.lower.transfers import Needs, bus, mark
 from polymap.ir import Architecture, Mapping, PlaceRule, Workload
 
-_ADVANCED = Name("advanced")
-LowerStep = Callable[["_Parts", Use], Block]
+_ADVANCED = ast.Name("advanced")
+LowerStep = Callable[["_Parts", Use], ast.Block]
 
 
 @dataclass(slots=True)
@@ -55,24 +44,24 @@ class _Parts:
 
     layout: Layout
     needs: Needs = field(default_factory=Needs)
-    functions: list[Function] = field(default_factory=list[Function])
-    arrays: list[Array] = field(default_factory=list[Array])
-    leaves: dict[int, Run] = field(default_factory=dict[int, Run])
-    enters: dict[int, Run] = field(default_factory=dict[int, Run])
-    works: dict[int, Run] = field(default_factory=dict[int, Run])
+    functions: list[ast.Function] = field(default_factory=list[ast.Function])
+    arrays: list[ast.Array] = field(default_factory=list[ast.Array])
+    leaves: dict[int, ast.Run] = field(default_factory=dict[int, ast.Run])
+    enters: dict[int, ast.Run] = field(default_factory=dict[int, ast.Run])
+    works: dict[int, ast.Run] = field(default_factory=dict[int, ast.Run])
 
-    def working(self, step: Step) -> Run:
+    def working(self, step: Step) -> ast.Run:
         """Return the call of the function that sets `working`; it is defined once per step."""
         if step.number not in self.works:
             self.works[step.number] = self.keep(working_function(step))
         return self.works[step.number]
 
-    def keep(self, made: tuple[Function, Run]) -> Run:
+    def keep(self, made: tuple[ast.Function, ast.Run]) -> ast.Run:
         self.functions.append(made[0])
         return made[1]
 
 
-def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
+def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> ast.Program:
     """Return the faithful program of a mapping.
 
     Raises BudgetError if it would exceed memory or 32-bit indices.
@@ -93,7 +82,9 @@ def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         parts.arrays += [last_uses(layout, tensor) for tensor in mortal]
         parts.functions.append(_first_walk(parts))
     _check_memory(parts)
-    return Program((*_declarations_of_program(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
+    return ast.Program(
+        (*_declarations_of_program(parts), *parts.functions, run, ast.Text(main_text(layout, counted=True)))
+    )
 
 
 def _check_memory(parts: _Parts) -> None:
@@ -103,68 +94,72 @@ def _check_memory(parts: _Parts) -> None:
     check_memory(total_bytes)
 
 
-def _bytes(array: Array) -> int:
+def _bytes(array: ast.Array) -> int:
     return int("".join(digit for digit in array.type if digit.isdigit()) or 64) // 8 * prod(array.shape)
 
 
-def _run(parts: _Parts) -> Function:
+def _run(parts: _Parts) -> ast.Function:
     nest = parts.layout.nest
     body = _clock(parts, nest.clock, _lower_step, advances=bool(parts.enters))
-    first = (Run("note_last_uses", ()),) if mortal_tensors(parts.layout) else ()
+    first = (ast.Run("note_last_uses", ()),) if mortal_tensors(parts.layout) else ()
     dead = {tensor.name for tensor in nest.workload.tensors if tensor.temporary}
     live = [place for place in nest.places if place.number in parts.leaves and place.tensor not in dead]
     end = [_leave(parts, place, more=0) for place in reversed(live)]
-    start = (*first, *((Declare("int", "advanced", Int(-1)),) if parts.enters else ()))
-    return Function("run", (), prune((*start, *body, *end)), "The clock, and the end of the run: all tiles are empty.")
+    start = (*first, *((ast.Declare("int", "advanced", ast.Int(-1)),) if parts.enters else ()))
+    return ast.Function(
+        "run", (), prune((*start, *body, *end)), "The clock, and the end of the run: all tiles are empty."
+    )
 
 
-def _first_walk(parts: _Parts) -> Function:
+def _first_walk(parts: _Parts) -> ast.Function:
     """Return the function that walks over the clock once before the run and notes when elements are used last."""
     body = _clock(parts, parts.layout.nest.clock, _note_step, advances=False)
-    return Function("note_last_uses", (), prune((*body, Assign(Name("steps"), "=", Int(0)))), "Nothing moves yet.")
+    return ast.Function(
+        "note_last_uses", (), prune((*body, ast.Assign(ast.Name("steps"), "=", ast.Int(0)))), "Nothing moves yet."
+    )
 
 
-def _clock(parts: _Parts, clock: Clock, lower: LowerStep, *, advances: bool) -> Block:
+def _clock(parts: _Parts, clock: Clock, lower: LowerStep, *, advances: bool) -> ast.Block:
     """Return the loops of the clock around what `lower` makes of each step; advances: `advanced` is kept."""
     match clock:
         case ClockLoop(loop, above, body):
             layers, stop = clock_bound(parts.layout.frame, loop, above, temporal(above))
             inner = _clock(parts, body, lower, advances=advances)
             return wrap(
-                layers, (For(loop.name, Int(0), stop, (*_note_advance(loop.depth, advances=advances), *inner)),)
+                layers, (ast.For(loop.name, ast.Int(0), stop, (*_note_advance(loop.depth, advances=advances), *inner)),)
             )
         case ClockBranch(depth, _, children):
-            steps: list[Stmt] = []
+            steps: list[ast.Stmt] = []
             for child in children:
                 inner = _clock(parts, child, lower, advances=advances)
-                steps += [*_note_advance(depth, advances=advances), Scope(inner)]
+                steps += [*_note_advance(depth, advances=advances), ast.Scope(inner)]
             return tuple(steps)
         case ClockStep(use):
             return _where_it_works(parts, use, lower(parts, use))
     assert_never(clock)
 
 
-def _note_advance(depth: int, *, advances: bool) -> Block:
-    return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if advances else ()
+def _note_advance(depth: int, *, advances: bool) -> ast.Block:
+    return (ast.Assign(_ADVANCED, "=", ast.minimum(_ADVANCED, ast.Int(depth))),) if advances else ()
 
 
 def _step(parts: _Parts, use: Use) -> Step:
     return step_of(parts.layout, use, parts.layout.nest.uses.index(use))
 
 
-def _note_step(parts: _Parts, use: Use) -> Block:
-    return (*note_uses(_step(parts, use)), Count("steps"))
+def _note_step(parts: _Parts, use: Use) -> ast.Block:
+    return (*note_uses(_step(parts, use)), ast.Count("steps"))
 
 
-def _where_it_works(parts: _Parts, use: Use, body: Block) -> Block:
+def _where_it_works(parts: _Parts, use: Use, body: ast.Block) -> ast.Block:
     """Return the statements of a step under its conditions: steps in which no instance has work do not exist."""
     if use.statement.constraints:
-        body = (parts.working(_step(parts, use)), If(Name("working"), body))
-    foreign = (Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.is_temporal)
+        body = (parts.working(_step(parts, use)), ast.If(ast.Name("working"), body))
+    foreign = (Guard(ast.Binary("==", ast.Name(loop.name), ast.Int(0))) for loop in use.foreign if loop.is_temporal)
     return wrap(foreign, body)
 
 
-def _lower_step(parts: _Parts, use: Use) -> Block:
+def _lower_step(parts: _Parts, use: Use) -> ast.Block:
     step = _step(parts, use)
     parts.arrays += step_arrays(step)
     functions, calls = step_functions(step, parts.needs)
@@ -172,14 +167,14 @@ def _lower_step(parts: _Parts, use: Use) -> Block:
     return (
         *_tile_changes(parts, use),
         *calls,
-        Count("steps"),
-        *((Assign(_ADVANCED, "=", Name("INT_MAX")),) if parts.enters else ()),
+        ast.Count("steps"),
+        *((ast.Assign(_ADVANCED, "=", ast.Name("INT_MAX")),) if parts.enters else ()),
     )
 
 
-def _tile_changes(parts: _Parts, use: Use) -> Block:
+def _tile_changes(parts: _Parts, use: Use) -> ast.Block:
     nest = parts.layout.nest
-    changes: list[Stmt] = []
+    changes: list[ast.Stmt] = []
     for place in reversed(nest.places):
         here = use.path[: len(place.path)] == place.path
         if place.number in parts.leaves:
@@ -197,16 +192,16 @@ def _tile_changes(parts: _Parts, use: Use) -> Block:
     return tuple(changes)
 
 
-def _if_advanced(depth: int, call: Stmt) -> Stmt:
-    return If(Binary("<", _ADVANCED, Int(depth + 1)), (call,))
+def _if_advanced(depth: int, call: ast.Stmt) -> ast.Stmt:
+    return ast.If(ast.Binary("<", _ADVANCED, ast.Int(depth + 1)), (call,))
 
 
-def _leave(parts: _Parts, place: StoragePoint, more: int) -> Run:
+def _leave(parts: _Parts, place: StoragePoint, more: int) -> ast.Run:
     run = parts.leaves[place.number]
-    arguments = tuple(Int(more) if argument == Name("more") else argument for argument in run.arguments)
+    arguments = tuple(ast.Int(more) if argument == ast.Name("more") else argument for argument in run.arguments)
     if not more:
-        arguments = tuple(argument if isinstance(argument, Int) else Int(0) for argument in arguments)
-    return Run(run.function, arguments)
+        arguments = tuple(argument if isinstance(argument, ast.Int) else ast.Int(0) for argument in arguments)
+    return ast.Run(run.function, arguments)
 
 
 def _branch_depth(place: StoragePoint, use: Use) -> int:
@@ -248,33 +243,33 @@ def _types_remark(workload: Workload) -> str:
     return f"/* Held and computed as float: {listed}. Traffic is counted in words of their own. */\n" if short else ""
 
 
-def _declarations_of_program(parts: _Parts) -> list[Text | Array]:
+def _declarations_of_program(parts: _Parts) -> list[ast.Text | ast.Array]:
     """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
     layout, needs = parts.layout, parts.needs
-    opening: list[Text | Array] = [
-        Text(FAITHFUL_HEAD + _types_remark(layout.nest.workload) + includes(layout)),
-        Text(extremes(layout) + MACROS),
+    opening: list[ast.Text | ast.Array] = [
+        ast.Text(FAITHFUL_HEAD + _types_remark(layout.nest.workload) + includes(layout)),
+        ast.Text(extremes(layout) + MACROS),
     ]
     if mortal_tensors(layout):
-        opening.append(Text(ELEMENT_OF_KEY))
+        opening.append(ast.Text(ELEMENT_OF_KEY))
     if has_floors(layout.nest.workload):
-        opening.append(Text(FLOOR_DIV))
-    opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]
+        opening.append(ast.Text(FLOOR_DIV))
+    opening += [ast.Array("unsigned long long", name, ()) for name in ("steps", "instances")]
     rows = dict.fromkeys(counter(kind, buffer) for buffer in layout.buffers for kind in KINDS)
-    opening += [Array("unsigned long long", name, ()) for name in rows]
+    opening += [ast.Array("unsigned long long", name, ()) for name in rows]
     opening += parts.arrays
     if any(use.statement.constraints for use in layout.nest.uses):
-        opening.append(Array("int", "working", ()))
+        opening.append(ast.Array("int", "working", ()))
     for tensor, slots in needs.buses.items():
-        opening.append(Array(layout.types[tensor].adder_type, bus(layout, tensor), (slots,)))
-        opening.append(Array("int64_t", mark(layout, tensor), (slots,)))
+        opening.append(ast.Array(layout.types[tensor].adder_type, bus(layout, tensor), (slots,)))
+        opening.append(ast.Array("int64_t", mark(layout, tensor), (slots,)))
     if needs.buses:
         lists = ["want_from", *["want_at"] * needs.loads, *["message"] * needs.unions]
-        opening += [Array("int32_t", name, (needs.wanted,)) for name in lists]
+        opening += [ast.Array("int32_t", name, (needs.wanted,)) for name in lists]
         names = ("wanted", "length") if needs.unions else ("wanted",)
-        opening += [*(Array("int", name, ()) for name in names), Array("int64_t", "stamp", ())]
+        opening += [*(ast.Array("int", name, ()) for name in names), ast.Array("int64_t", "stamp", ())]
     if needs.messages:
         buckets = 1 << (2 * needs.messages).bit_length()
         sizes = {"words": needs.message_words, "messages": needs.messages, "buckets": buckets, "mask": buckets - 1}
-        opening.append(Text(MESSAGES.format(**sizes)))
+        opening.append(ast.Text(MESSAGES.format(**sizes)))
     return opening

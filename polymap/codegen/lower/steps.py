@@ -5,22 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.codegen.lower.ast import (
-    Array,
-    Assign,
-    Block,
-    Copy,
-    Count,
-    Declare,
-    Element,
-    Expr,
-    Function,
-    If,
-    Int,
-    Invoke,
-    Name,
-    Run,
-)
+from polymap.codegen.lower import ast
 from polymap.codegen.lower.buffers import CHANGED, Buffer, Layout, axis_values, cell_of, counter, slot_of
 from polymap.codegen.lower.elements import Registers, registers
 from polymap.codegen.lower.expressions import c_expression
@@ -30,7 +15,7 @@ from polymap.codegen.lower.tiles import Layer, Values, instance_layers, instance
 from polymap.codegen.lower.transfers import Ask, Bring, Child, Needs, arrival, looked_at, merged_arrivals, merged_reads
 from polymap.ir import Access, Operator
 
-_UNIT = Name("unit")
+_UNIT = ast.Name("unit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +76,26 @@ def step_of(layout: Layout, use: Use, number: int) -> Step:
     return Step(layout, use, number, instance_order(loop for loop in use.loops if not loop.is_temporal))
 
 
-def step_arrays(step: Step) -> list[Array]:
+def step_arrays(step: Step) -> list[ast.Array]:
     """Return the registers between innermost nodes and compute instances: merged operands, results to be merged."""
     reads = step.use.statement.reads
     arrays = [
-        Array(step.layout.types[access.tensor].c_type, step.operand(i), (step.units,))
+        ast.Array(step.layout.types[access.tensor].c_type, step.operand(i), (step.units,))
         for i, access in enumerate(reads)
         if step.reads_merge(access)
     ]
     if step.arrivals_merge():
         arrays += [
-            Array(step.registers.result, step.result, (step.units,)),
-            Array("uint8_t", step.active, (step.units,)),
+            ast.Array(step.registers.result, step.result, (step.units,)),
+            ast.Array("uint8_t", step.active, (step.units,)),
         ]
     return arrays
 
 
-def step_functions(step: Step, needs: Needs) -> tuple[list[Function], list[Run]]:
+def step_functions(step: Step, needs: Needs) -> tuple[list[ast.Function], list[ast.Run]]:
     """Return the functions of one step and their calls in order: merged reads, compute, merged accumulation."""
-    functions: list[Function] = []
-    calls: list[Run] = []
+    functions: list[ast.Function] = []
+    calls: list[ast.Run] = []
     clock = step.layout.nest.clock_names
     for index, access in enumerate(step.use.statement.reads):
         if step.reads_merge(access):
@@ -131,11 +116,11 @@ def step_functions(step: Step, needs: Needs) -> tuple[list[Function], list[Run]]
     return functions, calls
 
 
-def working_function(step: Step) -> tuple[Function, Run]:
+def working_function(step: Step) -> tuple[ast.Function, ast.Run]:
     """Return the function that sets `working` if some compute instance has work in this step, and its call."""
     layers, _ = step.point(())
-    found = wrap([*instance_layers(step.loops), *layers], (Assign(Name("working"), "=", Int(1)),))
-    body: Block = (Assign(Name("working"), "=", Int(0)), *found)
+    found = wrap([*instance_layers(step.loops), *layers], (ast.Assign(ast.Name("working"), "=", ast.Int(1)),))
+    body: ast.Block = (ast.Assign(ast.Name("working"), "=", ast.Int(0)), *found)
     return function(f"work{step.number}", step.layout.nest.clock_names, body)
 
 
@@ -143,51 +128,51 @@ def _dims(accesses: tuple[Access, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dim for access in accesses for index in access.index for dim in index.dims))
 
 
-def _unit(step: Step) -> Declare:
-    return Declare("const int", _UNIT.text, instance_number(step.loops))
+def _unit(step: Step) -> ast.Declare:
+    return ast.Declare("const int", _UNIT.text, instance_number(step.loops))
 
 
-def _slot(step: Step, access: Access) -> Expr:
+def _slot(step: Step, access: Access) -> ast.Expr:
     return slot_of(step.holder(access), step.layout.nest.workload.tensor(access.tensor))
 
 
-def _merged_operand(step: Step, needs: Needs, index: int, access: Access) -> Block:
-    def visit(ask: Ask) -> Block:
+def _merged_operand(step: Step, needs: Needs, index: int, access: Access) -> ast.Block:
+    def visit(ask: Ask) -> ast.Block:
         layers, values = step.point(_dims((access,)))
-        body: Block = (*axis_values(step.layout, access, values), *ask(_UNIT, _slot(step, access)))
+        body: ast.Block = (*axis_values(step.layout, access, values), *ask(_UNIT, _slot(step, access)))
         return (_unit(step), *wrap(layers, body))
 
     child = Child(step.loops, 1, step.operand(index))
     return merged_reads(step.layout, needs, step.holder(access), child, (), visit)
 
 
-def _compute(step: Step) -> Block:
+def _compute(step: Step) -> ast.Block:
     statement = step.use.statement
     layers, values = step.point(statement.dims)
-    body: list[Block] = [(Count("instances"),)]
+    body: list[ast.Block] = [(ast.Count("instances"),)]
     for index, access in enumerate(statement.reads):
         body.append(_operand(step, index, access, values))
-    operands = tuple(Name(f"a{index}") for index in range(len(statement.reads)))
+    operands = tuple(ast.Name(f"a{index}") for index in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
     own = step.registers
-    value = value if own.result == own.value else Invoke(f"({own.result})", (value,))
-    body.append((Declare(f"const {own.result}", "result", value),))
+    value = value if own.result == own.value else ast.Invoke(f"({own.result})", (value,))
+    body.append((ast.Declare(f"const {own.result}", "result", value),))
     body.append(_result(step, values))
     flat = tuple(one for block in body for one in block)
     return wrap([*instance_layers(step.loops), _unit(step), *layers], flat)
 
 
-def _operand(step: Step, index: int, access: Access, values: Values) -> Block:
+def _operand(step: Step, index: int, access: Access, values: Values) -> ast.Block:
     name, kind = f"a{index}", f"const {step.registers.operands[index]}"
     if step.reads_merge(access):
-        return (Declare(kind, name, Element(step.operand(index), (_UNIT,))),)
+        return (ast.Declare(kind, name, ast.Element(step.operand(index), (_UNIT,))),)
     cell, axes = _cell_of_access(step, access, values, name)
     holder = step.holder(access)
-    read: Block = (Declare(kind, name, holder.value(cell)), Count(counter("reads", holder)))
+    read: ast.Block = (ast.Declare(kind, name, holder.value(cell)), ast.Count(counter("reads", holder)))
     return (*axes, *read, *looked_at(step.layout, holder, cell))
 
 
-def _cell_of_access(step: Step, access: Access, values: Values, name: str) -> tuple[Expr, Block]:
+def _cell_of_access(step: Step, access: Access, values: Values, name: str) -> tuple[ast.Expr, ast.Block]:
     """Return the cell of an access at its innermost node, and the declarations that it needs."""
     holder = step.holder(access)
     axes = axis_values(step.layout, access, values, prefix=f"{name}_x")
@@ -196,30 +181,36 @@ def _cell_of_access(step: Step, access: Access, values: Values, name: str) -> tu
     return cell_of(holder, instance_number(holder.place.instance_loops), slot), tuple(axes)
 
 
-def _result(step: Step, values: Values) -> Block:
-    target, result = step.use.statement.target, Name("result")
+def _result(step: Step, values: Values) -> ast.Block:
+    target, result = step.use.statement.target, ast.Name("result")
     if step.arrivals_merge():
-        kept = Assign(Element(step.result, (_UNIT,)), "=", result)
-        return (kept, Assign(Element(step.active, (_UNIT,)), "=", Int(1)))
+        kept = ast.Assign(ast.Element(step.result, (_UNIT,)), "=", result)
+        return (kept, ast.Assign(ast.Element(step.active, (_UNIT,)), "=", ast.Int(1)))
     cell, axes = _cell_of_access(step, target, values, "target")
-    declared = Declare("const int", "cell", cell)
+    declared = ast.Declare("const int", "cell", cell)
     holder, operator = step.holder(target), step.use.statement.operator
     if operator is Operator.ASSIGN:
-        dirty = Assign(holder.partial(Name("cell")), "=", CHANGED)
-        return (*axes, declared, Copy(holder.value(Name("cell")), result), Count(counter("writes", holder)), dirty)
-    return (*axes, declared, *arrival(step.layout, holder, operator, Name("cell"), result))
+        dirty = ast.Assign(holder.partial(ast.Name("cell")), "=", CHANGED)
+        return (
+            *axes,
+            declared,
+            ast.Copy(holder.value(ast.Name("cell")), result),
+            ast.Count(counter("writes", holder)),
+            dirty,
+        )
+    return (*axes, declared, *arrival(step.layout, holder, operator, ast.Name("cell"), result))
 
 
-def _merged_results(step: Step, needs: Needs) -> Block:
+def _merged_results(step: Step, needs: Needs) -> ast.Block:
     target = step.use.statement.target
 
-    def visit(bring: Bring) -> Block:
+    def visit(bring: Bring) -> ast.Block:
         layers, values = step.point(_dims((target,)))
-        active = Element(step.active, (_UNIT,))
-        value = Element(step.result, (_UNIT,))
-        done = Assign(active, "=", Int(0))
-        body: Block = (*axis_values(step.layout, target, values), *bring(value, _slot(step, target)), done)
-        return (_unit(step), If(active, wrap(layers, body)))
+        active = ast.Element(step.active, (_UNIT,))
+        value = ast.Element(step.result, (_UNIT,))
+        done = ast.Assign(active, "=", ast.Int(0))
+        body: ast.Block = (*axis_values(step.layout, target, values), *bring(value, _slot(step, target)), done)
+        return (_unit(step), ast.If(active, wrap(layers, body)))
 
     child = Child(step.loops, 1, step.result)
     return merged_arrivals(step.layout, needs, step.holder(target), child, step.use.statement.operator, visit)

@@ -28,7 +28,7 @@ IN_TURN = f"""\
 #define IN_TURN()
 #endif
 """
-# Of loops whose dependences gcc does not respect (polymap/codegen/programs/vector_hazards.py).
+# Of loops whose dependences gcc does not respect (polymap/codegen/programs/function.py).
 NO_VECTORS = """\
 #if defined(__GNUC__) && !defined(__clang__)
 #define NO_VECTORS() __asm__ volatile("") /* not in vectors: gcc 12 reads neighbours before they are written */

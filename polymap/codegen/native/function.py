@@ -11,27 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping as Mapping_, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.codegen.lower import (
-    ALIGNED_ALLOC,
-    EXTREMES,
-    FLOOR_DIV,
-    LIBRARIES,
-    LINE_BYTES,
-    OPENMP_HINTS,
-    RESTRICT,
-    WIDE,
-    Block,
-    Declare,
-    If,
-    Name,
-    Run,
-    check_indices,
-    check_memory,
-    check_sums,
-    comment_of,
-    lines_of,
-    order_of_sums,
-)
+from polymap.codegen import lower
 from polymap.codegen.native.arrays import ArrayForm, Word, array_forms
 from polymap.codegen.native.dots import few_columns
 from polymap.codegen.native.flat_dims import flatten
@@ -55,7 +35,7 @@ from polymap.codegen.native.variants import kernels
 from polymap.codegen.native.words import gather_loops, word_helpers
 from polymap.ir import Architecture, Mapping, Workload
 
-_HEAD = LIBRARIES + EXTREMES + RESTRICT
+_HEAD = lower.LIBRARIES + lower.EXTREMES + lower.RESTRICT
 # Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
 FUSED = ("-ffp-contract=fast", "-fopenmp-simd")
 # gcc would load a vector once per use, as the operand of a multiply-add, where loads are what takes the time.
@@ -168,17 +148,17 @@ def native_function(
     not fit into memory or indices into 32 bits (PM601).
     """
     arrays, steps = _arrays_and_tail(workload, layout, tail)
-    workload, head = flat or workload, comment_of(remark) + _HEAD
+    workload, head = flat or workload, lower.comment_of(remark) + _HEAD
     sums = tuple(_read_in_words(form, by_words or {}) for form in array_forms(workload, layout))
     mapping = _of_whole_sums(workload, mapping, steps)
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
         kernels(plan)
         whole = plan if packed is None else kernel_plan(workload, arch, packed, sums, steps)
-        check_memory(max(map(_own_bytes, (plan, whole))))
+        lower.check_memory(max(map(_own_bytes, (plan, whole))))
     except NoPlan as reason:
 
-        def loops(target: ArrayForm) -> Block:
+        def loops(target: ArrayForm) -> lower.Block:
             return scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)
 
         text = _scalar_text(name, arrays, _with_tail(loops, sums[-1], steps))
@@ -212,7 +192,7 @@ def function_of_lanes(
         return None
     above, _ = found.text(f"{name}_lanes", found.to)
     text = _scalar_text(name, arrays, _with_tail(lambda to: found.text(f"{name}_lanes", to)[1], found.to, steps))
-    head = f"{comment_of(remark)}{_HEAD}{_above(flat, text)}{WIDE.format(bits=vector_bits)}\n{above}"
+    head = f"{lower.comment_of(remark)}{_HEAD}{_above(flat, text)}{lower.WIDE.format(bits=vector_bits)}\n{above}"
     return NativeFunction(name, head + text, arrays, None, 0, "", weights=forms[-2].tensor)
 
 
@@ -238,7 +218,7 @@ def function_of_parts(
             kernels(plan)
         except NoPlan:
             return None
-        check_memory(_own_bytes(plan))
+        lower.check_memory(_own_bytes(plan))
         own = unpack_plan(plan)
         plans.append(replace(own, operands=tuple(replace(each, ahead=None) for each in own.operands)))
     body, calls = "", ""
@@ -247,7 +227,7 @@ def function_of_parts(
         head = signature(own, arrays)
         body += _body(own, arrays, plan, plan, threads).replace(f"\n{head}", f"\nstatic {head}")
         calls += f"    {own}({', '.join(form.parameter for form in arrays)});\n"
-    text = f"{comment_of(remark)}{_HEAD}{_types(plans, body)}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
+    text = f"{lower.comment_of(remark)}{_HEAD}{_types(plans, body)}{body}\n{signature(name, arrays)}\n{{\n{calls}}}\n"
     return NativeFunction(name, text, arrays, None, 0, "", weights=plans[0].operands[-1].form.tensor)
 
 
@@ -290,8 +270,8 @@ def _arrays_and_tail(
     workload: Workload, layout: str, tail: Sequence[str | Requantize]
 ) -> tuple[tuple[ArrayForm, ...], Tail | None]:
     """Return the arrays that the function takes, and what is done to each sum."""
-    check_indices(workload)
-    check_sums(workload)
+    lower.check_indices(workload)
+    lower.check_sums(workload)
     sums = array_forms(workload, layout)
     steps = tail_of(tail, workload, sums)
     return sums if steps is None else (*sums[:-1], *steps.arrays, steps.stored), steps
@@ -309,7 +289,7 @@ def _own_bytes(plan: KernelPlan) -> int:
     return sum((each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies), sum(whole))
 
 
-def _with_tail(loops: Callable[[ArrayForm], Block], target: ArrayForm, tail: Tail | None) -> Block:
+def _with_tail(loops: Callable[[ArrayForm], lower.Block], target: ArrayForm, tail: Tail | None) -> lower.Block:
     """Return loops over all sums, and those of the tail behind them. loops: those that store the sums in an array."""
     if tail is None:
         return loops(target)
@@ -317,10 +297,13 @@ def _with_tail(loops: Callable[[ArrayForm], Block], target: ArrayForm, tail: Tai
         return (*loops(target), *in_a_loop(tail, tail.stored.parameter))
     sums = replace(tail.target, parameter="sums")
     size = sums.elements * ELEMENT_BYTES[sums.c_type]
-    check_memory(size)
-    new = f"({sums.c_type} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES})"
-    begin = (Declare(f"{sums.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
-    return (*begin, *loops(sums), *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
+    lower.check_memory(size)
+    new = f"({sums.c_type} *)aligned_alloc({lower.LINE_BYTES}, {size + -size % lower.LINE_BYTES})"
+    begin = (
+        lower.Declare(f"{sums.c_type} *const", "sums", lower.Name(new)),
+        lower.If(lower.Name("!sums"), (lower.Run("abort", ()),)),
+    )
+    return (*begin, *loops(sums), *in_a_loop(tail, "sums"), lower.Run("free", (lower.Name("sums"),)))
 
 
 def _packing_ahead(plan: KernelPlan) -> Packing | None:
@@ -330,13 +313,13 @@ def _packing_ahead(plan: KernelPlan) -> Packing | None:
 
 def _above(workload: Workload, text: str) -> str:
     """Return what stands above plain loops: no warnings of pragmas that a compiler does not obey, the order of sums."""
-    declared = ALIGNED_ALLOC if "aligned_alloc(" in text else ""
-    return declared + (OPENMP_HINTS if "#pragma omp" in text else "") + order_of_sums(workload)
+    declared = lower.ALIGNED_ALLOC if "aligned_alloc(" in text else ""
+    return declared + (lower.OPENMP_HINTS if "#pragma omp" in text else "") + lower.order_of_sums(workload)
 
 
-def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
-    function = f"\n{signature(name, arrays)}\n{{\n" + "\n".join(lines_of(body, 1)) + "\n}\n"
-    helpers = FLOOR_DIV if "floor_div" in function else ""
+def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: lower.Block) -> str:
+    function = f"\n{signature(name, arrays)}\n{{\n" + "\n".join(lower.lines_of(body, 1)) + "\n}\n"
+    helpers = lower.FLOOR_DIV if "floor_div" in function else ""
     return (BFLOAT16 + "\n" if "bfloat16_value" in function else "") + helpers + function
 
 
@@ -363,7 +346,7 @@ def _types(plans: Sequence[KernelPlan], body: str) -> str:
 def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
     kind, lanes = plan.accumulator, plan.lanes
     size = lanes * ELEMENT_BYTES[kind]
-    lines = [WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
+    lines = [lower.WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
     moved = [kind, *(each.form.c_type for each in plan.operands if each.is_vector)]
     if plan.tail is not None:
         moved += [form.c_type for form in (*plan.tail.arrays, plan.tail.stored)]
@@ -387,7 +370,7 @@ def _types_of_plan(plan: KernelPlan, body: str) -> list[str]:
         lines.append(word_helpers(lanes, kind, body))
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
-    helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT, "aligned_alloc(": ALIGNED_ALLOC.rstrip()}
+    helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT, "aligned_alloc(": lower.ALIGNED_ALLOC.rstrip()}
     for call, text in helpers.items():
         if call in body:
             lines.append(text.format(kind=kind, lanes=lanes) if text is not BFLOAT16 else text)
@@ -407,7 +390,9 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) ->
     ahead, names = _packing_ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in own.packings if each is not None and is_heap(each)]
     casts = _casts(own.plan, arrays)
-    body = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(own), 1), *_releases(own.plan, whole)])
+    body = "\n".join(
+        [*casts, *_allocations(whole, names), *lower.lines_of(outer_loops(own), 1), *_releases(own.plan, whole)]
+    )
     entry = f"\n{signature(name, arrays)}\n{{\n{body}\n}}"
     if ahead is None:
         return [entry]
@@ -419,9 +404,9 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest, own: Nest) ->
     rest = [each for each in given.packings if each is not None and each != ahead and is_heap(each)]
     casts_given = _casts(nest.plan, arrays, packed=tensor)
     loops = "\n".join(
-        [*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(nest.plan, rest)]
+        [*casts_given, *_allocations(rest, names), *lower.lines_of(outer_loops(given), 1), *_releases(nest.plan, rest)]
     )
-    pack = "\n".join([*_casts_of_pack(ahead, caller), *lines_of(copy_loops(ahead, names), 1)])
+    pack = "\n".join([*_casts_of_pack(ahead, caller), *lower.lines_of(copy_loops(ahead, names), 1)])
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {_packed_elements(ahead)};\n}}",
         f"\n{_pack_signature(f'{name}_pack', caller)}\n{{\n{pack}\n}}",
@@ -439,7 +424,7 @@ def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") ->
         if form in _gathered_arrays(plan):
             lines += [
                 *_allocation(form.c_type, form.parameter, form.elements),
-                *lines_of(gather_loops(form, given[form.tensor]), 1),
+                *lower.lines_of(gather_loops(form, given[form.tensor]), 1),
             ]
             continue
         end = "_packed" if form.tensor == packed else ""
@@ -466,14 +451,14 @@ def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
     lines: list[str] = []
     for packing in packings:
         lines += _allocation(packing.form.c_type, packing.parameter, packing.elements)
-        lines += lines_of(copy_loops(packing, names), 1)
+        lines += lower.lines_of(copy_loops(packing, names), 1)
     return lines
 
 
 def _allocation(kind: str, name: str, elements: int) -> list[str]:
     size = elements * ELEMENT_BYTES[kind]
     return [
-        f"    {kind} *const {name} = ({kind} *)aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});",
+        f"    {kind} *const {name} = ({kind} *)aligned_alloc({lower.LINE_BYTES}, {size + -size % lower.LINE_BYTES});",
         f"    if (!{name})\n        abort(); /* no memory for the copy */",
     ]
 

@@ -12,27 +12,11 @@ import re
 from dataclasses import dataclass, replace
 from math import prod
 
+from polymap import ir
 from polymap.codegen.native.arrays import ELEMENT_BYTES, ArrayForm, Linear
 from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, panels
 from polymap.codegen.native.tails import Tail
 from polymap.codegen.native.tuning import TUNING
-from polymap.ir import (
-    Access,
-    Affine,
-    Apply,
-    Architecture,
-    Expression,
-    FanoutKind,
-    Mapping,
-    Operator,
-    Read,
-    Spatial,
-    Statement,
-    Storage,
-    Temporal,
-    Workload,
-    bounds,
-)
 from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
 
 LEAST_VECTOR_BYTES = 16
@@ -103,7 +87,7 @@ class KernelPlan:
     is_ordered: sums are added up in the order of the text. tail: what is done to the sums before they are stored.
     """
 
-    statement: Statement
+    statement: ir.Statement
     extents: dict[str, int]
     outer: tuple[OuterLoop, ...]
     vector: str
@@ -138,9 +122,9 @@ class NoPlan(Exception):
 
 
 def kernel_plan(
-    workload: Workload,
-    arch: Architecture,
-    mapping: Mapping,
+    workload: ir.Workload,
+    arch: ir.Architecture,
+    mapping: ir.Mapping,
     forms: tuple[ArrayForm, ...],
     tail: Tail | None = None,
     *,
@@ -187,16 +171,16 @@ def kernel_plan(
     return replace(plan, operands=_operands(plan, windows, by_name))
 
 
-def whole_sums(workload: Workload, mapping: Mapping) -> Mapping:
+def whole_sums(workload: ir.Workload, mapping: ir.Mapping) -> ir.Mapping:
     """Return the tree with all loops over reductions at its end, so that every sum is whole when it is stored.
 
     For trees of one statement with a Compute at their end.
     """
     own = {name for index in workload.statements[0].target.index for name in index.dims}
-    kept = [n for n in mapping.nodes[:-1] if not isinstance(n, Temporal | Spatial) or n.dim in own]
-    at = 1 + max((number for number, node in enumerate(kept) if isinstance(node, Storage | Spatial)), default=-1)
-    inner = [Temporal(dim.name, 1) for dim in workload.dims if dim.name not in own]
-    return Mapping((*kept[:at], *inner, *kept[at:], mapping.nodes[-1]))
+    kept = [n for n in mapping.nodes[:-1] if not isinstance(n, ir.Temporal | ir.Spatial) or n.dim in own]
+    at = 1 + max((number for number, node in enumerate(kept) if isinstance(node, ir.Storage | ir.Spatial)), default=-1)
+    inner = [ir.Temporal(dim.name, 1) for dim in workload.dims if dim.name not in own]
+    return ir.Mapping((*kept[:at], *inner, *kept[at:], mapping.nodes[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +192,13 @@ class _Shape:
     held: dict[str, tuple[int, ...]]
 
 
-def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Shape:
+def _tree_shape(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> _Shape:
     kinds = {fanout.name: fanout.kind for fanout in arch.fanouts}
     statement = workload.statements[0]
     (compute,) = view_of(workload.extents(), mapping).computes
     own = {name for index in statement.target.index for name in index.dims}
     loops = [(at, node) for at, node in enumerate(compute.above) if isinstance(node, LoopInTree) and node.trips > 1]
-    lanes = [(at, node) for at, node in loops if _kind(kinds, node) is FanoutKind.LANE]
+    lanes = [(at, node) for at, node in loops if _kind(kinds, node) is ir.FanoutKind.LANE]
     if len(lanes) != 1 or lanes[0][1].node.dim not in own:
         raise NoPlan("not one dim of the output is spread over the lanes")
     lane_at, lane = lanes[0]
@@ -223,20 +207,20 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
         if at > lane_at and isinstance(node, StorageInTree) and statement.target.tensor in node.node.tensors:
             start = at
     vector = lane.node.dim
-    lane_size = next(fanout.size for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
+    lane_size = next(fanout.size for fanout in arch.fanouts if fanout.kind is ir.FanoutKind.LANE)
     left = workload.extents()
     outer: list[OuterLoop] = []
     depths: list[int] = []
     for at, node in loops:
         if at < start and at != lane_at:
-            spreads = _kind(kinds, node) is FanoutKind.CORE and node.node.dim in own
+            spreads = _kind(kinds, node) is ir.FanoutKind.CORE and node.node.dim in own
             # Lanes are dealt out anew: a loop below them over their dim steps by as many whole vectors.
             lanes_inside = lane_size if at > lane_at and node.node.dim == vector else 1
             tile = min(node.tile * lanes_inside, left[node.node.dim])
             outer.append(OuterLoop(node.node.dim, tile, left[node.node.dim], spreads))
             left[node.node.dim] = tile
             depths.append(at)
-    if any(lane_at < at and isinstance(node.node, Spatial) for at, node in loops):
+    if any(lane_at < at and isinstance(node.node, ir.Spatial) for at, node in loops):
         raise NoPlan("a fan-out below the lanes is used")
     tile = {name: left[name] for name in statement.dims if name in own and name != vector}
     held: dict[str, tuple[int, ...]] = {}
@@ -247,9 +231,9 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
     return _Shape(tuple(outer), vector, left, tile, held)
 
 
-def _lanes(arch: Architecture) -> int:
+def _lanes(arch: ir.Architecture) -> int:
     """Return the elements of the machine's vectors."""
-    lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
+    lane = next(fanout for fanout in arch.fanouts if fanout.kind is ir.FanoutKind.LANE)
     if lane.size < 2 or lane.size & (lane.size - 1):
         raise NoPlan("the machine's vectors have no power of two of elements")
     return lane.size
@@ -262,7 +246,7 @@ def narrow_width(count: int, lanes: int, least: int) -> int:
     return lanes
 
 
-def _narrow_lanes(lanes: int, workload: Workload, shape: _Shape) -> int:
+def _narrow_lanes(lanes: int, workload: ir.Workload, shape: _Shape) -> int:
     """Return the elements of a vector that few indices fill: as many, or the next power of two; of one sum of operands
     that are read once, where they lie, the one before, as parts of vectors would be loaded by way of memory."""
     block, (statement,) = shape.inside[shape.vector], workload.statements
@@ -272,11 +256,11 @@ def _narrow_lanes(lanes: int, workload: Workload, shape: _Shape) -> int:
     return lanes // 2 if once and block < lanes and prod(shape.tile.values()) == 1 else lanes
 
 
-def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
-    return kinds[loop.node.fanout] if isinstance(loop.node, Spatial) else None
+def _kind(kinds: dict[str, ir.FanoutKind | None], loop: LoopInTree) -> ir.FanoutKind | None:
+    return kinds[loop.node.fanout] if isinstance(loop.node, ir.Spatial) else None
 
 
-def check_sum(workload: Workload, statement: Statement, forms: dict[str, ArrayForm]) -> None:
+def check_sum(workload: ir.Workload, statement: ir.Statement, forms: dict[str, ArrayForm]) -> None:
     """Raise NoPlan for statements that no tree makes a sum of vectors."""
     _check_statement(workload, statement)
     target = forms[statement.target.tensor]
@@ -286,10 +270,10 @@ def check_sum(workload: Workload, statement: Statement, forms: dict[str, ArrayFo
         raise NoPlan(f"vectors of bfloat16 are not accumulated as {target.kind}")
 
 
-def _check_statement(workload: Workload, statement: Statement) -> None:
+def _check_statement(workload: ir.Workload, statement: ir.Statement) -> None:
     target = [index for index in statement.target.index if index.terms]
     own = [index.dims for index in target]
-    if statement.operator is not Operator.ADD or not _is_polynomial(statement.expression):
+    if statement.operator is not ir.Operator.ADD or not _is_polynomial(statement.expression):
         raise NoPlan("the statement is no sum of products")
     if any(len(dims) != 1 for dims in own) or len(set(own)) != len(own):
         raise NoPlan("the output is not indexed by one dim per axis")
@@ -302,43 +286,45 @@ def _check_statement(workload: Workload, statement: Statement) -> None:
         raise NoPlan("a dim does not belong to the statement")
 
 
-def _is_polynomial(expression: Expression) -> bool:
+def _is_polynomial(expression: ir.Expression) -> bool:
     match expression:
-        case Read():
+        case ir.Read():
             return True
-        case Apply(operation, arguments):
+        case ir.Apply(operation, arguments):
             return operation in ("*", "+", "-") and len(arguments) == 2 and all(map(_is_polynomial, arguments))
         case _:
             return False
 
 
-def _windows(workload: Workload, statement: Statement, forms: dict[str, ArrayForm], vector: str) -> frozenset[str]:
+def _windows(
+    workload: ir.Workload, statement: ir.Statement, forms: dict[str, ArrayForm], vector: str
+) -> frozenset[str]:
     """Return the operands that slide along the vector dim with steps or onto padding: these are copied with zeros."""
     extents, found = workload.extents(), set[str]()
     for access in statement.reads:
         form = forms[access.tensor]
         axes = [number for number in range(len(form.sizes)) if vector in access.index[number].dims]
         if len(axes) == 1 and len(access.index[axes[0]].dims) == 2:
-            low, high = bounds(form.axis(access, axes[0]), extents)
+            low, high = ir.bounds(form.axis(access, axes[0]), extents)
             if low < 0 or high >= form.sizes[axes[0]] or form.linear(access).of(vector) != 1:
                 found.add(access.tensor)
     return frozenset(found)
 
 
 def _guards(
-    workload: Workload, statement: Statement, forms: dict[str, ArrayForm], windows: frozenset[str]
+    workload: ir.Workload, statement: ir.Statement, forms: dict[str, ArrayForm], windows: frozenset[str]
 ) -> tuple[Guard, ...]:
     """Return the axes that may fall on padding, but for copied windows, which have zeros there; raises NoPlan if the
     domain has any other constraint."""
     guards: list[Guard] = []
-    known: set[Affine] = set()
+    known: set[ir.Affine] = set()
     extents = workload.extents()
     for access in (statement.target, *statement.reads):
         form = forms[access.tensor]
         for number, size in enumerate(form.sizes):
             index = form.axis(access, number)
             known |= {index, -index + (size - 1)}
-            low, high = bounds(index, extents)
+            low, high = ir.bounds(index, extents)
             if (low >= 0 and high < size) or access.tensor in windows:
                 continue
             guards.append(_guard(statement, index, size))
@@ -347,7 +333,7 @@ def _guards(
     return tuple(dict.fromkeys(guards))
 
 
-def _guard(statement: Statement, index: Affine, size: int) -> Guard:
+def _guard(statement: ir.Statement, index: ir.Affine, size: int) -> Guard:
     own = {name for axis in statement.target.index for name in axis.dims}
     factors = index.coefficients()
     outs, taps = [d for d in factors if d in own], [d for d in factors if d not in own]
@@ -368,7 +354,7 @@ def _check_guards(shape: _Shape, guards: tuple[Guard, ...]) -> None:
 
 
 def _reductions(
-    statement: Statement, forms: dict[str, ArrayForm], shape: _Shape, *, is_ordered: bool
+    statement: ir.Statement, forms: dict[str, ArrayForm], shape: _Shape, *, is_ordered: bool
 ) -> tuple[str, ...]:
     """Return the reductions, the largest step through the operands that are not packed outermost, or, where sums are
     ordered, as the text has them."""
@@ -385,7 +371,7 @@ def _reductions(
     return tuple(found)
 
 
-def _shares(access: Access, tap: str, shape: _Shape) -> bool:
+def _shares(access: ir.Access, tap: str, shape: _Shape) -> bool:
     """Return whether an operand of vectors slides with a tap along another dim of the register tile."""
     if not any(shape.vector in index.dims for index in access.index):
         return False
@@ -426,7 +412,7 @@ def _operands(plan: KernelPlan, windows: frozenset[str], forms: dict[str, ArrayF
     )
 
 
-def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:
+def _operand(plan: KernelPlan, number: int, access: ir.Access, form: ArrayForm) -> Operand:
     linear = form.linear(access)
     factor = linear.of(plan.vector)
     plain = Operand(form, f"a{number}", linear, linear, is_vector=factor != 0)
@@ -498,7 +484,7 @@ def _lies_well(plan: KernelPlan, form: ArrayForm, linear: Linear) -> bool:
     return form.elements * width <= TUNING.direct_bytes and not collides
 
 
-def _window(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:
+def _window(plan: KernelPlan, number: int, access: ir.Access, form: ArrayForm) -> Operand:
     """Return an operand that is copied with zeros for its padding, where the fewest elements are copied."""
     dims = [dim for index in access.index for dim in index.dims]
     factors = [factor for index in access.index for factor in index.coefficients().values()]
@@ -520,7 +506,7 @@ def _copied_elements(plan: KernelPlan, packing: Packing) -> int:
     return own * prod(loop.trips for loop in plan.outer[: packing.level])
 
 
-def _window_at(plan: KernelPlan, access: Access, form: ArrayForm, level: int) -> Packing:
+def _window_at(plan: KernelPlan, access: ir.Access, form: ArrayForm, level: int) -> Packing:
     spans = {dim: _whole_span(plan, dim, level) for dim in plan.extents}
     order = sorted(
         range(len(form.sizes)), key=lambda axis: (plan.vector not in access.index[axis].dims, form.strides[axis])
@@ -539,7 +525,7 @@ def _window_at(plan: KernelPlan, access: Access, form: ArrayForm, level: int) ->
             if is_row and dim != plan.vector and stride > 1:
                 inner[dim], phase_tap = factor, dim
         start = _start(index, spans)
-        low, high = bounds(index, plan.extents)
+        low, high = ir.bounds(index, plan.extents)
         whole = all(spans[dim].extent % spans[dim].tile == 0 for dim in factors)
         checked = is_row or low < 0 or high >= form.sizes[axis] or not whole
         axes.append(Axis(start, length, form.sizes[axis], form.strides[axis], step, stride, phase, checked))
@@ -551,7 +537,7 @@ def _window_at(plan: KernelPlan, access: Access, form: ArrayForm, level: int) ->
     return Packing(form, source, dims, None, step, has_gaps=True, level=level, axes=whole, tap=phase_tap)
 
 
-def _start(index: Affine, spans: dict[str, Span]) -> int | str:
+def _start(index: ir.Affine, spans: dict[str, Span]) -> int | str:
     """Return the first index of an axis in a window."""
     origins = [(factor, spans[dim].origin) for dim, factor in index.coefficients().items()]
     terms = [f"{factor} * {origin}" for factor, origin in origins if origin != "0"]

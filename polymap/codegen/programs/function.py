@@ -8,26 +8,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from polymap.codegen.lower import (
-    ALIGNED_ALLOC,
-    ALIGNED_ARRAY,
-    EXTREMES,
-    FLOAT_EXTREMES,
-    IN_TURN,
-    LIBRARIES,
-    LINE_BYTES,
-    NO_INTERCHANGE,
-    NO_VECTORS,
-    Block,
-    Extreme,
-    Stmt,
-    check_indices,
-    check_memory,
-    comment_of,
-    lines_of,
-    sums_in_turn,
-    sums_of_several_loops,
-)
+from polymap.codegen import lower
 from polymap.codegen.native import BFLOAT16, ELEMENT_BYTES, NativeFunction, signature
 from polymap.codegen.programs.body import fill_loop, instance, update_of
 from polymap.codegen.programs.flags import program_flags
@@ -87,7 +68,7 @@ def program_function(
     remark: str = "",
     contractions: Sequence[Contraction] = (),
     strips: Sequence[str] = (),
-    extremes: Sequence[Extreme] = (),
+    extremes: Sequence[lower.Extreme] = (),
 ) -> NativeFunction:
     """Return the function that computes a program in the order of a legal schedule.
 
@@ -104,9 +85,9 @@ def program_function(
     isl takes too long, or where temporaries exceed memory or indices exceed 32 bits (PM601); SolverError (PM511) where
     isl's loops lose instances.
     """
-    check_indices(workload)
+    lower.check_indices(workload)
     storage = storage_of(workload, schedule.times)
-    check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
+    lower.check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
     region, times = _region(workload, storage, schedule, strips, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
@@ -117,11 +98,13 @@ def program_function(
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_initial_values(workload, storage), *loops)
-    whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
+    whole = "\n".join([*_variables(workload, storage), *lower.lines_of(body, 1), *_release(storage)])
     whole = "\n".join([*_minus_zeros(whole), *hidden_steps(whole), whole])
-    several = NO_INTERCHANGE if sums_of_several_loops(workload, schedule.times) else ""
+    several = lower.NO_INTERCHANGE if lower.sums_of_several_loops(workload, schedule.times) else ""
     apart = _MAYBE_ALIKE if writes_interleaved(schedule) else _APART
-    head = comment_of(remark) + "#include <limits.h>\n" + LIBRARIES + apart + several + _helpers(whole) + tiles
+    head = (
+        lower.comment_of(remark) + "#include <limits.h>\n" + lower.LIBRARIES + apart + several + _helpers(whole) + tiles
+    )
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     flags = program_flags(workload, contractions, fma=fma, in_parts=bool(extremes))
     return NativeFunction(name, text, storage.callers, None, 0, "", flags)
@@ -168,7 +151,7 @@ def _region(
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the times of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
     kept = {
-        "IN_TURN": sums_in_turn(workload, schedule.times),
+        "IN_TURN": lower.sums_in_turn(workload, schedule.times),
         "NO_VECTORS": vector_hazards(workload, storage, region, times, schedule.times),
     }
     statements: list[SourceStatement] = []
@@ -188,11 +171,11 @@ def _refuse_bfloat16_sums(workload: Workload, storage: Storage) -> None:
             raise WorkloadError(Mistake("PM622", what, hint))
 
 
-def _initial_values(workload: Workload, storage: Storage) -> Block:
+def _initial_values(workload: Workload, storage: Storage) -> lower.Block:
     """Return the loops that initialize arrays; none for C programs, whose callers pass the values."""
     if workload.original is not None:
         return ()
-    found: list[Stmt] = []
+    found: list[lower.Stmt] = []
     written = written_tensors(workload)
     for name in storage.forms:
         tensor = workload.tensor(name)
@@ -224,7 +207,7 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
     lines: list[str] = []
     size = _block_bytes(storage)
     if size:
-        lines.append(f"    char *const block = (char *)aligned_alloc({LINE_BYTES}, {size});")
+        lines.append(f"    char *const block = (char *)aligned_alloc({lower.LINE_BYTES}, {size});")
         lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
     for tensor in storage.local:
         form, place = storage.forms[tensor], places[tensor]
@@ -233,7 +216,7 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
             lines.append(f"{head} = ({form.c_type} *)(block + {place});")
         else:
             named = f"{form.c_type} {form.parameter}"
-            lines.append(f"    {ALIGNED_ARRAY} {named}[{form.elements}];" if form.shape else f"    {named};")
+            lines.append(f"    {lower.ALIGNED_ARRAY} {named}[{form.elements}];" if form.shape else f"    {named};")
     read = {access.tensor for each in workload.statements for access in each.reads}
     lines += [f"    (void){storage.forms[tensor].parameter};" for tensor in storage.local if tensor not in read]
     return lines
@@ -254,7 +237,7 @@ def _minus_zeros(body: str) -> list[str]:
 
 def _block_bytes(storage: Storage) -> int:
     sizes = [storage.bytes_of(tensor) for tensor, place in storage.places.items() if place is not None]
-    return sum(size + -size % LINE_BYTES for size in sizes)
+    return sum(size + -size % lower.LINE_BYTES for size in sizes)
 
 
 def _release(storage: Storage) -> list[str]:
@@ -264,17 +247,17 @@ def _release(storage: Storage) -> list[str]:
 def _helpers(body: str) -> str:
     """Return the macros and functions that the text uses."""
     texts = {
-        "MIN(": EXTREMES,
-        "MAX(": EXTREMES,
-        "FMIN(": FLOAT_EXTREMES,
-        "FMAX(": FLOAT_EXTREMES,
+        "MIN(": lower.EXTREMES,
+        "MAX(": lower.EXTREMES,
+        "FMIN(": lower.FLOAT_EXTREMES,
+        "FMAX(": lower.FLOAT_EXTREMES,
         **{name: f"{text}\n" for name, text in _NAMES.definitions() if name in (_NAMES.apart, _NAMES.single)},
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
-        "aligned_alloc(": ALIGNED_ALLOC,
-        "IN_TURN(": IN_TURN,
-        "NO_VECTORS(": NO_VECTORS,
+        "aligned_alloc(": lower.ALIGNED_ALLOC,
+        "IN_TURN(": lower.IN_TURN,
+        "NO_VECTORS(": lower.NO_VECTORS,
         "bfloat16_value(": BFLOAT16 + "\n",
     }
     return "".join(dict.fromkeys(text for call, text in texts.items() if call in body))

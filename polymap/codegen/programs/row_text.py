@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polymap.codegen.lower import (
-    ALIGNED_ALLOC,
-    ALIGNED_ARRAY,
-    EXTREMES,
-    LIBRARIES,
-    LINE_BYTES,
-    OPENMP_HINTS,
-    RESTRICT,
-    WIDE,
-    Name,
-    c_expression,
-    comment_of,
-    expression,
-)
+from polymap.codegen import lower
 from polymap.codegen.native import NativeFunction, signature
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
 from polymap.codegen.programs.row_plan import RowPlan, row_plan
@@ -52,10 +39,12 @@ def row_function(
     products = "".join(product_texts(plan, name))
     lines = [*_loop_over_blocks(plan, name, threads)]
     body = "\n".join(lines)
-    head = comment_of(remark) + LIBRARIES + RESTRICT + (OPENMP_HINTS if "#pragma" in body else "")
-    head += WIDE.format(bits=facts.vector_bits) + "\n"
-    head += ALIGNED_ALLOC if _is_heap(plan) else ""
-    head += (EXTREMES if "MAX(" in body or "MIN(" in body else "") + helpers(body)
+    head = (
+        lower.comment_of(remark) + lower.LIBRARIES + lower.RESTRICT + (lower.OPENMP_HINTS if "#pragma" in body else "")
+    )
+    head += lower.WIDE.format(bits=facts.vector_bits) + "\n"
+    head += lower.ALIGNED_ALLOC if _is_heap(plan) else ""
+    head += (lower.EXTREMES if "MAX(" in body or "MIN(" in body else "") + helpers(body)
     text = f"{head}{products}\nWIDE {signature(name, form.callers)}\n{{\n{body}\n}}\n"
     return NativeFunction(name, text, form.callers, None, 0, "")
 
@@ -97,10 +86,10 @@ def _is_heap(plan: RowPlan) -> bool:
 def _scratch(plan: RowPlan) -> list[str]:
     kind = plan.c_type
     if not _is_heap(plan):
-        return [f"{ALIGNED_ARRAY} {kind} scratch[{plan.size}];"]
-    size = plan.bytes + -plan.bytes % LINE_BYTES
+        return [f"{lower.ALIGNED_ARRAY} {kind} scratch[{plan.size}];"]
+    size = plan.bytes + -plan.bytes % lower.LINE_BYTES
     return [
-        f"{kind} *const scratch = ({kind} *)aligned_alloc({LINE_BYTES}, {size});",
+        f"{kind} *const scratch = ({kind} *)aligned_alloc({lower.LINE_BYTES}, {size});",
         "if (!scratch)",
         "    abort(); /* no memory for the temporary arrays */",
     ]
@@ -273,18 +262,18 @@ class _Inside:
     def _value(self, each: Statement, lane: str) -> str:
         kinds = tuple(self.plan.form.kind for _ in each.reads)
         value = in_vectors(each.expression, kinds, self.plan.form.kind)
-        operands = tuple(Name(self._element(access, lane)) for access in each.reads)
+        operands = tuple(lower.Name(self._element(access, lane)) for access in each.reads)
         if isinstance(value, Apply) and value.operation == "/" and lane:
             left, right = value.arguments
             if isinstance(right, Read) and lane not in each.reads[right.access].dims:
                 divisor = operands[right.access].text
                 if divisor in self.reciprocals:
-                    other = Name(f"r{self.reciprocals.index(divisor)}")
+                    other = lower.Name(f"r{self.reciprocals.index(divisor)}")
                     operands = (*operands, other)
                     value = Apply("*", (left, Read(len(operands) - 1)))
                 elif divisor not in self.divisors:
                     self.divisors.append(divisor)
-        return f"({expression(c_expression(value, operands, {}))})"
+        return f"({lower.expression(lower.c_expression(value, operands, {}))})"
 
     def _element(self, access: Access, lane: str) -> str:
         """Return an element; of the lane `i` where the access moves along lanes."""

@@ -13,25 +13,7 @@ from functools import reduce
 from polymap.codegen import lower as ast
 from polymap.ir import Access, Mistake, Operator, Statement, WorkloadError
 from polymap.poly import Counter, Frame, Map, Set, coalesced, parameters_of
-from polymap.workload.c import (
-    INTEGERS,
-    SPELLING,
-    Assign,
-    Binary,
-    Call,
-    Cast,
-    CExpression,
-    Choice,
-    CProgram,
-    IntegerText,
-    Item,
-    Literal,
-    Name,
-    Nest,
-    Unary,
-    names_of,
-    parametric_nest,
-)
+from polymap.workload import c
 
 _UPDATES = {Operator.ADD: "+", Operator.MULTIPLY: "*", Operator.MAX: "max", Operator.MIN: "min"}
 
@@ -120,13 +102,13 @@ class Region:
     counters: frozenset[str]
     parameters: Mapping[str, str]
     values: Mapping[str, int]
-    result: CExpression | None = None
+    result: c.CExpression | None = None
     stands_for: Mapping[str, str] = field(default_factory=dict[str, str])
     assumed: Set | None = None
     arrays: tuple[LoopArray, ...] = ()
 
 
-def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
+def region_of(program: c.CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
     """Return the region of a C program. Call it inside `with budget():`. Parameters in `sizes` are fixed.
 
     by_pieces: an assignment whose conditions decide which elements it reads becomes one statement per outcome, as in
@@ -135,7 +117,7 @@ def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_piec
     Raises WorkloadError with every mistake: loops, conditions and subscripts that are not quasi-affine, integers that
     may wrap around, names with two meanings.
     """
-    nest = parametric_nest(program, sizes, file)
+    nest = c.parametric_nest(program, sizes, file)
     variables = _local_variables(program, nest, file)
     groups: dict[str, list[Statement]] = {}
     for each in nest.statements:
@@ -148,14 +130,14 @@ def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_piec
         frozenset(variables),
         frozenset(each.name for each in map(nest.variables.by_tensor.__getitem__, nest.local) if each.around),
         nest.counters,
-        {name: SPELLING.get(nest.parameters[name], "") for name in sorted(_parameters(found, nest.assumed))},
+        {name: c.SPELLING.get(nest.parameters[name], "") for name in sorted(_parameters(found, nest.assumed))},
         dict(sizes),
         nest.result,
         assumed=nest.assumed,
     )
 
 
-def _local_variables(program: CProgram, nest: Nest, file: str) -> dict[str, str]:
+def _local_variables(program: c.CProgram, nest: c.Nest, file: str) -> dict[str, str]:
     """Return the declarations of variables that the body declares; they move in front of all loops.
 
     Raises WorkloadError where one declaration cannot stand for all.
@@ -165,9 +147,9 @@ def _local_variables(program: CProgram, nest: Nest, file: str) -> dict[str, str]
     for each in nest.local.values():
         if each.name in nest.counters:
             continue
-        spelled = f"{SPELLING[each.element_type or 'int32']} {each.name}"  # of a condition that is stored
+        spelled = f"{c.SPELLING[each.element_type or 'int32']} {each.name}"  # of a condition that is stored
         text = program.declarations.get((each.name, each.line), spelled)
-        sizes = frozenset[str]().union(*(names_of(size) for size in each.shape if size is not None))
+        sizes = frozenset[str]().union(*(c.names_of(size) for size in each.shape if size is not None))
         if text and each.shape and not sizes:
             text = f"{ast.ALIGNED_ARRAY} {text}"
         if sizes & nest.inner_names:
@@ -190,7 +172,7 @@ def _parameters(statements: Sequence[SourceStatement], assumed: Set | None) -> s
 class _Reader:
     """Turns statements over counters into statements over the text's loop variables."""
 
-    nest: Nest
+    nest: c.Nest
     file: str
     by_pieces: bool
 
@@ -259,15 +241,15 @@ class _Reader:
         tensor = pieces[0].target.tensor
         known = self.nest.variables.by_tensor[tensor]
         update = _UPDATES.get(pieces[0].operator, "") if len(operators) == 1 else ""
-        is_integer = known.element_type in INTEGERS and known.name not in self.nest.variables.undeclared
+        is_integer = known.element_type in c.INTEGERS and known.name not in self.nest.variables.undeclared
         return update if update in ("+", "*") or is_integer else ""
 
     def _constants(
-        self, integers: Sequence[IntegerText], dims: Sequence[Counter], assign: Assign
+        self, integers: Sequence[c.IntegerText], dims: Sequence[Counter], assign: c.Assign
     ) -> tuple[Constant, ...]:
         """Return the integers that a body names, in the order of their declaration."""
         places = {each.name: place for place, each in enumerate(dims)}
-        wanted = {name for whole in (assign.target, assign.value, assign.guard) if whole for name in names_of(whole)}
+        wanted = {name for whole in (assign.target, assign.value, assign.guard) if whole for name in c.names_of(whole)}
         kept: list[Constant] = []
         for each in reversed(integers):
             if each.name not in wanted:
@@ -278,14 +260,14 @@ class _Reader:
                 what = f"'{each.name}' has two meanings here ({self.file}:{assign.line})"
                 raise WorkloadError(Mistake("PM281", what, "Rename one."))
             if each.value is not None:
-                wanted |= names_of(each.value)
+                wanted |= c.names_of(each.value)
             own = places[each.dim] if each.value is None else c_expression(each.value)
-            kept.append(Constant(each.name, SPELLING[each.kind], own))
+            kept.append(Constant(each.name, c.SPELLING[each.kind], own))
         return tuple(reversed(kept))
 
 
 def _widen_constants(
-    constants: tuple[Constant, ...], assign: Assign, parameters: Mapping[str, str]
+    constants: tuple[Constant, ...], assign: c.Assign, parameters: Mapping[str, str]
 ) -> tuple[Constant, ...]:
     """Return the constants, loop variables of type int as `long` where only sums and products in subscripts use them.
 
@@ -302,35 +284,35 @@ def _widen_constants(
     )
 
 
-def _others(expression: CExpression, known: AnySet[str]) -> frozenset[str]:
+def _others(expression: c.CExpression, known: AnySet[str]) -> frozenset[str]:
     """Return the names that an expression uses elsewhere than in sums and products of known ones in subscripts."""
-    parts: Sequence[CExpression]
+    parts: Sequence[c.CExpression]
     match expression:
-        case Item(_, index):
-            return frozenset[str]().union(*(names_of(each) for each in index if not _is_plain(each, known)))
-        case Unary(_, operand) | Cast(_, operand):
+        case c.Item(_, index):
+            return frozenset[str]().union(*(c.names_of(each) for each in index if not _is_plain(each, known)))
+        case c.Unary(_, operand) | c.Cast(_, operand):
             parts = (operand,)
-        case Binary(_, left, right):
+        case c.Binary(_, left, right):
             parts = (left, right)
-        case Choice(test, then, other):
+        case c.Choice(test, then, other):
             parts = (test, then, other)
-        case Call():
+        case c.Call():
             parts = expression.arguments
         case _:
-            return frozenset(names_of(expression))
+            return frozenset(c.names_of(expression))
     return frozenset[str]().union(*(_others(each, known) for each in parts))
 
 
-def _is_plain(index: CExpression, known: AnySet[str]) -> bool:
+def _is_plain(index: c.CExpression, known: AnySet[str]) -> bool:
     """Return whether a subscript adds and multiplies signed integers."""
     match index:
-        case Name(name):
+        case c.Name(name):
             return name in known
-        case Literal(_, number, _, kind):
+        case c.Literal(_, number, _, kind):
             return number is not None and kind in ("int32", "int64")
-        case Unary("-", operand) | Cast("int64", operand, _, False):
+        case c.Unary("-", operand) | c.Cast("int64", operand, _, False):
             return _is_plain(operand, known)
-        case Binary("+" | "-" | "*", left, right):
+        case c.Binary("+" | "-" | "*", left, right):
             return _is_plain(left, known) and _is_plain(right, known)
         case _:
             return False
@@ -353,23 +335,23 @@ def _unique(name: str, taken: Sequence[str]) -> str:
     return found
 
 
-def c_expression(expression: CExpression) -> ast.Expr:
+def c_expression(expression: c.CExpression) -> ast.Expr:
     """Return an expression of the program as C, unchanged."""
     match expression:
-        case Literal(text):
+        case c.Literal(text):
             return ast.Name(text)
-        case Name(name):
+        case c.Name(name):
             return ast.Name(name)
-        case Item(array, index):
+        case c.Item(array, index):
             return ast.Element(array, tuple(c_expression(each) for each in index))
-        case Unary(operator, operand):
+        case c.Unary(operator, operand):
             return ast.Invoke(operator, (c_expression(operand),))
-        case Binary(operator, left, right):
+        case c.Binary(operator, left, right):
             return ast.Binary(operator, c_expression(left), c_expression(right))
-        case Choice(test, then, other):
+        case c.Choice(test, then, other):
             return ast.Choice(c_expression(test), c_expression(then), c_expression(other))
-        case Cast(kind, operand, _, written):
+        case c.Cast(kind, operand, _, written):
             inner = c_expression(operand)
-            return ast.Invoke(f"({SPELLING[kind]})", (inner,)) if written else inner
+            return ast.Invoke(f"({c.SPELLING[kind]})", (inner,)) if written else inner
         case _:
             return ast.Invoke(expression.function, tuple(c_expression(each) for each in expression.arguments))

@@ -10,20 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from polymap import ir
 from polymap.costmodel.referees.set_tree import Lane, StatementRows, TileColumns, Tree
-from polymap.ir import (
-    Access,
-    Affine,
-    Architecture,
-    Multicast,
-    Operator,
-    PlaceRule,
-    Statement,
-    Tensor,
-    Workload,
-    accesses_of,
-    rule_of,
-)
 from polymap.poly import Columns, Table, Tally
 
 Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (else at the instance above)
@@ -72,7 +60,7 @@ class Flow:
     tree: Tree
     place: TileColumns
     leaves: tuple[StatementRows, ...]
-    rule: PlaceRule
+    rule: ir.PlaceRule
 
     @cached_property
     def lanes(self) -> Columns:
@@ -89,7 +77,7 @@ class Flow:
         return unite_tables(
             leaf.touched(access, columns)
             for leaf in self.leaves
-            for access in accesses_of(leaf.statement, self.place.tensor)
+            for access in ir.accesses_of(leaf.statement, self.place.tensor)
         )
 
     @cached_property
@@ -113,7 +101,7 @@ class Flow:
         execution, inside = self.turns
         if not inside:
             return Table.empty(self.tile.columns)
-        if self.rule is PlaceRule.READ_ONLY:
+        if self.rule is ir.PlaceRule.READ_ONLY:
             steps = self.tile.keep((*self.lanes, *self.place.clock))
             pairs = steps.previous((*self.lanes, *execution), inside, before(inside))
         else:
@@ -156,9 +144,9 @@ class Flow:
         return self.departures.minus(later.keep(self.departures.columns))
 
 
-def _uses(statement: Statement) -> tuple[Access, ...]:
+def _uses(statement: ir.Statement) -> tuple[ir.Access, ...]:
     """Return the accesses of a statement that need the value: all but that of an overwritten target."""
-    return statement.reads if statement.operator is Operator.ASSIGN else (*statement.reads, statement.target)
+    return statement.reads if statement.operator is ir.Operator.ASSIGN else (*statement.reads, statement.target)
 
 
 def unite_tables(tables: Iterable[Table]) -> Table:
@@ -175,7 +163,7 @@ def difference(one: Tally, other: Tally) -> Tally:
     return {key: amount for key, amount in amounts.items() if amount}
 
 
-def messages(arch: Architecture, loads: Table, above: Columns, lanes: Sequence[Lane], element: Columns) -> Tally:
+def messages(arch: ir.Architecture, loads: Table, above: Columns, lanes: Sequence[Lane], element: Columns) -> Tally:
     """Return the elements that a parent reads to serve the loads below it, per instance of the parent (values of
     `above`).
 
@@ -183,8 +171,8 @@ def messages(arch: Architecture, loads: Table, above: Columns, lanes: Sequence[L
     `identical` one they share it where all their elements of the step are equal. Along a `none` one each is read for.
     """
     below = [lane for lane in lanes if lane.column not in above]
-    alike = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is Multicast.IDENTICAL)
-    united_lanes = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is Multicast.UNION)
+    alike = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is ir.Multicast.IDENTICAL)
+    united_lanes = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is ir.Multicast.UNION)
     sent = loads.drop(united_lanes)
     if not alike:
         return sent.tally(above)
@@ -200,21 +188,21 @@ def messages(arch: Architecture, loads: Table, above: Columns, lanes: Sequence[L
     return sent.join(senders.minus(repeated)).tally(above)
 
 
-def single_messages(arch: Architecture, access: Access, above: Columns, leaf: StatementRows) -> Tally:
+def single_messages(arch: ir.Architecture, access: ir.Access, above: Columns, leaf: StatementRows) -> Tally:
     """Return `messages` of one read access at the compute units, each of which loads one element a step."""
     below = [lane for lane in leaf.lanes if lane.column not in above]
     kinds = {arch.fanouts[lane.fanout].multicast for lane in below}
-    if not kinds - {Multicast.NONE}:
+    if not kinds - {ir.Multicast.NONE}:
         return leaf.rows_by(above)
     reads = leaf.touched(access, (*leaf.clock, *columns_of(leaf.lanes)))
-    if {Multicast.UNION, Multicast.IDENTICAL} <= kinds:
+    if {ir.Multicast.UNION, ir.Multicast.IDENTICAL} <= kinds:
         element = tuple(name for name in reads.columns if name.startswith("e"))
         return messages(arch, reads, above, leaf.lanes, element)
-    apart = [lane.column for lane in below if arch.fanouts[lane.fanout].multicast is not Multicast.NONE]
+    apart = [lane.column for lane in below if arch.fanouts[lane.fanout].multicast is not ir.Multicast.NONE]
     return reads.drop(apart).tally(above)
 
 
-def arrivals(arch: Architecture, sent: Table, above: Columns, lanes: Sequence[Lane]) -> Table:
+def arrivals(arch: ir.Architecture, sent: Table, above: Columns, lanes: Sequence[Lane]) -> Table:
     """Return the partial sums that arrive at the instances that `above` tells apart. sent: rows (clock, lanes,
     element).
 
@@ -228,16 +216,16 @@ class Scene:
     """One tensor in the loop tree. root: its node at the outermost level. flows: its other nodes, a parent before its
     children. rule: of all statements together."""
 
-    arch: Architecture
+    arch: ir.Architecture
     tree: Tree
-    tensor: Tensor
+    tensor: ir.Tensor
     ledger: Ledger
     root: int
     flows: dict[int, Flow]
-    rule: PlaceRule
+    rule: ir.PlaceRule
 
     @staticmethod
-    def of(workload: Workload, arch: Architecture, tree: Tree, tensor: Tensor, ledger: Ledger) -> Scene:
+    def of(workload: ir.Workload, arch: ir.Architecture, tree: Tree, tensor: ir.Tensor, ledger: Ledger) -> Scene:
         flows: dict[int, Flow] = {}
         root = -1
         for number, place in enumerate(tree.places):
@@ -247,12 +235,12 @@ class Scene:
                 leaves = tuple(
                     leaf
                     for leaf in tree.leaves
-                    if number in leaf.holders[tensor.name] and accesses_of(leaf.statement, tensor.name)
+                    if number in leaf.holders[tensor.name] and ir.accesses_of(leaf.statement, tensor.name)
                 )
                 if leaves:
-                    rule = rule_of(workload, tensor.name, [leaf.statement for leaf in leaves])
+                    rule = ir.rule_of(workload, tensor.name, [leaf.statement for leaf in leaves])
                     flows[number] = Flow(tree, place, leaves, rule)
-        return Scene(arch, tree, tensor, ledger, root, flows, rule_of(workload, tensor.name))
+        return Scene(arch, tree, tensor, ledger, root, flows, ir.rule_of(workload, tensor.name))
 
     def parent(self, number: int) -> int:
         parent = self.tree.places[number].parent
@@ -294,7 +282,7 @@ class Scene:
         """Return every element of the tensor that the program touches."""
         name = self.tensor.name
         return unite_tables(
-            [leaf.touched(access, ()) for leaf in self.tree.leaves for access in accesses_of(leaf.statement, name)]
+            [leaf.touched(access, ()) for leaf in self.tree.leaves for access in ir.accesses_of(leaf.statement, name)]
         )
 
     @property
@@ -311,10 +299,10 @@ class Scene:
         added = others = Table.empty(columns)
         for leaf in self.tree.leaves if not self.tensor.initial else ():
             target, operator = leaf.statement.target, leaf.statement.operator
-            if target.tensor == self.tensor.name and operator is not Operator.ASSIGN:
+            if target.tensor == self.tensor.name and operator is not ir.Operator.ASSIGN:
                 added = added.union(self._timed(leaf, target).keep(columns))
             reads = [access for access in leaf.statement.reads if access.tensor == self.tensor.name]
-            if operator is Operator.ASSIGN and target.tensor == self.tensor.name:
+            if operator is ir.Operator.ASSIGN and target.tensor == self.tensor.name:
                 reads.append(target)
             for access in reads:
                 others = others.union(self._timed(leaf, access).keep(columns))
@@ -331,12 +319,16 @@ class Scene:
             target = leaf.statement.target
             chain = leaf.holders[target.tensor] if target.tensor == self.tensor.name else ()
             inner = [self.flows[each].rule for each in chain[chain.index(number) + 1 :]] if number in chain else None
-            if inner is not None and PlaceRule.PLAIN not in inner and leaf.statement.operator is not Operator.ASSIGN:
+            if (
+                inner is not None
+                and ir.PlaceRule.PLAIN not in inner
+                and leaf.statement.operator is not ir.Operator.ASSIGN
+            ):
                 added = added.union(self._timed(leaf, target).keep(columns))
         return self.starts.join(added)
 
-    def _timed(self, leaf: StatementRows, access: Access) -> Table:
+    def _timed(self, leaf: StatementRows, access: ir.Access) -> Table:
         """Return the rows (times, element) of an access; times beyond a short clock are 0."""
         times = {name: leaf.at(column) for name, column in zip(self.times, leaf.clock, strict=False)}
-        times |= {name: Affine() for name in self.times[len(leaf.clock) :]}
+        times |= {name: ir.Affine() for name in self.times[len(leaf.clock) :]}
         return leaf.rows.computed(times | {f"e{axis}": value for axis, value in enumerate(leaf.element(access))})

@@ -10,19 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from polymap.ir import (
-    Access,
-    Architecture,
-    Branch,
-    Compute,
-    Mapping,
-    MappingNode,
-    Spatial,
-    Statement,
-    Storage,
-    Temporal,
-    Workload,
-)
+from polymap import ir
 
 Element = tuple[int, ...]
 Clock = tuple[int, ...]
@@ -56,7 +44,7 @@ class Leaf:
     loops: (dim, tile) outermost first. holders: tensor -> its places on the way, outermost first.
     """
 
-    statement: Statement
+    statement: ir.Statement
     loops: tuple[tuple[str, int], ...]
     clock: tuple[int, ...]
     fanouts: tuple[tuple[tuple[int, int], ...], ...]
@@ -93,7 +81,7 @@ class _Way:
     holders: dict[str, tuple[int, ...]]
 
 
-def resolve(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
+def resolve(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> Tree:
     """Return the places and leaves of a mapping that `check_mapping` accepts."""
     places = [HoldingNode(tensor.name, 0, 0, 0, None) for tensor in workload.tensors]
     leaves: list[Leaf] = []
@@ -104,29 +92,29 @@ def resolve(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
 
 
 def _walk(
-    workload: Workload,
-    arch: Architecture,
-    nodes: tuple[MappingNode, ...],
+    workload: ir.Workload,
+    arch: ir.Architecture,
+    nodes: tuple[ir.MappingNode, ...],
     way: _Way,
     places: list[HoldingNode],
     leaves: list[Leaf],
 ) -> None:
     for node in nodes:
         match node:
-            case Storage():
+            case ir.Storage():
                 way = _below_storage(arch, node, way, places)
-            case Temporal() | Spatial():
+            case ir.Temporal() | ir.Spatial():
                 way = _below_loop(arch, node, way)
-            case Compute():
+            case ir.Compute():
                 statement = workload.statement(node.statement)
                 leaves.append(Leaf(statement, way.loops, way.clock, way.fanouts, way.holders))
-            case Branch():
+            case ir.Branch():
                 for number, child in enumerate(node.children):
                     inside = _Way(way.loops, (*way.clock, ~number), way.fanouts, way.tiles, way.holders)
                     _walk(workload, arch, child, inside, places, leaves)
 
 
-def _below_storage(arch: Architecture, node: Storage, way: _Way, places: list[HoldingNode]) -> _Way:
+def _below_storage(arch: ir.Architecture, node: ir.Storage, way: _Way, places: list[HoldingNode]) -> _Way:
     level = arch.level_index(node.level)
     if level == 0:  # it holds everything anyway
         return way
@@ -139,12 +127,12 @@ def _below_storage(arch: Architecture, node: Storage, way: _Way, places: list[Ho
     return _Way(way.loops, way.clock, way.fanouts, way.tiles, holders)
 
 
-def _below_loop(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way:
+def _below_loop(arch: ir.Architecture, node: ir.Temporal | ir.Spatial, way: _Way) -> _Way:
     number = len(way.loops)
     loops = (*way.loops, (node.dim, node.tile))
     enclosing = way.tiles[node.dim]
     tiles = {**way.tiles, node.dim: min(node.tile, enclosing)}
-    if isinstance(node, Temporal):
+    if isinstance(node, ir.Temporal):
         return _Way(loops, (*way.clock, number), way.fanouts, tiles, way.holders)
     trips = -(-enclosing // node.tile)
     fanouts = tuple(
@@ -154,7 +142,7 @@ def _below_loop(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way
     return _Way(loops, way.clock, fanouts, tiles, way.holders)
 
 
-def executions(workload: Workload, tree: Tree) -> list[Execution]:
+def executions(workload: ir.Workload, tree: Tree) -> list[Execution]:
     """Return every statement instance, in the order of the clock, then of the fan-out coordinates."""
     extents = workload.extents()
     found = [
@@ -165,7 +153,7 @@ def executions(workload: Workload, tree: Tree) -> list[Execution]:
     return sorted(found, key=lambda execution: (execution.clock, execution.coordinates))
 
 
-def _points(statement: Statement, extents: dict[str, int]) -> Iterator[dict[str, int]]:
+def _points(statement: ir.Statement, extents: dict[str, int]) -> Iterator[dict[str, int]]:
     for values in product(*(range(extents[dim]) for dim in statement.dims)):
         point = dict(zip(statement.dims, values, strict=True))
         if all(constraint.evaluate(point) >= 0 for constraint in statement.constraints):
@@ -199,5 +187,5 @@ def _coordinate(spread: tuple[tuple[int, int], ...], digits: list[int]) -> int:
     return position
 
 
-def _element(access: Access, point: dict[str, int]) -> Element:
+def _element(access: ir.Access, point: dict[str, int]) -> Element:
     return tuple(index.evaluate(point) for index in access.index)

@@ -16,19 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.costmodel import closed_form
 from polymap.costmodel.assembly import wire_prices
-from polymap.costmodel.closed_form import (
-    Busiest,
-    MachineModel,
-    NestCounts,
-    Row,
-    Shape,
-    Wire,
-    WorkloadModel,
-    machine_model,
-    shape_of_tree,
-    workload_model,
-)
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
 from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many
 from polymap.costmodel.tables.partial_tiles import PartialPlan
@@ -133,14 +122,14 @@ class Pricing:
         """Whether int64 holds all counts and cycles."""
         return self._prices.fit
 
-    def held(self, rows: Sequence[Row[Many]]) -> list[Many]:
+    def held(self, rows: Sequence[closed_form.Row[Many]]) -> list[Many]:
         """Return the bits that each level holds, where no node stands beside others in a branch."""
         return [
             _total(row.tile * self._bits[row.tensor] for row in rows if row.level == number)
             for number in range(len(self._arch.levels))
         ]
 
-    def figures(self, counts: NestCounts[Many], held: Sequence[Many], legal: Booleans) -> BatchFigures:
+    def figures(self, counts: closed_form.NestCounts[Many], held: Sequence[Many], legal: Booleans) -> BatchFigures:
         """Return figures from counts. held: bits per level; legal: but for capacities."""
         arch, prices = self._arch, self._prices
         steps, instances = counts.steps, prices.instances
@@ -160,12 +149,16 @@ class Pricing:
         floats += [_rounded_quotients(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
 
-    def is_latency(self, counts: NestCounts[Many], busy: Sequence[Busiest[Many]], figures: BatchFigures) -> Booleans:
+    def is_latency(
+        self, counts: closed_form.NestCounts[Many], busy: Sequence[closed_form.Busiest[Many]], figures: BatchFigures
+    ) -> Booleans:
         """Return where the latency is that of other busiest instances."""
         compute, latency = figures.integers[1:3]
         return np.equal(_latency(self._arch, self._prices, compute, busy), latency)
 
-    def _energies(self, latency: Many, rows: Sequence[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
+    def _energies(
+        self, latency: Many, rows: Sequence[closed_form.Row[Many]], wires: Sequence[closed_form.Wire[Many]]
+    ) -> list[Many]:
         """Return the energy of each level, and of each fan-out that costs energy, outermost first."""
         levels, fanouts = count(), count()
         found: list[Many] = []
@@ -202,10 +195,10 @@ class NestBatch:
 
     def __init__(
         self,
-        model: WorkloadModel,
-        machine: MachineModel,
+        model: closed_form.WorkloadModel,
+        machine: closed_form.MachineModel,
         arch: Architecture,
-        shape: Shape,
+        shape: closed_form.Shape,
         pricing: Pricing,
         *,
         placed: bool,
@@ -224,7 +217,7 @@ class NestBatch:
         if not right.any():
             return None
         rows, busy, wires = count_arrays(self._model, self._machine, self._shape, columns)
-        return self._figures(columns, NestCounts(rows, busy, columns.steps, wires)), right
+        return self._figures(columns, closed_form.NestCounts(rows, busy, columns.steps, wires)), right
 
     def count_partial(self, table: Integers) -> Iterator[tuple[slice | Integers, BatchFigures, Booleans]]:
         everything, readable = self._columns(table)
@@ -269,18 +262,18 @@ class NestBatch:
             readable &= end == 1
         return columns, readable
 
-    def _figures(self, columns: Columns, counts: NestCounts[Many]) -> BatchFigures:
+    def _figures(self, columns: Columns, counts: closed_form.NestCounts[Many]) -> BatchFigures:
         legal = within_fanouts(self._model.dims, self._arch, self._shape, columns) & self._placed
         return self._pricing.figures(counts, self._pricing.held(counts.rows), legal)
 
 
 def batch_of_nest(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> NestBatch | None:
     """Return the counter of a nest's tables, or None where rows must be counted one by one."""
-    model = workload_model(workload)
+    model = closed_form.workload_model(workload)
     if model is None or not any_order_is_legal(workload):
         return None
-    machine = machine_model(arch)
-    shape = shape_of_tree(model, machine, tree)
+    machine = closed_form.machine_model(arch)
+    shape = closed_form.shape_of_tree(model, machine, tree)
     if shape is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     pricing = Pricing(workload, arch)
@@ -294,7 +287,7 @@ def _total(values: Iterable[Many]) -> Many:
     return total
 
 
-def _energy(prices: Prices, level: int, latency: Many, rows: Sequence[Row[Many]]) -> Many:
+def _energy(prices: Prices, level: int, latency: Many, rows: Sequence[closed_form.Row[Many]]) -> Many:
     """Return a level's energy in units of 1 / unit: int64 where it fits, else Python integers."""
     exact = _python_integers if prices.most >= _INT64 else _leave_integers
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
@@ -306,7 +299,7 @@ def _energy(prices: Prices, level: int, latency: Many, rows: Sequence[Row[Many]]
     return total
 
 
-def _wire_energy(prices: Prices, fanout: int, wires: Sequence[Wire[Many]]) -> Many:
+def _wire_energy(prices: Prices, fanout: int, wires: Sequence[closed_form.Wire[Many]]) -> Many:
     """Return the energy of a fan-out in units of 1 / unit."""
     exact = _python_integers if prices.most >= _INT64 else _leave_integers
     total: Many = 0
@@ -333,7 +326,7 @@ def _rounded_quotients(numerator: Many, denominator: Many, most: int) -> NDArray
     return np.asarray(exact, dtype=np.float64)
 
 
-def within_fanouts(dims: Sequence[str], arch: Architecture, shape: Shape, columns: Columns) -> Booleans:
+def within_fanouts(dims: Sequence[str], arch: Architecture, shape: closed_form.Shape, columns: Columns) -> Booleans:
     """Return a mask of the mappings that respect the sizes of the fan-outs and the dims that may be spread on them."""
     legal: Booleans = np.ones(columns.rows, dtype=np.bool_)
     for number, fanout in enumerate(arch.fanouts):
@@ -347,7 +340,7 @@ def within_fanouts(dims: Sequence[str], arch: Architecture, shape: Shape, column
     return legal
 
 
-def _latency(arch: Architecture, prices: Prices, compute: Many, busy: Sequence[Busiest[Many]]) -> Many:
+def _latency(arch: Architecture, prices: Prices, compute: Many, busy: Sequence[closed_form.Busiest[Many]]) -> Many:
     """Return the latencies in cycles; summands are integers in units of 1 / `cycles`, a common multiple of the
     bandwidths."""
     total = compute * prices.cycles

@@ -9,30 +9,13 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.closed_form import (
-    TEMPORAL,
-    Busiest,
-    DimKind,
-    DividingCrossings,
-    Loop,
-    LoopColumn,
-    MachineModel,
-    Node,
-    Row,
-    Shape,
-    Steps,
-    TensorModel,
-    Wire,
-    WorkloadModel,
-    count_dividing,
-    wires_of,
-)
+from polymap.costmodel import closed_form
 from polymap.costmodel.tables.loops import Columns, Many
 from polymap.costmodel.tables.window_sums import Tile, is_simple, shared_elements, sum_size
 from polymap.poly import too_large
 
 
-def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:
+def is_in_reach(model: closed_form.WorkloadModel, machine: closed_form.MachineModel, shape: closed_form.Shape) -> bool:
     """Return whether array formulas count the trees of a shape.
 
     They do not where a written tensor has windows; a window has more than two dims or no unit coefficient; a loop that
@@ -48,11 +31,17 @@ def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bo
     return True
 
 
-def _windows_are_simple(machine: MachineModel, tensor: TensorModel, shape: Shape, parent: Node, node: Node) -> bool:
+def _windows_are_simple(
+    machine: closed_form.MachineModel,
+    tensor: closed_form.TensorModel,
+    shape: closed_form.Shape,
+    parent: closed_form.Node,
+    node: closed_form.Node,
+) -> bool:
     spans: set[int] = set()
     siblings: list[int] = []
     for loop in shape.loops:
-        if tensor.kinds[loop.dim] is not DimKind.WINDOW:
+        if tensor.kinds[loop.dim] is not closed_form.DimKind.WINDOW:
             continue
         if not _chooses_tile(loop, node):
             spans.add(loop.dim)
@@ -66,9 +55,9 @@ def _windows_are_simple(machine: MachineModel, tensor: TensorModel, shape: Shape
     return all(0 in numbers or sum(numbers) == 2 for numbers in loops)
 
 
-def _chooses_tile(loop: LoopColumn, node: Node) -> bool:
+def _chooses_tile(loop: closed_form.LoopColumn, node: closed_form.Node) -> bool:
     """Return whether the loop's digit chooses the node's tile."""
-    return loop.position < node.position if loop.fanout == TEMPORAL else loop.fanout < node.fans
+    return loop.position < node.position if loop.fanout == closed_form.TEMPORAL else loop.fanout < node.fans
 
 
 class ArrayProgressions:
@@ -81,14 +70,14 @@ class ArrayProgressions:
     one: Many = 1
     loops_move = False
 
-    def tile(self, steps: Steps[Many]) -> Tile:
+    def tile(self, steps: closed_form.Steps[Many]) -> Tile:
         """Return the sum of progressions, at most one per dim of the window; strides are the dims' coefficients."""
         ((stride, many), (_, run)) = sorted(
             [(abs(int(stride)), count) for stride, count in (*steps, (1, 1), (1, 1))[:2]], key=lambda step: -step[0]
         )
         return Tile(0, stride, many, run)
 
-    def count(self, steps: Steps[Many]) -> Many:
+    def count(self, steps: closed_form.Steps[Many]) -> Many:
         """Return the number of elements of a sum of progressions; a product if all are over one dim."""
         if len(steps) == 2:
             (stride, many), (other_stride, other_many) = steps
@@ -99,11 +88,11 @@ class ArrayProgressions:
         """Return the number of elements that each tile shares with its translate by `shift`."""
         return tile.size if isinstance(shift, int) and not shift else shared_elements(tile, tile._replace(low=shift))[0]
 
-    def spread_size(self, tile: Tile, steps: Steps[Many]) -> Many:
+    def spread_size(self, tile: Tile, steps: closed_form.Steps[Many]) -> Many:
         """Raise BudgetError: siblings united along a window are out of reach."""
         raise too_large()
 
-    def new_size(self, tile: Tile, shift: Many, steps: Steps[Many]) -> Many:
+    def new_size(self, tile: Tile, shift: Many, steps: closed_form.Steps[Many]) -> Many:
         """Raise BudgetError: siblings united along a window are out of reach."""
         raise too_large()
 
@@ -112,15 +101,15 @@ _ARRAYS = ArrayProgressions()
 
 
 def count_arrays(
-    model: WorkloadModel, machine: MachineModel, shape: Shape, columns: Columns
-) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], list[Wire[Many]]]:
+    model: closed_form.WorkloadModel, machine: closed_form.MachineModel, shape: closed_form.Shape, columns: Columns
+) -> tuple[list[closed_form.Row[Many]], tuple[closed_form.Busiest[Many], ...], list[closed_form.Wire[Many]]]:
     """Return the rows of all tensors in the order of `Counts.traffic`, the busiest instance per level, and the wires.
 
     They hold only for mappings whose tiles divide.
     """
     last = {loop.dim: loop.column for loop in shape.loops}
     loops = [
-        Loop(
+        closed_form.Loop(
             loop.dim,
             1 if last[loop.dim] == loop.column else columns.tiles[loop.column],  # elsewhere the row is no program
             columns.trips[loop.column],
@@ -129,6 +118,8 @@ def count_arrays(
         )
         for loop in shape.loops
     ]
-    rows, busy = count_dividing(_ARRAYS, model, machine, loops, shape.holders)
-    wires = wires_of(DividingCrossings(_ARRAYS, machine, loops), machine, model, shape.holders, rows, 0)
+    rows, busy = closed_form.count_dividing(_ARRAYS, model, machine, loops, shape.holders)
+    wires = closed_form.wires_of(
+        closed_form.DividingCrossings(_ARRAYS, machine, loops), machine, model, shape.holders, rows, 0
+    )
     return sorted(rows, key=lambda row: (row.level, row.tensor)), busy, wires

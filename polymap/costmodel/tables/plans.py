@@ -9,29 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from polymap.costmodel.closed_form import (
-    Axes,
-    Chain,
-    CountedSteps,
-    Cuts,
-    Loop,
-    LoopNestView,
-    MachineModel,
-    Node,
-    Part,
-    PartialCounts,
-    Pins,
-    Shape,
-    Siblings,
-    StepFilter,
-    TensorModel,
-    always,
-    none_moves,
-    none_starts,
-    none_stops,
-    terms_not_read,
-    times_of,
-)
+from polymap.costmodel import closed_form
 from polymap.costmodel.tables.digits import is_first_entrant
 from polymap.costmodel.tables.factors import (
     AcceptedSteps,
@@ -51,11 +29,13 @@ from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
 Value = Factor | int
 
 
-def nest_of_columns(extents: Sequence[Extent], shape: Shape) -> LoopNestView:
+def nest_of_columns(extents: Sequence[Extent], shape: closed_form.Shape) -> closed_form.LoopNestView:
     """Return the nest of a shape with the number of its column as each loop's tile, and as each extent that has one."""
-    loops = tuple(Loop(place.dim, place.column, 0, place.fanout, place.position) for place in shape.loops)
+    loops = tuple(closed_form.Loop(place.dim, place.column, 0, place.fanout, place.position) for place in shape.loops)
     chains = tuple(tuple(loop for loop in loops if loop.dim == dim) for dim in range(len(extents)))
-    return LoopNestView(cast("tuple[int, ...]", tuple(extents)), loops, chains, (False,) * len(extents), shape.holders)
+    return closed_form.LoopNestView(
+        cast("tuple[int, ...]", tuple(extents)), loops, chains, (False,) * len(extents), shape.holders
+    )
 
 
 class PlannedFactors:
@@ -73,33 +53,37 @@ class PlannedFactors:
         self.numbering = Numbering()
         self.doubts: list[Terms] = []
 
-    def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> Value:
-        if outside >= times_of(chain):
-            if all(part is not Part.PINNED for _, part, _ in chain):
+    def kept(self, extent: int, chain: closed_form.Chain, outside: int, counted: closed_form.CountedSteps) -> Value:
+        if outside >= closed_form.times_of(chain):
+            if all(part is not closed_form.Part.PINNED for _, part, _ in chain):
                 return self.first_indices(extent, ())
-            counted = CountedSteps.OWN  # no loop is inside
-        return KeptIndices(extent, chain, min(outside, times_of(chain)), counted)
+            counted = closed_form.CountedSteps.OWN  # no loop is inside
+        return KeptIndices(extent, chain, min(outside, closed_form.times_of(chain)), counted)
 
-    def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> Value:
+    def places(self, extent: int, chain: closed_form.Chain, cut: int, *, moving: bool = False) -> Value:
         counted = timed = 0
         for number, (_, part, _) in enumerate(chain):
-            timed += part is Part.TIME
-            if part in (Part.EACH, Part.PINNED) or (part is Part.TIME and timed <= cut + moving):
+            timed += part is closed_form.Part.TIME
+            if part in (closed_form.Part.EACH, closed_form.Part.PINNED) or (
+                part is closed_form.Part.TIME and timed <= cut + moving
+            ):
                 counted = number + 1  # digit 0 is always there: what it leaves counts no more
         if not counted:
             return 0 if moving else 1
-        return Places(extent, chain[:counted], min(cut, times_of(chain)), moving)
+        return Places(extent, chain[:counted], min(cut, closed_form.times_of(chain)), moving)
 
-    def first_indices(self, extent: int, chain: Chain) -> Value:
+    def first_indices(self, extent: int, chain: closed_form.Chain) -> Value:
         is_number = isinstance(cast("Extent", extent), int)
         return extent if is_number and not chain else FirstTile(extent, chain)
 
-    def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Terms:
+    def unread(
+        self, kept: Iterable[Value], windows: tuple[closed_form.Axes, ...], cuts: tuple[closed_form.Cuts, ...]
+    ) -> Terms:
         kept = list(kept)
         chosen = list(zip(windows, cuts, strict=True))
         return self.total(
             self.product([sign, *kept, *(WindowSum(*each, name) for each, name in zip(chosen, names, strict=True))])
-            for sign, names in terms_not_read(len(windows))
+            for sign, names in closed_form.terms_not_read(len(windows))
         )
 
     def product(self, parts: Iterable[Value]) -> Terms:
@@ -112,14 +96,23 @@ class PlannedFactors:
         self.doubts.append(amount)
 
 
-class Plans(PartialCounts[Value, Terms]):
+class Plans(closed_form.PartialCounts[Value, Terms]):
     """The counts of `Counter` as sums of products of factors."""
 
-    def __init__(self, extents: Sequence[Extent], machine: MachineModel, shape: Shape, *, looks_back: bool) -> None:
+    def __init__(
+        self,
+        extents: Sequence[Extent],
+        machine: closed_form.MachineModel,
+        shape: closed_form.Shape,
+        *,
+        looks_back: bool,
+    ) -> None:
         self.planned = PlannedFactors()
         super().__init__(self.planned, machine, nest_of_columns(extents, shape), looks_back=looks_back)
 
-    def entries_of_later_sibling(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Terms:
+    def entries_of_later_sibling(
+        self, tensor: closed_form.TensorModel, parent: closed_form.Node, node: closed_form.Node, pins: closed_form.Pins
+    ) -> Terms:
         """Return the events at which the sibling given by the pins is the first of those that enter.
 
         The sibling differs from the first one in one loop over a dim that the tensor lacks; otherwise the count is 0.
@@ -131,16 +124,16 @@ class Plans(PartialCounts[Value, Terms]):
             return Terms()
         (own,) = moved
         at = idle.index(own)
-        step_filters: dict[int, StepFilter] = {
-            loop.dim: always if idle.index(loop) < at else none_starts for loop in idle
+        step_filters: dict[int, closed_form.StepFilter] = {
+            loop.dim: closed_form.always if idle.index(loop) < at else closed_form.none_starts for loop in idle
         }
         step_filters[own.dim] = is_first_entrant
-        unmoved: dict[StepFilter, StepFilter] = {
-            always: none_stops,
-            none_starts: none_moves,
+        unmoved: dict[closed_form.StepFilter, closed_form.StepFilter] = {
+            closed_form.always: closed_form.none_stops,
+            closed_form.none_starts: closed_form.none_moves,
             is_first_entrant: is_first_entrant,
         }
-        view = self.node(tensor, (parent, node), Siblings.MERGED, pins).pinned(own, pins[own.position])
+        view = self.node(tensor, (parent, node), closed_form.Siblings.MERGED, pins).pinned(own, pins[own.position])
         return self.accepted_events(
             view, step_filters, {dim: unmoved[step_filter] for dim, step_filter in step_filters.items()}
         )

@@ -72,7 +72,7 @@ with lazy(__name__):
         residency_figure as residency_figure,
         residency_svg as residency_svg,
     )
-    from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+    from polymap.report.figures.roofline import roofline_svg as roofline_svg
     from polymap.report.figures.sampled_costs import (
         rarity_figure as rarity_figure,
         rarity_svg as rarity_svg,

@@ -12,21 +12,9 @@ from math import ceil, prod
 
 import numpy as np
 
+from polymap import ir
 from polymap.costmodel import Cost, StepClass
 from polymap.formatting import exact, percent, plural, short
-from polymap.ir import (
-    Architecture,
-    Branch,
-    Mapping,
-    Mistake,
-    OptionError,
-    Shown,
-    Spatial,
-    Storage,
-    Temporal,
-    Workload,
-    is_box,
-)
 from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, Frame, KeyRow, cell_chart, new_chart
@@ -40,7 +28,7 @@ Loops = tuple[LoopInTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayFigure(Shown):
+class ArrayFigure(ir.Shown):
     """What is drawn. rows, columns: the fan-outs whose coordinates count there, outermost first. work: [row][column]
     statement instances that the unit executes. phases: (units that work, steps), most units first: in so many steps of
     the array so many of them have work."""
@@ -62,7 +50,7 @@ class ArrayFigure(Shown):
         return sum(steps for _, steps in self.phases)
 
 
-def array_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> ArrayFigure:
+def array_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mapping) -> ArrayFigure:
     """Return the work of each compute unit in the lockstep model: all units run the temporal loops together, and one
     whose spatial tiles lie beyond the end of a dim waits (docs/counting.md, "A mapping is a loop tree").
 
@@ -98,16 +86,18 @@ def array_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mappin
     )
 
 
-def _check(workload: Workload, units: int) -> None:
+def _check(workload: ir.Workload, units: int) -> None:
     what = ""
-    if len(workload.statements) != 1 or not is_box(workload.statements[0]):
+    if len(workload.statements) != 1 or not ir.is_box(workload.statements[0]):
         what = f"'{workload.name}' is not one statement over a box"
     elif max(workload.extents().values(), default=1) > TUNING.array_indices:
         what = f"a dim of '{workload.name}' has more than {TUNING.array_indices:,} indices"
     elif units > TUNING.array_units:
         what = f"the array has {exact(units)} units"
     if what:
-        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {TUNING.array_units:,} units."))
+        raise ir.OptionError(
+            ir.Mistake("PM575", what, f"The map is drawn of a box, for up to {TUNING.array_units:,} units.")
+        )
 
 
 def _of_dim(
@@ -122,7 +112,7 @@ def _of_dim(
         if loop.node.dim != dim:
             continue
         digit, index = np.divmod(index, loop.tile)
-        if isinstance(loop.node, Spatial):
+        if isinstance(loop.node, ir.Spatial):
             place[:, fanouts.index(loop.node.fanout)] += _stride(loop.node, loops[number + 1 :]) * digit
         else:
             step = step * loop.trips + digit
@@ -131,9 +121,9 @@ def _of_dim(
     return [tuple(each) for each in places.tolist()], counts.tolist(), Counter(per_step)
 
 
-def _stride(loop: Spatial, inside: Loops) -> int:
+def _stride(loop: ir.Spatial, inside: Loops) -> int:
     """Return how many instances of its fan-out one iteration of a loop covers; inside: the loops in it."""
-    return prod(each.trips for each in inside if isinstance(each.node, Spatial) and each.node.fanout == loop.fanout)
+    return prod(each.trips for each in inside if isinstance(each.node, ir.Spatial) and each.node.fanout == loop.fanout)
 
 
 def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) -> np.ndarray:
@@ -213,7 +203,7 @@ class LevelSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsFigure(Shown):
+class StepsFigure(ir.Shown):
     """The levels that hold tiles, outermost first, of a run of so many cycles."""
 
     title: str
@@ -221,20 +211,22 @@ class StepsFigure(Shown):
     levels: tuple[LevelSteps, ...]
 
 
-def steps_figure(arch: Architecture, mapping: Mapping, cost: Cost) -> StepsFigure:
+def steps_figure(arch: ir.Architecture, mapping: ir.Mapping, cost: Cost) -> StepsFigure:
     """Return the first steps of each level that holds tiles (docs/latency.md, "What follows"); raises OptionError for a
     machine that is not timed by step, and for a tree with branches."""
     if cost.steps is None or cost.workload is None:
         hint = "Give it step_cycles, beat_bits and the like, as gemmini_like has them (docs/latency.md)."
-        raise OptionError(Mistake("PM575", f"'{arch.name}' does not say what single steps take", hint))
-    if any(isinstance(node, Branch) for node in mapping.nodes):
+        raise ir.OptionError(ir.Mistake("PM575", f"'{arch.name}' does not say what single steps take", hint))
+    if any(isinstance(node, ir.Branch) for node in mapping.nodes):
         hint = "explain() says what binds in the steps of each child of a branch."
-        raise OptionError(Mistake("PM575", "the first steps of a tree with branches are not drawn", hint))
+        raise ir.OptionError(ir.Mistake("PM575", "the first steps of a tree with branches are not drawn", hint))
     levels: list[LevelSteps] = []
     for name in dict.fromkeys(each.level for each in cost.steps.classes):
         classes = [each for each in cost.steps.classes if each.level == name]
-        innermost = max(n for n, node in enumerate(mapping.nodes) if isinstance(node, Storage) and node.level == name)
-        loops = [node for node in mapping.nodes[:innermost] if isinstance(node, Temporal | Spatial)]
+        innermost = max(
+            n for n, node in enumerate(mapping.nodes) if isinstance(node, ir.Storage) and node.level == name
+        )
+        loops = [node for node in mapping.nodes[:innermost] if isinstance(node, ir.Temporal | ir.Spatial)]
         begun = _begun(loops, cost.workload.extents())
         known = dict(zip(sorted(begun), classes, strict=True))
         first = islice(_advances(loops, cost.workload.extents()), TUNING.timed_steps)
@@ -245,34 +237,34 @@ def steps_figure(arch: Architecture, mapping: Mapping, cost: Cost) -> StepsFigur
     return StepsFigure(title, cost.steps.cycles, tuple(levels))
 
 
-def _begun(loops: Sequence[Temporal | Spatial], sizes: dict[str, int]) -> set[int]:
+def _begun(loops: Sequence[ir.Temporal | ir.Spatial], sizes: dict[str, int]) -> set[int]:
     """Return what begins steps: the first one, and the temporal loops, by their place among these, that cut the first
     tile, which is the largest."""
     found, left = {_FIRST}, dict(sizes)
     timed = 0
     for loop in loops:
-        if isinstance(loop, Temporal):
+        if isinstance(loop, ir.Temporal):
             found |= {timed} if left[loop.dim] > loop.tile else set()
             timed += 1
         left[loop.dim] = min(left[loop.dim], loop.tile)
     return found
 
 
-def _advances(loops: Sequence[Temporal | Spatial], sizes: dict[str, int]) -> Iterator[int]:
+def _advances(loops: Sequence[ir.Temporal | ir.Spatial], sizes: dict[str, int]) -> Iterator[int]:
     """Yield which loop begins each step of the first siblings: the outermost whose digit changes."""
     yield _FIRST
     for before, now in pairwise(_digits(loops, sizes)):
         yield next(place for place, (one, other) in enumerate(zip(before, now, strict=True)) if one != other)
 
 
-def _digits(loops: Sequence[Temporal | Spatial], sizes: dict[str, int]) -> Iterator[tuple[int, ...]]:
+def _digits(loops: Sequence[ir.Temporal | ir.Spatial], sizes: dict[str, int]) -> Iterator[tuple[int, ...]]:
     """Yield the digits of the temporal loops, step after step, where the first siblings have work."""
     if not loops:
         yield ()
         return
     loop, rest = loops[0], loops[1:]
     size = sizes[loop.dim]
-    if isinstance(loop, Spatial):
+    if isinstance(loop, ir.Spatial):
         yield from _digits(rest, sizes | {loop.dim: min(size, loop.tile)})
         return
     for low in range(0, size, loop.tile):

@@ -10,23 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
+from polymap import ir
 from polymap.costmodel import footprints
 from polymap.formatting import exact, plural, short, size
 from polymap.inputs import expected_kind
-from polymap.ir import (
-    Access,
-    Architecture,
-    Mapping,
-    Mistake,
-    OptionError,
-    Shown,
-    Spatial,
-    Statement,
-    Storage,
-    Temporal,
-    Workload,
-    is_box,
-)
 from polymap.networks import Fusion
 from polymap.poly import progressions
 from polymap.report import TUNING
@@ -35,7 +22,7 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question
 from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
 from polymap.workload import statement_text
 
-Loops = tuple[Temporal | Spatial, ...]
+Loops = tuple[ir.Temporal | ir.Spatial, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,7 @@ class LevelResidency:
 
 
 @dataclass(frozen=True, slots=True)
-class ResidencyFigure(Shown):
+class ResidencyFigure(ir.Shown):
     """The levels below the outermost that hold something; colours of the tensors. legs: of a program, (statement, the
     steps that it takes in one iteration of the loops that it shares); () of a single statement."""
 
@@ -81,7 +68,7 @@ class ResidencyFigure(Shown):
     legs: tuple[tuple[str, int], ...] = ()
 
 
-def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> ResidencyFigure:
+def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: ir.Mapping) -> ResidencyFigure:
     """Return what the first instance of each level holds while the first five tiles of its most restless tensor are in
     use (steps of the array; docs/counting.md, "Capacity"). A tensor's next tile arrives while the present one is used.
     Of a program of several statements: what each level holds while each statement runs, in the first iteration of the
@@ -98,7 +85,7 @@ def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Ma
     accesses = _accesses(workload)
     held: dict[str, list[tuple[str, int]]] = {}
     for place, node in enumerate(mapping.nodes):
-        if isinstance(node, Storage) and node.level != arch.levels[0].name:
+        if isinstance(node, ir.Storage) and node.level != arch.levels[0].name:
             held.setdefault(node.level, []).extend((tensor, place) for tensor in node.tensors)
     times = _Times(workload, mapping)
     levels: list[LevelResidency] = []
@@ -119,7 +106,7 @@ def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Ma
     return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours)
 
 
-def _of_program(workload: Workload, arch: Architecture, mapping: Mapping) -> ResidencyFigure:
+def _of_program(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> ResidencyFigure:
     """Return the figure of a program: a step per leg, in the order in which they run."""
     view = view_of(workload.extents(), mapping)
     bits = _bits_of_nodes(workload, arch, mapping)
@@ -176,7 +163,7 @@ def _later(stay: Stay, legs: int) -> Stay:
     return replace(stay, start=stay.start + legs, end=stay.end + legs)
 
 
-def _bits_of_nodes(workload: Workload, arch: Architecture, mapping: Mapping) -> dict[tuple[int, str], int]:
+def _bits_of_nodes(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mapping) -> dict[tuple[int, str], int]:
     """Return (position of a node, tensor) -> the bits that one instance holds; raises OptionError where the first tile
     need not be the largest."""
     found: dict[tuple[int, str], int] = {}
@@ -184,12 +171,12 @@ def _bits_of_nodes(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         if each.elements is None:
             what = f"a tile of {each.tensor} in {each.level} differs from iteration to iteration"
             cure = "The residency of a program is drawn of boxes whose statements index a tensor alike."
-            raise OptionError(Mistake("PM575", what, cure))
+            raise ir.OptionError(ir.Mistake("PM575", what, cure))
         found[each.node, each.tensor] = each.elements * workload.tensor(each.tensor).bits
     return found
 
 
-def _touched(workload: Workload, statement: str) -> frozenset[str]:
+def _touched(workload: ir.Workload, statement: str) -> frozenset[str]:
     return frozenset(each.tensor for each in _each(workload.statement(statement)))
 
 
@@ -203,25 +190,25 @@ def _own_steps(view: LoopView, leg: ComputeInTree) -> int:
     return prod(_trips(tuple(loop.node for loop in loops), loops[0].enclosing) for loops in own.values())
 
 
-def _accesses(workload: Workload) -> dict[str, Access]:
+def _accesses(workload: ir.Workload) -> dict[str, ir.Access]:
     """Return the access of each tensor; raises OptionError where its tile is no product of its axes."""
     statement = workload.statements[0]
-    if len(workload.statements) != 1 or not is_box(statement):
+    if len(workload.statements) != 1 or not ir.is_box(statement):
         what = f"'{workload.name}' is not one statement over a box"
-        raise OptionError(Mistake("PM575", what, "The residency is drawn of a box."))
-    found: dict[str, Access] = {}
+        raise ir.OptionError(ir.Mistake("PM575", what, "The residency is drawn of a box."))
+    found: dict[str, ir.Access] = {}
     for access in _each(statement):
         dims = [dim for index in access.index for dim in index.dims]
         alone = found.setdefault(access.tensor, access) == access
         if not alone or len(set(dims)) < len(dims) or not all(index.is_linear for index in access.index):
             what = f"a tile of {access.tensor} is no product of its axes"
-            raise OptionError(
-                Mistake("PM575", what, "The residency is drawn of tensors read through one plain access.")
+            raise ir.OptionError(
+                ir.Mistake("PM575", what, "The residency is drawn of tensors read through one plain access.")
             )
     return found
 
 
-def _each(statement: Statement) -> tuple[Access, ...]:
+def _each(statement: ir.Statement) -> tuple[ir.Access, ...]:
     return statement.target, *statement.reads
 
 
@@ -232,7 +219,7 @@ Period = tuple[int, int, int, Tile]  # start, end, elements
 class _Times:
     """The steps that parts of a loop tree take where all instances run together; of the first instance."""
 
-    def __init__(self, workload: Workload, mapping: Mapping) -> None:
+    def __init__(self, workload: ir.Workload, mapping: ir.Mapping) -> None:
         self.extents = workload.extents()
         self.nodes = mapping.nodes
         self.steps = self.within(0, self.extents)
@@ -242,7 +229,9 @@ class _Times:
         return prod(self._of_dim(place, dim, extent) for dim, extent in sizes.items())
 
     def _of_dim(self, place: int, dim: str, extent: int) -> int:
-        loops = tuple(node for node in self.nodes[place:] if isinstance(node, Temporal | Spatial) and node.dim == dim)
+        loops = tuple(
+            node for node in self.nodes[place:] if isinstance(node, ir.Temporal | ir.Spatial) and node.dim == dim
+        )
         return _trips(loops, extent)
 
 
@@ -252,17 +241,17 @@ def _trips(loops: Loops, extent: int) -> int:
     if not loops:
         return 1
     tile = min(loops[0].tile, extent)
-    if isinstance(loops[0], Spatial):
+    if isinstance(loops[0], ir.Spatial):
         return _trips(loops[1:], tile)
     whole, rest = divmod(extent, tile)
     return whole * _trips(loops[1:], tile) + (_trips(loops[1:], rest) if rest else 0)
 
 
-def _tiles(times: _Times, place: int, access: Access) -> Iterator[Period]:
+def _tiles(times: _Times, place: int, access: ir.Access) -> Iterator[Period]:
     """Return the tiles of a tensor held by the node at `place`, in order of time."""
     dims = set(access.dims)
-    loops = [node for node in times.nodes[:place] if isinstance(node, Temporal | Spatial)]
-    while loops and (isinstance(loops[-1], Spatial) or loops[-1].dim not in dims):
+    loops = [node for node in times.nodes[:place] if isinstance(node, ir.Temporal | ir.Spatial)]
+    while loops and (isinstance(loops[-1], ir.Spatial) or loops[-1].dim not in dims):
         loops.pop()  # goes on inside the same tile, but for the size that a spatial loop leaves
     depth = 1 + max((n for n, node in enumerate(times.nodes[:place]) if node in loops), default=-1)
     last: Period | None = None
@@ -283,7 +272,7 @@ def _first_tile(times: _Times, depth: int, place: int, sizes: dict[str, int]) ->
     """Return the sizes that the loops between two places leave to their first iteration."""
     left = dict(sizes)
     for node in times.nodes[depth:place]:
-        if isinstance(node, Temporal | Spatial):
+        if isinstance(node, ir.Temporal | ir.Spatial):
             left[node.dim] = min(left[node.dim], node.tile)
     return left
 
@@ -297,18 +286,18 @@ def _walk(
         yield start, start + times.within(depth, sizes), origin, sizes
         return
     node = times.nodes[place]
-    if not isinstance(node, Temporal | Spatial):
+    if not isinstance(node, ir.Temporal | ir.Spatial):
         yield from _walk(times, place + 1, depth, start, origin, sizes)
         return
     extent = sizes[node.dim]
-    for offset in range(0, extent, node.tile) if isinstance(node, Temporal) else (0,):
+    for offset in range(0, extent, node.tile) if isinstance(node, ir.Temporal) else (0,):
         inner = {**sizes, node.dim: min(node.tile, extent - offset)}
         moved = {**origin, node.dim: origin[node.dim] + offset}
         yield from _walk(times, place + 1, depth, start, moved, inner)
         start += times.within(place + 1, inner)
 
 
-def _elements(access: Access, sizes: dict[str, int]) -> int:
+def _elements(access: ir.Access, sizes: dict[str, int]) -> int:
     """Return how many elements an access touches in a tile: along each axis the different values of its index."""
     count = 1
     for index in access.index:

@@ -23,7 +23,6 @@ from polymap.search.enumeration.tensor import TensorScore
 from polymap.search.enumeration.words import Word, Words
 
 Point = tuple[int, ...]
-LegalLoops = Callable[[Mapping], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,6 @@ def exhaustive(
     tiles: str,
     *,
     count_distinct: bool = False,
-    legal_loops: LegalLoops | None = None,
     most_trees: int | None = None,
     meets: Callable[[Mapping], bool] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -77,15 +75,12 @@ def exhaustive(
     """Return the best of all legal trees.
 
     objective: energy, latency, edp, ed2p, traffic:LEVEL, capacity:LEVEL, or several as weighted:.., lex:.. or
-    pareto:... tiles: "divide" or "any". legal_loops: called once per sequence of loops; None: all are legal
-    (associative accumulations). meets: a further condition on the best tree, or on those of a front; called only for
-    trees that improve on the best, or that no known one dominates.
+    pareto:... tiles: "divide" or "any". meets: a further condition on the best tree, or on those of a front; called
+    only for trees that improve on the best, or that no known one dominates.
 
     Returns None as soon as there are more than `most_trees` trees, or `stop` returns True.
     """
-    walking = TreeWalk(
-        workload, arch, objective, tiles, count_distinct=count_distinct, legal_loops=legal_loops, meets=meets
-    )
+    walking = TreeWalk(workload, arch, objective, tiles, count_distinct=count_distinct, meets=meets)
 
     def is_over() -> bool:
         return (most_trees is not None and walking.legal > most_trees) or (stop is not None and stop())
@@ -104,10 +99,9 @@ class TreeWalk:
         tiles: str,
         *,
         count_distinct: bool = False,
-        legal_loops: LegalLoops | None = None,
         meets: Callable[[Mapping], bool] | None = None,
     ) -> None:
-        self._meets, self._legal_loops = meets, legal_loops
+        self._meets = meets
         asked = None if meets is None else self._meets_in_time
         self._walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, asked)
         self._words = iter(self._walk.words)
@@ -153,8 +147,6 @@ class TreeWalk:
     def _visit_word(self, word: Word) -> bool:
         """Return whether all trees of these loops were scored; otherwise none was."""
         walk = self._walk
-        if self._legal_loops is not None and not self._legal_loops(walk.mapping(word, None)):
-            return True
         before, self._is_late = (walk.legal, walk.fitting, walk.best, walk.front), False
         scores = walk.scores(word)
         walk.note(scores)
@@ -363,11 +355,11 @@ class _Walk:
         rows = np.unique(np.stack(columns, axis=1), axis=0)
         return {(scores.steps, *row) for row in rows.tolist()}
 
-    def mapping(self, word: Word, places: tuple[Place, ...] | None) -> Mapping:
-        """Return the loop tree, nodes of one gap by level and then by tensor. places: None gives the loops only."""
+    def mapping(self, word: Word, places: tuple[Place, ...]) -> Mapping:
+        """Return the loop tree, nodes of one gap by level and then by tensor."""
         nodes: list[MappingNode] = []
         for gap in range(len(word.items) + 1):
-            here = sorted((level, t) for t, place in enumerate(places or ()) for level, g in place if g == gap)
+            here = sorted((level, t) for t, place in enumerate(places) for level, g in place if g == gap)
             nodes += [Storage(self.levels[level].name, (self.workload.tensors[t].name,)) for level, t in here]
             if gap < len(word.items):
                 item = word.items[gap]

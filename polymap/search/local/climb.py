@@ -4,7 +4,7 @@ Descents begin with the trees of each chain that a bound names, once. A descent 
 tree better, else two at once, the first of which overfills a level, and ends where there are none. Later ones begin at
 changes of such ends that are little worse, and in turn at the best mapping, with sibling counts that a bound names laid
 over it, and at random trees. Where no mapping is known, the first descent begins at trees by construction
-(filled_trees.py), and one makes its tree fit and meet the rules first. Trees that break a dependence are left out. What
+(start_trees.py), and one makes its tree fit and meet the rules first. Trees that break a dependence are left out. What
 is found depends on how many trees are scored, not on the clock.
 """
 
@@ -21,10 +21,8 @@ from typing import Protocol
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
 from polymap.schedules import any_order_is_legal, dependence_violations
-from polymap.search.local.chain_trees import Chain, trees_of_chain
-from polymap.search.local.filled_trees import FilledTrees
 from polymap.search.local.neighbours import KINDS, Neighbours
-from polymap.search.local.random_trees import random_tree
+from polymap.search.local.start_trees import Chain, FilledTrees, random_tree, trees_of_chain
 from polymap.search.local.tree_edits import Counts, Nodes, TreeEdits
 from polymap.search.local.tree_scores import TreeScores, Worth
 from polymap.search.local.tuning import TUNING

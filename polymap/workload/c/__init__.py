@@ -5,7 +5,6 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.workload.c.affine import known_name as known_name
     from polymap.workload.c.conditions import Group as Group
-    from polymap.workload.c.decisions import Assumption as Assumption
     from polymap.workload.c.nest import IntegerText as IntegerText, Nest as Nest
     from polymap.workload.c.reader import (
         CProgram as CProgram,
@@ -15,6 +14,7 @@ with lazy(__name__):
         read_program as read_program,
         workload_of_program as workload_of_program,
     )
+    from polymap.workload.c.source import Assumption as Assumption
     from polymap.workload.c.tree import (
         EXTREMES as EXTREMES,
         Assign as Assign,

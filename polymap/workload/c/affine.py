@@ -14,25 +14,7 @@ from functools import partial, reduce
 from polymap.inputs import shown
 from polymap.ir import Affine, Floor, affine, bounds, did_you_mean, dim
 from polymap.poly import Counter, Frame, Set, budget, integer_set
-from polymap.workload.c.tree import (
-    COMPARISONS,
-    MAXIMA,
-    MINIMA,
-    Binary,
-    Call,
-    Cast,
-    CExpression,
-    Choice,
-    Item,
-    Literal,
-    Name,
-    Refused,
-    Rules,
-    Unary,
-    decided_expression,
-    piecewise_condition,
-    render,
-)
+from polymap.workload.c import tree
 from polymap.workload.c.types import (
     FLOATS,
     SPELLING,
@@ -109,74 +91,76 @@ class Whole:
     kind: str | None
 
 
-def affine_of(expression: CExpression, scope: Scope) -> Affine:
+def affine_of(expression: tree.CExpression, scope: Scope) -> Affine:
     """Return the integer expression in terms of loop counters; Refused if it is none, or overflows its C type."""
     return seen(expression, whole_of(expression, scope), scope)
 
 
-def whole_of(expression: CExpression, scope: Scope) -> Whole:
+def whole_of(expression: tree.CExpression, scope: Scope) -> Whole:
     """Return the integer expression with its type; Refused if it is none."""
     match expression:
-        case Literal(text, number, line, kind):
+        case tree.Literal(text, number, line, kind):
             if number is None:
-                raise Refused("PM264", line, f"{shown(text)} is no integer", "Loops and subscripts count in integers.")
+                raise tree.Refused(
+                    "PM264", line, f"{shown(text)} is no integer", "Loops and subscripts count in integers."
+                )
             return Whole(Affine((), number), kind)
-        case Name(name, line):
+        case tree.Name(name, line):
             return _named(name, line, scope)
-        case Unary("-", operand):
+        case tree.Unary("-", operand):
             inner = _promoted(operand, scope)
             return _sound(expression, replace(inner, value=-inner.value), scope)
-        case Unary("+", operand):
+        case tree.Unary("+", operand):
             return _promoted(operand, scope)
-        case Unary("~", operand):
+        case tree.Unary("~", operand):
             inner = _promoted(operand, scope)
             return _sound(expression, replace(inner, value=-inner.value - 1), scope)
-        case Cast(kind, operand) if kind not in FLOATS:
+        case tree.Cast(kind, operand) if kind not in FLOATS:
             return converted(operand, whole_of(operand, scope), kind, scope)
-        case Binary("+" | "-" | "*" | "/" | "%", left, right):
+        case tree.Binary("+" | "-" | "*" | "/" | "%", left, right):
             return _operation(expression, *_alike(left, right, scope), scope)
-        case Binary("<<" | ">>"):
+        case tree.Binary("<<" | ">>"):
             return _shifted(expression, scope)
-        case Binary("&" | "|" | "^", left, right):
+        case tree.Binary("&" | "|" | "^", left, right):
             return _masked(expression, *_alike(left, right, scope), scope)
-        case Binary() | Unary():
+        case tree.Binary() | tree.Unary():
             return Whole(truth(formula_of(expression, scope), scope.extents), "int32")
-        case Choice(condition, then, other):
+        case tree.Choice(condition, then, other):
             first, second = _alike(then, other, scope)
             value = _choice(expression, formula_of(condition, scope), first.value, second.value, scope)
             return Whole(value, first.kind)
-        case Call(("floord" | "ceild") as function, (left, right)):
+        case tree.Call(("floord" | "ceild") as function, (left, right)):
             return Whole(_rounded(expression, function, affine_of(left, scope), affine_of(right, scope)), "int32")
-        case Item() | Call() | Cast():
-            what = f"{shown(render(expression))} is not affine: it depends on data"
-            raise Refused("PM262", expression.line, what, "Sums of loop variables are: mark a region without it.")
+        case tree.Item() | tree.Call() | tree.Cast():
+            what = f"{shown(tree.render(expression))} is not affine: it depends on data"
+            raise tree.Refused("PM262", expression.line, what, "Sums of loop variables are: mark a region without it.")
 
 
-def _promoted(operand: CExpression, scope: Scope) -> Whole:
+def _promoted(operand: tree.CExpression, scope: Scope) -> Whole:
     inner = whole_of(operand, scope)
     return converted(operand, inner, None if inner.kind is None else promoted(inner.kind), scope)
 
 
-def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
+def seen(expression: tree.CExpression, whole: Whole, scope: Scope) -> Affine:
     """Return the value; Refused if it does not fit the type in some instance."""
     if whole.kind is None or (scope.parameters is not None and not is_unsigned(whole.kind)):
         return whole.value
     return _checked(expression, whole.value, whole.kind, scope)
 
 
-def _checked(expression: CExpression, value: Affine, kind: str, scope: Scope) -> Affine:
+def _checked(expression: tree.CExpression, value: Affine, kind: str, scope: Scope) -> Affine:
     """Return the value; Refused if it does not fit the type in some instance."""
     least, largest = limits(kind)
     if fits(value, kind, scope) or scope.assumes(value - largest - 1, -value + (least - 1)):
         return value
     low, high = bounds(value, scope.extents)
     found, spelling = low if low < least else high, SPELLING[kind]
-    what = f"{shown(render(expression))} reaches {found}, which '{spelling}' does not hold"
+    what = f"{shown(tree.render(expression))} reaches {found}, which '{spelling}' does not hold"
     wraps = "It would wrap around." if is_unsigned(kind) else "What happens then is undefined in C."
     if scope.parameters is not None:
-        what = f"{shown(render(expression))} may reach what '{spelling}' does not hold"
+        what = f"{shown(tree.render(expression))} may reach what '{spelling}' does not hold"
         wraps = "Values for its sizes (N=8) may exclude that."
-    raise Refused("PM272", expression.line, what, f"{wraps} Use a wider or a signed type.")
+    raise tree.Refused("PM272", expression.line, what, f"{wraps} Use a wider or a signed type.")
 
 
 def fits(value: Affine, kind: str, scope: Scope) -> bool:
@@ -187,7 +171,7 @@ def fits(value: Affine, kind: str, scope: Scope) -> bool:
     return all(scope.excludes(outside) for outside in (value - largest - 1, -value + (least - 1)))
 
 
-def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Scope) -> Whole:
+def converted(expression: tree.CExpression, whole: Whole, kind: str | None, scope: Scope) -> Whole:
     """Return the value converted to another type; Refused if that could change the result."""
     if whole.kind is None or whole.kind == kind:
         return whole
@@ -203,24 +187,26 @@ def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Sc
     return _sound(expression, Whole(whole.value, kind), scope)
 
 
-def _sound(expression: CExpression, whole: Whole, scope: Scope) -> Whole:
+def _sound(expression: tree.CExpression, whole: Whole, scope: Scope) -> Whole:
     """Return the value; Refused if it overflows a signed type. Unsigned values wrap, which may have no effect."""
     if whole.kind is not None and not is_unsigned(whole.kind):
         seen(expression, whole, scope)
     return whole
 
 
-def _alike(left: CExpression, right: CExpression, scope: Scope) -> tuple[Whole, Whole]:
+def _alike(left: tree.CExpression, right: tree.CExpression, scope: Scope) -> tuple[Whole, Whole]:
     """Return both values in the type in which C computes with them."""
     return _matched(left, whole_of(left, scope), right, whole_of(right, scope), scope)
 
 
-def _matched(left: CExpression, one: Whole, right: CExpression, two: Whole, scope: Scope) -> tuple[Whole, Whole]:
+def _matched(
+    left: tree.CExpression, one: Whole, right: tree.CExpression, two: Whole, scope: Scope
+) -> tuple[Whole, Whole]:
     kind = None if one.kind is None or two.kind is None else common(one.kind, two.kind)
     return converted(left, one, kind, scope), converted(right, two, kind, scope)
 
 
-def _operation(expression: Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
+def _operation(expression: tree.Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
     match expression.operator:
         case "+":
             value = left.value + right.value
@@ -251,13 +237,13 @@ def _named(name: str, line: int, scope: Scope) -> Whole:
             f"'{name}' is not known",
             f"{did_you_mean(name, tuple(scope.integers))} Or give its size: {name}=8.",
         )
-    raise Refused("PM265", line, what, hint.strip())
+    raise tree.Refused("PM265", line, what, hint.strip())
 
 
-def outside_its_loop(name: str, line: int) -> Refused:
+def outside_its_loop(name: str, line: int) -> tree.Refused:
     """Return that a loop variable is read where no loop counts it."""
     hint = "Orders of its loops leave no value for it there: write the value that it has instead."
-    return Refused("PM265", line, f"the loop variable '{name}' is used outside its loop", hint)
+    return tree.Refused("PM265", line, f"the loop variable '{name}' is used outside its loop", hint)
 
 
 def known_name(name: str, integers: Mapping[str, object]) -> str | None:
@@ -267,33 +253,33 @@ def known_name(name: str, integers: Mapping[str, object]) -> str | None:
     return next((each for each in spellings if each in integers), None)
 
 
-def _product(expression: CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
+def _product(expression: tree.CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
     if not left.terms:
         return right * left.constant
     if not right.terms:
         return left * right.constant
-    what = f"the product {shown(render(expression))} of two loop variables is not affine"
+    what = f"the product {shown(tree.render(expression))} of two loop variables is not affine"
     hint = "One side of a product must be a constant."
     sizes = scope.parameters or frozenset()
     if any(sizes.issuperset(side.dims) for side in (left, right)):
         what, hint = _not_affine(expression)
-    raise Refused("PM262", expression.line, what, hint)
+    raise tree.Refused("PM262", expression.line, what, hint)
 
 
-def _not_affine(expression: CExpression) -> tuple[str, str]:
+def _not_affine(expression: tree.CExpression) -> tuple[str, str]:
     """Return what is said of an expression that becomes affine once sizes have values."""
-    what = f"{shown(render(expression))} is no sum of loop variables and sizes"
+    what = f"{shown(tree.render(expression))} is no sum of loop variables and sizes"
     return what, "With values for its sizes (N=8) it may become one."
 
 
-def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
-    assert isinstance(expression, Binary)
+def _division(expression: tree.CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
+    assert isinstance(expression, tree.Binary)
     if right.terms or right.constant == 0:
-        what = f"{shown(render(expression))} {'divides by zero' if not right.terms else 'is not affine'}"
+        what = f"{shown(tree.render(expression))} {'divides by zero' if not right.terms else 'is not affine'}"
         hint = "Divide by a constant."
         if right.terms and scope.parameters is not None and scope.parameters.issuperset(right.dims):
             what, hint = _not_affine(expression)
-        raise Refused("PM262", expression.line, what, hint)
+        raise tree.Refused("PM262", expression.line, what, hint)
     divisor = abs(right.constant)
     quotient = _cut(left, divisor, scope)
     if expression.operator == "%":
@@ -301,18 +287,18 @@ def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope
     return quotient if right.constant > 0 else -quotient
 
 
-def _shifted(expression: Binary, scope: Scope) -> Whole:
+def _shifted(expression: tree.Binary, scope: Scope) -> Whole:
     """Return a shift by a constant; that of a negative integer to the right rounds down, as gcc and clang do."""
     whole, by = _promoted(expression.left, scope), affine_of(expression.right, scope)
     if by.terms or not 0 <= by.constant < (32 if whole.kind is None else bits_of(whole.kind)):
-        what = f"{shown(render(expression))} shifts by no constant, or by more than there are bits"
-        raise Refused("PM262", expression.line, what, "Shift by a number less than the bits of the integer.")
+        what = f"{shown(tree.render(expression))} shifts by no constant, or by more than there are bits"
+        raise tree.Refused("PM262", expression.line, what, "Shift by a number less than the bits of the integer.")
     if expression.operator == "<<":
         return _sound(expression, replace(whole, value=whole.value * 2**by.constant), scope)
     return replace(whole, value=floored(seen(expression.left, whole, scope), 2**by.constant))
 
 
-def _masked(expression: Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
+def _masked(expression: tree.Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
     """Return `x & 3` as x modulo 4; others only of constants."""
     one, other = seen(expression.left, left, scope), seen(expression.right, right, scope)
     one, other = (other, one) if not one.terms else (one, other)
@@ -321,8 +307,8 @@ def _masked(expression: Binary, left: Whole, right: Whole, scope: Scope) -> Whol
         return replace(left, value=Affine((), bits(one.constant, other.constant)))
     modulus = other.constant + 1
     if other.terms or expression.operator != "&" or modulus < 1 or modulus & other.constant:
-        what = f"{shown(render(expression))} is not affine"
-        raise Refused("PM262", expression.line, what, "x & 1, x & 3, x & 7 and so on are.")
+        what = f"{shown(tree.render(expression))} is not affine"
+        raise tree.Refused("PM262", expression.line, what, "x & 1, x & 3, x & 7 and so on are.")
     return replace(left, value=one - floored(one, modulus) * modulus)
 
 
@@ -338,36 +324,38 @@ def _cut(value: Affine, divisor: int, scope: Scope) -> Affine:
     return floored(value + negative * (divisor - 1), divisor)
 
 
-def _rounded(expression: CExpression, function: str, left: Affine, right: Affine) -> Affine:
+def _rounded(expression: tree.CExpression, function: str, left: Affine, right: Affine) -> Affine:
     if right.terms or right.constant <= 0:
-        raise Refused("PM262", expression.line, f"{shown(render(expression))} is not affine", "Divide by a constant.")
+        raise tree.Refused(
+            "PM262", expression.line, f"{shown(tree.render(expression))} is not affine", "Divide by a constant."
+        )
     return floored(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
 
 
-def _choice(expression: CExpression, condition: Formula, then: Affine, other: Affine, scope: Scope) -> Affine:
+def _choice(expression: tree.CExpression, condition: Formula, then: Affine, other: Affine, scope: Scope) -> Affine:
     difference = then - other
     if difference.terms:
-        what = f"{shown(render(expression))} is not affine"
-        raise Refused("PM262", expression.line, what, "Both sides of ?: may differ by a constant here.")
+        what = f"{shown(tree.render(expression))} is not affine"
+        raise tree.Refused("PM262", expression.line, what, "Both sides of ?: may differ by a constant here.")
     return other + truth(condition, scope.extents) * difference.constant
 
 
-def rules_of(scope: Scope) -> Rules:
+def rules_of(scope: Scope) -> tree.Rules:
     """Return what is told of conditions and subscripts of loop counters alone in a scope; other names are data."""
     scope = replace(scope, assume=None)
 
-    def is_read(read: Callable[[CExpression, Scope], object], expression: CExpression) -> bool:
+    def is_read(read: Callable[[tree.CExpression, Scope], object], expression: tree.CExpression) -> bool:
         try:
             read(expression, scope)
-        except Refused:
+        except tree.Refused:
             return False
         return True
 
-    def kind(place: Name | Item) -> str | None:
-        known = known_name(place.name, scope.integers) if isinstance(place, Name) else None
+    def kind(place: tree.Name | tree.Item) -> str | None:
+        known = known_name(place.name, scope.integers) if isinstance(place, tree.Name) else None
         return None if known is None else scope.types.get(known)
 
-    return Rules(
+    return tree.Rules(
         partial(is_read, formula_of),
         partial(is_read, whole_of),
         lambda name: known_name(name, scope.integers) is None,
@@ -375,37 +363,37 @@ def rules_of(scope: Scope) -> Rules:
     )
 
 
-def formula_of(expression: CExpression, scope: Scope) -> Formula:
+def formula_of(expression: tree.CExpression, scope: Scope) -> Formula:
     """Return the condition as a formula over loop counters; Refused if it depends on anything else.
 
     Where an integer in it is a `?:`, a maximum or a minimum, it holds by pieces: of each side where that is chosen.
     """
     try:
         return _formula(expression, scope)
-    except Refused:
+    except tree.Refused:
         rules = rules_of(scope)
-        condition = piecewise_condition(expression, rules)
+        condition = tree.piecewise_condition(expression, rules)
         if condition is None:
             raise
     first = formula_of(condition, scope)
     pieces: list[Formula] = []
     for is_true, where in ((True, first), (False, negation(first))):
-        rest = decided_expression(expression, condition, rules, holds=is_true)
+        rest = tree.decided_expression(expression, condition, rules, holds=is_true)
         pieces.append(Every((where, formula_of(rest, _where(where, scope)))))
     return Some(tuple(pieces))
 
 
-def _formula(expression: CExpression, scope: Scope) -> Formula:
+def _formula(expression: tree.CExpression, scope: Scope) -> Formula:
     match expression:
-        case Unary("!", operand):
+        case tree.Unary("!", operand):
             return negation(formula_of(operand, scope))
-        case Binary("&&", left, right):
+        case tree.Binary("&&", left, right):
             first = formula_of(left, scope)
             return Every((first, formula_of(right, _where(first, scope))))
-        case Binary("||", left, right):
+        case tree.Binary("||", left, right):
             first = formula_of(left, scope)
             return Some((first, formula_of(right, _where(negation(first), scope))))
-        case Binary(operator, left, right) if operator in COMPARISONS:
+        case tree.Binary(operator, left, right) if operator in tree.COMPARISONS:
             return _comparison(operator, left, right, scope)
         case _:
             value = affine_of(expression, scope)
@@ -418,7 +406,7 @@ def _where(formula: Formula, scope: Scope) -> Scope:
     return scope if found is None else replace(scope, constraints=(*scope.constraints, *found))
 
 
-def _comparison(operator: str, left: CExpression, right: CExpression, scope: Scope) -> Formula:
+def _comparison(operator: str, left: tree.CExpression, right: tree.CExpression, scope: Scope) -> Formula:
     if operator in (">", ">="):
         return _comparison({">": "<", ">=": "<="}[operator], right, left, scope)
     if operator in ("==", "!="):
@@ -436,33 +424,33 @@ def _comparison(operator: str, left: CExpression, right: CExpression, scope: Sco
     return Atom(_gap(left, whole_of(left, scope), right, whole_of(right, scope), scope) - strict)
 
 
-def _gap(left: CExpression, low: Whole, right: CExpression, high: Whole, scope: Scope) -> Affine:
+def _gap(left: tree.CExpression, low: Whole, right: tree.CExpression, high: Whole, scope: Scope) -> Affine:
     """Return right minus left, both converted as C converts them for a comparison."""
     one, two = _matched(left, low, right, high, scope)
     return seen(right, two, scope) - seen(left, one, scope)
 
 
-def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Whole]:
+def extremes(expression: tree.CExpression, scope: Scope, *, maximum: bool) -> list[Whole]:
     """Return the operands of an expression that is a maximum (minimum), else the expression alone; none where one of
     the operands is the other extreme."""
     match expression:
-        case Call(function, arguments) if function in (MAXIMA if maximum else MINIMA):
+        case tree.Call(function, arguments) if function in (tree.MAXIMA if maximum else tree.MINIMA):
             return _compared(arguments, scope, maximum=maximum)
-        case Choice(Binary(operator, left, right), then, other) if (
+        case tree.Choice(tree.Binary(operator, left, right), then, other) if (
             _picks(operator, left, right, then, other) is maximum
         ):
             return _compared((then, other), scope, maximum=maximum)
-        case Binary("+", left, right):
+        case tree.Binary("+", left, right):
             ones, twos = extremes(left, scope, maximum=maximum), extremes(right, scope, maximum=maximum)
             return [_operation(expression, *_matched(left, a, right, b, scope), scope) for a in ones for b in twos]
-        case Binary("-", left, right):
+        case tree.Binary("-", left, right):
             ones, offset = extremes(left, scope, maximum=maximum), whole_of(right, scope)
             return [_operation(expression, *_matched(left, a, right, offset, scope), scope) for a in ones]
-        case Call(function, _) if function in (*MAXIMA, *MINIMA):
+        case tree.Call(function, _) if function in (*tree.MAXIMA, *tree.MINIMA):
             return []
-        case Choice():
+        case tree.Choice():
             picked = None
-            if isinstance(expression.condition, Binary):
+            if isinstance(expression.condition, tree.Binary):
                 condition = expression.condition
                 picked = _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
             return [whole_of(expression, scope)] if picked is None else []
@@ -470,7 +458,7 @@ def extremes(expression: CExpression, scope: Scope, *, maximum: bool) -> list[Wh
             return [whole_of(expression, scope)]
 
 
-def _compared(operands: Sequence[CExpression], scope: Scope, *, maximum: bool) -> list[Whole]:
+def _compared(operands: Sequence[tree.CExpression], scope: Scope, *, maximum: bool) -> list[Whole]:
     """Return values that C compares with each other, in the type in which it does (none: extremes); Refused if one
     could wrap around."""
     parts = [[(each, value) for value in extremes(each, scope, maximum=maximum)] for each in operands]
@@ -482,23 +470,25 @@ def _compared(operands: Sequence[CExpression], scope: Scope, *, maximum: bool) -
     return [replace(whole, value=seen(each, whole, scope)) for (each, _), whole in zip(sides, found, strict=True)]
 
 
-def _picks(operator: str, left: CExpression, right: CExpression, then: CExpression, other: CExpression) -> bool | None:
+def _picks(
+    operator: str, left: tree.CExpression, right: tree.CExpression, then: tree.CExpression, other: tree.CExpression
+) -> bool | None:
     """Return True if `left op right ? then : other` is the maximum of both, False if the minimum, None if neither."""
     if operator not in ("<", "<=", ">", ">="):
         return None
-    pair = (render(left), render(right))
+    pair = (tree.render(left), tree.render(right))
     smaller_first = operator in ("<", "<=")
-    if (render(then), render(other)) == pair:
+    if (tree.render(then), tree.render(other)) == pair:
         return not smaller_first
-    if (render(other), render(then)) == pair:
+    if (tree.render(other), tree.render(then)) == pair:
         return smaller_first
     return None
 
 
-def picks_maximum(expression: Choice) -> bool | None:
+def picks_maximum(expression: tree.Choice) -> bool | None:
     """Return True for a ?: that is the maximum of its sides, False for the minimum, None for any other."""
     condition = expression.condition
-    if not isinstance(condition, Binary):
+    if not isinstance(condition, tree.Binary):
         return None
     return _picks(condition.operator, condition.left, condition.right, expression.then, expression.other)
 

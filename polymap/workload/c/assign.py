@@ -9,21 +9,9 @@ from dataclasses import dataclass, field, replace
 from polymap.inputs import is_name, shown
 from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
 from polymap.poly import budget, integer_set
+from polymap.workload.c import tree
 from polymap.workload.c.affine import Scope, affine_of, outside_its_loop
 from polymap.workload.c.linear import Linear, NotStaticError, by_rows, linear, strides_of, term
-from polymap.workload.c.tree import (
-    Assign,
-    Binary,
-    CExpression,
-    Choice,
-    Item,
-    Name,
-    Refused,
-    inside,
-    kind_of,
-    parts,
-    render,
-)
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
 
@@ -76,31 +64,33 @@ class Variables:
         self.by_tensor[tensor] = Variable(name, tensor, element_type or self.unknown, shape, around, temporary, line)
         return self.by_tensor[tensor]
 
-    def access(self, place: Name | Item, known: Mapping[str, Variable], scope: Scope) -> Access:
+    def access(self, place: tree.Name | tree.Item, known: Mapping[str, Variable], scope: Scope) -> Access:
         """Return the access of a variable or element; the shape of an undeclared variable follows from its use."""
-        name, written = (place.name, ()) if isinstance(place, Name) else (place.array, place.index)
+        name, written = (place.name, ()) if isinstance(place, tree.Name) else (place.array, place.index)
         if name in scope.counters and name not in scope.integers and not written:
             raise outside_its_loop(name, place.line)
         if name in scope.counters or name in scope.integers:
             what = f"'{name}' is a loop variable or a constant"
-            raise Refused("PM265", place.line, f"{what}, and {shown(render(place))} uses it as data", "Rename one.")
+            raise tree.Refused(
+                "PM265", place.line, f"{what}, and {shown(tree.render(place))} uses it as data", "Rename one."
+            )
         variable = known.get(name) or self.undeclared.get(name)
         if variable is None:
             _check_name(name, place.line)
             variable = self.declare(name, None, (None,) * len(written), (), place.line, temporary=False)
             self.undeclared[name] = variable
         if len(written) != len(variable.shape):
-            what = f"{shown(render(place))} has {len(written)} subscripts, '{name}' has {len(variable.shape)}"
-            raise Refused("PM268", place.line, f"{what} (line {variable.line})", "Every axis needs its subscript.")
+            what = f"{shown(tree.render(place))} has {len(written)} subscripts, '{name}' has {len(variable.shape)}"
+            raise tree.Refused("PM268", place.line, f"{what} (line {variable.line})", "Every axis needs its subscript.")
         own = tuple(dim(each) for each in variable.around)
         return Access(variable.tensor, (*own, *self._index(variable.tensor, written, scope)))
 
-    def _index(self, tensor: str, written: tuple[CExpression, ...], scope: Scope) -> tuple[Affine, ...]:
+    def _index(self, tensor: str, written: tuple[tree.CExpression, ...], scope: Scope) -> tuple[Affine, ...]:
         """Return the subscripts; of `A[i * m + j]`, where m has no value, i and j, assuming that 0 <= j < m."""
         if tensor not in self.strides:
             try:
                 return tuple(affine_of(each, scope) for each in written)
-            except Refused as refused:
+            except tree.Refused as refused:
                 if scope.assume is not None and refused.code == "PM262" and len(written) == 1:
                     self._note_strides(tensor, written[0], scope)
                 raise
@@ -110,10 +100,10 @@ class Variables:
             return self._row(tensor, written[0], scope)
         except NotStaticError:
             affine_of(written[0], scope)  # tells why
-            what = f"{shown(render(written[0]))} is no sum of elements and rows of '{self.strides[tensor][-1]}'"
-            raise Refused("PM262", written[0].line, what, "Other subscripts of the array are.") from None
+            what = f"{shown(tree.render(written[0]))} is no sum of elements and rows of '{self.strides[tensor][-1]}'"
+            raise tree.Refused("PM262", written[0].line, what, "Other subscripts of the array are.") from None
 
-    def _row(self, tensor: str, written: CExpression, scope: Scope) -> tuple[Affine, ...]:
+    def _row(self, tensor: str, written: tree.CExpression, scope: Scope) -> tuple[Affine, ...]:
         """Return a sum of rows as row and elements, assuming that it leaves no row, and that nothing wraps around."""
         index = list[Affine]()
         whole = linear(written, {}, lambda name: name not in scope.integers)
@@ -121,29 +111,29 @@ class Variables:
             for alone, more in ((False, 0), (True, 0), (True, 1)):  # m - 1 - j; j + m; (n - i) * m - 1 - j
                 row, rest = by_rows(whole, name, alone=alone)
                 row -= Linear((), more)
-                rest += term(Name(name, written.line)).times(more)
+                rest += term(tree.Name(name, written.line)).times(more)
                 try:
                     column = affine_of(rest.expression(written.line), scope)
-                except Refused as refused:
+                except tree.Refused as refused:
                     if refused.code == "PM272":  # an unsigned one would wrap around
                         continue
                     raise
                 if scope.assumes(-column - 1, column - scope.integers[name]):
                     break
             else:
-                what = f"{shown(render(written))} is taken for a row of '{name}' elements and one of these"
-                raise Refused("PM262", written.line, what, f"It leaves its row, for all {name}.")
+                what = f"{shown(tree.render(written))} is taken for a row of '{name}' elements and one of these"
+                raise tree.Refused("PM262", written.line, what, f"It leaves its row, for all {name}.")
             whole = row
             index.insert(0, column)
         first = affine_of(whole.expression(written.line), scope)
         if _kind(written, scope) == "uint32":
             ends = (first, *(scope.integers[name] for name in self.strides[tensor]))
             if not scope.assumes(-first - 1, *(each - _HALF for each in ends)):
-                what = f"{shown(render(written))} may reach what 'unsigned int' does not hold"
-                raise Refused("PM272", written.line, what, "It would wrap around. Use a wider or a signed type.")
+                what = f"{shown(tree.render(written))} may reach what 'unsigned int' does not hold"
+                raise tree.Refused("PM272", written.line, what, "It would wrap around. Use a wider or a signed type.")
         return (first, *index)
 
-    def _note_strides(self, tensor: str, index: CExpression, scope: Scope) -> None:
+    def _note_strides(self, tensor: str, index: tree.CExpression, scope: Scope) -> None:
         """Note that a subscript is one of rows, if it is: the program is then read again."""
         with suppress(NotStaticError):
             whole = linear(index, {}, lambda name: name not in scope.integers)
@@ -152,21 +142,25 @@ class Variables:
                 self.strides[tensor] = strides
 
 
-def _kind(index: CExpression, scope: Scope) -> str | None:
+def _kind(index: tree.CExpression, scope: Scope) -> str | None:
     """Return the type in which C computes a subscript."""
-    return kind_of(index, lambda place: scope.types.get(place.name) if isinstance(place, Name) else None)
+    return tree.kind_of(index, lambda place: scope.types.get(place.name) if isinstance(place, tree.Name) else None)
 
 
-def _unsigned_products(index: CExpression, scope: Scope) -> list[CExpression]:
+def _unsigned_products(index: tree.CExpression, scope: Scope) -> list[tree.CExpression]:
     """Return the largest parts of a subscript that C computes in `unsigned int` and that have a product."""
     if _kind(index, scope) != "uint32":
-        return [found for each in parts(index) for found in _unsigned_products(each, scope)]
-    return [index] if any(isinstance(each, Binary) and each.operator in ("*", "<<") for each in inside(index)) else []
+        return [found for each in tree.parts(index) for found in _unsigned_products(each, scope)]
+    return (
+        [index]
+        if any(isinstance(each, tree.Binary) and each.operator in ("*", "<<") for each in tree.inside(index))
+        else []
+    )
 
 
 def _check_name(name: str, line: int) -> None:
     if not is_name(name):
-        raise Refused("PM264", line, f"the name {shown(name)} is too long", "Names have at most 64 characters.")
+        raise tree.Refused("PM264", line, f"the name {shown(name)} is too long", "Names have at most 64 characters.")
 
 
 def unique(name: str, taken: Mapping[str, object], words: frozenset[str]) -> str:
@@ -207,7 +201,7 @@ class Computed:
     comparison: str = ""
 
 
-def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed:
+def computed(each: tree.Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed:
     """Return the update by the assignment; it is an accumulation only if the result does not depend on the order.
 
     kind: the target's element type. Integers wrap, so their sums and products may be reordered. Accumulations that
@@ -231,31 +225,31 @@ def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domai
     return Computed(Operator.ASSIGN, (target, *reads), whole.value)
 
 
-def _as_update(each: Assign) -> Assign | None:
+def _as_update(each: tree.Assign) -> tree.Assign | None:
     """Return `x = x + e`, `x = e + x`, `x = x - e`, `x = x * e` or `x = e * x` as `x += e` and so on, else None.
 
     C computes both in the same types.
     """
-    if each.guarded or not isinstance(each.value, Binary) or each.value.operator not in ("+", "-", "*"):
+    if each.guarded or not isinstance(each.value, tree.Binary) or each.value.operator not in ("+", "-", "*"):
         return None
-    left, right, own = each.value.left, each.value.right, render(each.target)
-    if render(left) == own:
+    left, right, own = each.value.left, each.value.right, tree.render(each.target)
+    if tree.render(left) == own:
         return replace(each, operator=f"{each.value.operator}=", value=right)
-    if render(right) == own and each.value.operator != "-":
+    if tree.render(right) == own and each.value.operator != "-":
         return replace(each, operator=f"{each.value.operator}=", value=left)
     return None
 
 
-def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:
+def _plain(each: tree.Assign, kind: str, reader: ValueReader) -> Computed:
     if each.guarded:  # what is not assigned to is not converted either
-        assert isinstance(each.value, Choice), "what never runs is no statement"
+        assert isinstance(each.value, tree.Choice), "what never runs is no statement"
         value = reader.guarded(each.value, kind)
     else:
         value = reader.read(each.value).to(kind)
     return Computed(Operator.ASSIGN, tuple(reader.reads), value.value)
 
 
-def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed | None:
+def _extreme(each: tree.Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed | None:
     """Return `m = max(m, x)` as an accumulation, else None: m's type must represent x exactly.
 
     If both are compared in another type than m's, that type must represent m exactly.
@@ -274,13 +268,13 @@ def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domai
     return Computed(operator, reads, value.to(kind).value, _comparison(each))
 
 
-def _comparison(each: Assign) -> str:
+def _comparison(each: tree.Assign) -> str:
     """Return the comparison by which `m = m > x ? m : x` picks its value, "" for a function."""
-    choice, own = each.value, render(each.target)
-    if not isinstance(choice, Choice) or not isinstance(choice.condition, Binary):
+    choice, own = each.value, tree.render(each.target)
+    if not isinstance(choice, tree.Choice) or not isinstance(choice.condition, tree.Binary):
         return ""
     sides = (choice.condition.left, choice.condition.right, choice.then, choice.other)
-    left, right, then, other = ("t" if render(side) == own else "v" for side in sides)
+    left, right, then, other = ("t" if tree.render(side) == own else "v" for side in sides)
     return f"{left}{choice.condition.operator}{right}?{then}:{other}"
 
 

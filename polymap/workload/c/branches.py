@@ -13,48 +13,33 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
-from polymap.workload.c.tree import (
-    Assign,
-    Binary,
-    Block,
-    CExpression,
-    Choice,
-    CStatement,
-    Declare,
-    For,
-    If,
-    Item,
-    Literal,
-    Name,
-    Unary,
-    all_statements,
-    array_of,
-    inside,
-    names_of,
-)
+from polymap.workload.c import tree
 
-Reads = Callable[[CExpression], bool]
+Reads = Callable[[tree.CExpression], bool]
 
 
-def without_branch(branch: If, reads: Reads, words: Collection[str]) -> Block:
+def without_branch(branch: tree.If, reads: Reads, words: Collection[str]) -> tree.Block:
     """Return the statements of a branch whose condition is one on data, each under its guard.
 
     reads: whether an expression holds data. words: names that the program has.
     """
-    found: list[CStatement] = []
+    found: list[tree.CStatement] = []
     condition = branch.condition
     if _changes(condition, (*branch.then, *branch.other)):
-        flag = Name(_flag(branch.line, condition, words), branch.line)
-        found += [Declare(flag.name, "int32", (), None, branch.line), Assign(flag, "=", condition, branch.line)]
+        flag = tree.Name(_flag(branch.line, condition, words), branch.line)
+        found += [
+            tree.Declare(flag.name, "int32", (), None, branch.line),
+            tree.Assign(flag, "=", condition, branch.line),
+        ]
         condition = flag
     found += _under(branch.then, condition, reads)
-    found += _under(branch.other, Unary("!", condition, branch.line), reads)
-    return Block(tuple(found))
+    found += _under(branch.other, tree.Unary("!", condition, branch.line), reads)
+    return tree.Block(tuple(found))
 
 
-def _flag(line: int, condition: CExpression, words: Collection[str]) -> str:
+def _flag(line: int, condition: tree.CExpression, words: Collection[str]) -> str:
     """Return the name of the variable that holds a condition; inner branches of a line name outer ones."""
-    number, taken = 1, {*words, *names_of(condition)}
+    number, taken = 1, {*words, *tree.names_of(condition)}
     name = f"taken_{line}"
     while name in taken:
         number += 1
@@ -62,54 +47,56 @@ def _flag(line: int, condition: CExpression, words: Collection[str]) -> str:
     return name
 
 
-def _changes(condition: CExpression, body: Sequence[CStatement]) -> bool:
+def _changes(condition: tree.CExpression, body: Sequence[tree.CStatement]) -> bool:
     """Return whether a statement that others follow changes what the condition reads."""
-    every = [each for each in all_statements(body) if isinstance(each, Assign | Declare)]
-    if not any(isinstance(each, For) for each in all_statements(body)):
+    every = [each for each in tree.all_statements(body) if isinstance(each, tree.Assign | tree.Declare)]
+    if not any(isinstance(each, tree.For) for each in tree.all_statements(body)):
         every = every[:-1]
     names = _read_names(condition)
-    return any((each.name if isinstance(each, Declare) else array_of(each.target)) in names for each in every)
+    return any((each.name if isinstance(each, tree.Declare) else tree.array_of(each.target)) in names for each in every)
 
 
-def _read_names(expression: CExpression) -> frozenset[str]:
-    return frozenset(array_of(each) for each in inside(expression) if isinstance(each, Name | Item))
+def _read_names(expression: tree.CExpression) -> frozenset[str]:
+    return frozenset(tree.array_of(each) for each in tree.inside(expression) if isinstance(each, tree.Name | tree.Item))
 
 
-def _under(body: Sequence[CStatement], guard: CExpression, reads: Reads) -> Iterator[CStatement]:
+def _under(body: Sequence[tree.CStatement], guard: tree.CExpression, reads: Reads) -> Iterator[tree.CStatement]:
     """Yield the statements under a guard."""
     own: set[str] = set()  # data that the body declares
 
-    def holds_data(expression: CExpression) -> bool:
-        return reads(expression) or not own.isdisjoint(names_of(expression))
+    def holds_data(expression: tree.CExpression) -> bool:
+        return reads(expression) or not own.isdisjoint(tree.names_of(expression))
 
     for each in body:
         match each:
-            case Assign():
-                whole = guard if each.guard is None else Binary("&&", guard, each.guard, each.line)
+            case tree.Assign():
+                whole = guard if each.guard is None else tree.Binary("&&", guard, each.guard, each.line)
                 yield replace(each, guard=whole)
-            case Declare(name, _, _, value, line):
+            case tree.Declare(name, _, _, value, line):
                 if value is None or not holds_data(value):
                     yield each
                     continue
                 own.add(name)
                 yield replace(each, value=None)
-                yield Assign(Name(name, line), "=", Choice(guard, value, Literal("0", 0, line), line), line)
-            case For():
+                yield tree.Assign(
+                    tree.Name(name, line), "=", tree.Choice(guard, value, tree.Literal("0", 0, line), line), line
+                )
+            case tree.For():
                 yield replace(each, body=tuple(_under(each.body, guard, holds_data)))
-            case Block(inner):
-                yield Block(tuple(_under(inner, guard, holds_data)))
-            case If(condition, then, other, line):
+            case tree.Block(inner):
+                yield tree.Block(tuple(_under(inner, guard, holds_data)))
+            case tree.If(condition, then, other, line):
                 if not holds_data(condition):
                     one, two = (tuple(_under(side, guard, holds_data)) for side in (then, other))
-                    yield If(condition, one, two, line)
+                    yield tree.If(condition, one, two, line)
                 elif _changes(condition, (*then, *other)):  # it is stored before
-                    yield If(Binary("&&", guard, condition, line), then, _else(guard, other, line), line)
+                    yield tree.If(tree.Binary("&&", guard, condition, line), then, _else(guard, other, line), line)
                 else:
-                    for test, side in ((condition, then), (Unary("!", condition, line), other)):
+                    for test, side in ((condition, then), (tree.Unary("!", condition, line), other)):
                         if side:
-                            yield If(Binary("&&", guard, test, line), side, (), line)
+                            yield tree.If(tree.Binary("&&", guard, test, line), side, (), line)
 
 
-def _else(guard: CExpression, other: tuple[CStatement, ...], line: int) -> tuple[CStatement, ...]:
+def _else(guard: tree.CExpression, other: tuple[tree.CStatement, ...], line: int) -> tuple[tree.CStatement, ...]:
     """Return what runs where a guard and a condition do not both hold: the other side, where the guard does."""
-    return (If(guard, other, (), line),) if other else ()
+    return (tree.If(guard, other, (), line),) if other else ()

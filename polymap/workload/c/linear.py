@@ -6,26 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from polymap.workload.c.tree import (
-    BITS,
-    COMPARISONS,
-    MAXIMA,
-    MINIMA,
-    Binary,
-    Call,
-    Cast,
-    CExpression,
-    Choice,
-    Literal,
-    Name,
-    Unary,
-    names_of,
-    rebuilt,
-    render,
-)
+from polymap.workload.c import tree
 from polymap.workload.c.types import ABSOLUTES, FLOATS
 
-_FUNCTIONS = (*MAXIMA, *MINIMA, *ABSOLUTES, "floord", "ceild")
+_FUNCTIONS = (*tree.MAXIMA, *tree.MINIMA, *ABSOLUTES, "floord", "ceild")
 
 
 class KeptError(Exception):  # never leaves the C front end: the variable stays
@@ -45,7 +29,7 @@ class NotStaticError(Exception):
 class Linear:
     """constant + the sum of factor * term. terms: text -> (factor, term), no factor 0, sorted by text."""
 
-    terms: tuple[tuple[str, int, CExpression], ...]
+    terms: tuple[tuple[str, int, tree.CExpression], ...]
     constant: int = 0
 
     def __add__(self, other: Linear) -> Linear:
@@ -67,33 +51,33 @@ class Linear:
     @property
     def names(self) -> frozenset[str]:
         """The names that occur in it."""
-        return frozenset[str]().union(*(names_of(term) for _, _, term in self.terms))
+        return frozenset[str]().union(*(tree.names_of(term) for _, _, term in self.terms))
 
-    def expression(self, line: int) -> CExpression:
+    def expression(self, line: int) -> tree.CExpression:
         """Return the sum as C, what is added first."""
-        whole: CExpression | None = None
+        whole: tree.CExpression | None = None
         for _, factor, term in sorted(self.terms, key=lambda each: each[1] < 0):
-            part = term if abs(factor) == 1 else Binary("*", number(abs(factor), line), term, line)
+            part = term if abs(factor) == 1 else tree.Binary("*", number(abs(factor), line), term, line)
             if whole is None:
-                whole = part if factor > 0 else Unary("-", part, line)
+                whole = part if factor > 0 else tree.Unary("-", part, line)
             else:
-                whole = Binary("+" if factor > 0 else "-", whole, part, line)
+                whole = tree.Binary("+" if factor > 0 else "-", whole, part, line)
         if whole is None:
             return number(self.constant, line)
         if self.constant == 0:
             return whole
-        return Binary("+" if self.constant > 0 else "-", whole, number(abs(self.constant), line), line)
+        return tree.Binary("+" if self.constant > 0 else "-", whole, number(abs(self.constant), line), line)
 
 
-def number(value: int, line: int) -> CExpression:
+def number(value: int, line: int) -> tree.CExpression:
     """Return an integer as C."""
-    literal = Literal(str(abs(value)), abs(value), line)
-    return literal if value >= 0 else Unary("-", literal, line)
+    literal = tree.Literal(str(abs(value)), abs(value), line)
+    return literal if value >= 0 else tree.Unary("-", literal, line)
 
 
-def term(expression: CExpression) -> Linear:
+def term(expression: tree.CExpression) -> Linear:
     """Return an expression as a sum of one term."""
-    return Linear(((render(expression), 1, expression),))
+    return Linear(((tree.render(expression), 1, expression),))
 
 
 def product(left: Linear, right: Linear, line: int) -> Linear:
@@ -101,51 +85,51 @@ def product(left: Linear, right: Linear, line: int) -> Linear:
     found = left.times(right.constant) + right.times(left.constant) - Linear((), left.constant * right.constant)
     for _, one, first in left.terms:
         for _, other, second in right.terms:
-            found += term(Binary("*", first, second, line)).times(one * other)
+            found += term(tree.Binary("*", first, second, line)).times(one * other)
     return found
 
 
-def linear(expression: CExpression, values: Mapping[str, Linear], is_data: Callable[[str], bool]) -> Linear:
+def linear(expression: tree.CExpression, values: Mapping[str, Linear], is_data: Callable[[str], bool]) -> Linear:
     """Return an integer expression as a sum. values: of names; is_data: whether a name stands for data.
 
     Raises NotStaticError for data, fractions and functions.
     """
 
-    def own(part: CExpression) -> Linear:
+    def own(part: tree.CExpression) -> Linear:
         return linear(part, values, is_data)
 
-    def inside(part: CExpression) -> CExpression:
+    def inside(part: tree.CExpression) -> tree.CExpression:
         return own(part).expression(part.line)
 
     match expression:
-        case Literal(_, value, _, "int32" | "int64") if value is not None:
+        case tree.Literal(_, value, _, "int32" | "int64") if value is not None:
             return Linear((), value)
-        case Name(name):
+        case tree.Name(name):
             if name in values:
                 return values[name]
             if is_data(name):
                 raise NotStaticError
             return term(expression)
-        case Unary("-" | "+" as sign, operand):
+        case tree.Unary("-" | "+" as sign, operand):
             return own(operand).times(-1 if sign == "-" else 1)
-        case Binary("+", left, right):
+        case tree.Binary("+", left, right):
             return own(left) + own(right)
-        case Binary("-", left, right):
+        case tree.Binary("-", left, right):
             return own(left) - own(right)
-        case Binary("*", left, right, line):
+        case tree.Binary("*", left, right, line):
             return product(own(left), own(right), line)
-        case Binary("/" | "%", left, right, line):
+        case tree.Binary("/" | "%", left, right, line):
             return _divided(expression.operator, own(left), own(right), line)
-        case Choice(condition, then, other):
+        case tree.Choice(condition, then, other):
             return chosen(inside(condition), own(then), own(other))
-        case Binary(operator) if operator in (*COMPARISONS, *BITS, "&&", "||"):
-            return term(rebuilt(expression, inside))
-        case Unary("!" | "~"):
-            return term(rebuilt(expression, inside))
-        case Call(function) if function in _FUNCTIONS:
-            return term(rebuilt(expression, inside))
-        case Cast(kind) if kind not in FLOATS:
-            return term(rebuilt(expression, inside))
+        case tree.Binary(operator) if operator in (*tree.COMPARISONS, *tree.BITS, "&&", "||"):
+            return term(tree.rebuilt(expression, inside))
+        case tree.Unary("!" | "~"):
+            return term(tree.rebuilt(expression, inside))
+        case tree.Call(function) if function in _FUNCTIONS:
+            return term(tree.rebuilt(expression, inside))
+        case tree.Cast(kind) if kind not in FLOATS:
+            return term(tree.rebuilt(expression, inside))
         case _:
             raise NotStaticError
 
@@ -157,7 +141,7 @@ def _divided(operator: str, left: Linear, right: Linear, line: int) -> Linear:
         return Linear((), quotient if operator == "/" else left.constant - quotient * right.constant)
     if operator == "/" and right == Linear((), 1):
         return left
-    return term(Binary(operator, left.expression(line), right.expression(line), line))
+    return term(tree.Binary(operator, left.expression(line), right.expression(line), line))
 
 
 def strides_of(whole: Linear, sizes: Collection[str]) -> tuple[str, ...]:
@@ -185,35 +169,37 @@ def by_rows(whole: Linear, size: str, *, alone: bool = True) -> tuple[Linear, Li
             continue
         others = list(factors.values())
         others.pop(list(factors).index(size))
-        more = Linear((), 1) if not others else term(reduce(lambda a, b: Binary("*", a, b, part.line), others))
+        more = Linear((), 1) if not others else term(reduce(lambda a, b: tree.Binary("*", a, b, part.line), others))
         row += more.times(factor)
     return row, rest
 
 
-def _factors(each: tuple[str, int, CExpression]) -> dict[str, CExpression]:
+def _factors(each: tuple[str, int, tree.CExpression]) -> dict[str, tree.CExpression]:
     """Return the factors of a term by their text; of one with a square, the term alone."""
-    waiting, found = [each[2]], list[CExpression]()
+    waiting, found = [each[2]], list[tree.CExpression]()
     while waiting:
         one = waiting.pop()
-        if isinstance(one, Binary) and one.operator == "*":
+        if isinstance(one, tree.Binary) and one.operator == "*":
             waiting += [one.right, one.left]
         else:
             found.append(one)
-    table = {render(one): one for one in found}
+    table = {tree.render(one): one for one in found}
     return table if len(table) == len(found) else {each[0]: each[2]}
 
 
-def chosen(condition: CExpression, then: Linear, other: Linear) -> Linear:
+def chosen(condition: tree.CExpression, then: Linear, other: Linear) -> Linear:
     """Return `condition ? then : other`."""
     known = outcome(condition)
     if known is not None or then == other:
         return other if known is False else then
-    return term(Choice(condition, then.expression(condition.line), other.expression(condition.line), condition.line))
+    return term(
+        tree.Choice(condition, then.expression(condition.line), other.expression(condition.line), condition.line)
+    )
 
 
-def outcome(condition: CExpression) -> bool | None:
+def outcome(condition: tree.CExpression) -> bool | None:
     """Return the truth of a comparison whose sides differ by a constant, None for others."""
-    if not isinstance(condition, Binary) or condition.operator not in COMPARISONS:
+    if not isinstance(condition, tree.Binary) or condition.operator not in tree.COMPARISONS:
         return None
     try:
         left, right = (linear(each, {}, lambda _: False) for each in (condition.left, condition.right))

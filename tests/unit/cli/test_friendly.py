@@ -14,10 +14,9 @@ import pytest
 
 import polymap as pm
 from polymap.cli.arguments import SHELLS, commands
-from polymap.cli.colours import painted_answer, painted_remark
 from polymap.cli.command_line import main
 from polymap.cli.completion import completion_text
-from polymap.cli.output import Document, write_documents
+from polymap.cli.output import Document, painted_answer, painted_remark, write_documents
 from polymap.ir.errors import OutputError
 
 Captured = pytest.CaptureFixture[str]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.programs.overflow import may_overflow
+from polymap.codegen.programs.flags import may_overflow
 
 HEAD = "void f(int n, unsigned char a[n], short b[n], int c[n], unsigned d[n], unsigned char o[n], int s[n]) {"
 SAFE = {

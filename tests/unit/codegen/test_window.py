@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import product
 
+from polymap.codegen.lower.buffers import moduli
 from polymap.codegen.lower.nest import StoragePoint, read_nest
-from polymap.codegen.lower.window import moduli
 from polymap.costmodel.referees.walked_tree import executions, resolve
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture

@@ -11,7 +11,7 @@ import polymap as pm
 from benchmarks.predicted import pool_of
 from polymap.cpu import facts_of
 from polymap.cpu.caches import as_cached, transfer_cycles
-from polymap.cpu.sets import evicted_lines
+from polymap.cpu.tiles import evicted_lines
 from polymap.ir import Spatial, Storage, Temporal
 from tests.times import few
 

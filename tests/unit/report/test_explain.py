@@ -13,8 +13,7 @@ from dataclasses import replace
 import polymap as pm
 from polymap.costmodel import simulate
 from polymap.ir import written_tensors
-from polymap.report.explanation import compare, explain
-from polymap.report.reuse import Loop, stays
+from polymap.report.explanation import Loop, compare, explain, stays
 from tests.referee.test_fused_counts import fused_case
 from tests.unit.report.shared import (
     CONVOLUTION,

@@ -23,8 +23,7 @@ from polymap.report import html
 from polymap.report.explanation import explain
 from polymap.report.figures import Picture, cloud_figure, cloud_svg, picture_html
 from polymap.report.figures.course import course_figure, course_svg
-from polymap.report.many import network_page, sweep_page
-from polymap.report.report import report_page
+from polymap.report.report import network_page, report_page, sweep_page
 from tests.times import few
 
 ROOT = Path(__file__).parents[3]

@@ -16,11 +16,9 @@ from polymap.search.any_size import SiblingSearch, climb_structures
 from polymap.search.any_size.sibling_search import SingleStructure
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.local import climber_for
-from polymap.search.local.chain_trees import trees_of_chain
 from polymap.search.local.climb import TreeClimber
-from polymap.search.local.near_tiles import rows_near
-from polymap.search.local.neighbours import Neighbours
-from polymap.search.local.random_trees import random_tree
+from polymap.search.local.neighbours import Neighbours, rows_near
+from polymap.search.local.start_trees import random_tree, trees_of_chain
 from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
 from polymap.search.local.tree_scores import TreeScores
 from polymap.search.problem import (

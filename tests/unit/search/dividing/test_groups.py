@@ -42,7 +42,7 @@ from polymap.search.dividing.groups import (
     stacked_bounds,
 )
 from polymap.search.dividing.node_costs import root_context, uncovered_vectors
-from polymap.search.local.random_trees import random_tree
+from polymap.search.local.start_trees import random_tree
 from polymap.search.local.tree_edits import TreeEdits
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of

@@ -1,6 +1,6 @@
 """`make demo`: a real ResNet-50 layer from its loop nest to the best mapping, its proof, its numbers and its program.
 
-python -m polymap.demo [WORKLOAD [ARCH]]      (default: resnet50.conv2_x eyeriss_like)
+python examples/demo.py [WORKLOAD [ARCH]]      (default: resnet50.conv2_x eyeriss_like)
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import fill
 
-from polymap.cli import Document, guarded, write_documents
+from polymap.cli.command_line import guarded
+from polymap.cli.output import Document, write_documents
 from polymap.codegen import CRun, generate_c, run_c
 from polymap.costmodel import Cost, mapping_text
 from polymap.explore import explore
@@ -19,8 +20,10 @@ from polymap.formatting import exact, table
 from polymap.inputs import load_arch
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.poly import function
-from polymap.report import ProgressLine, explain, figures_text, orders_text, status_text
-from polymap.report.figures import roofline_text, traffic_text
+from polymap.report import ProgressLine, explain, figures_text, status_text
+from polymap.report.figures import traffic_text
+from polymap.report.figures.roofline import roofline_text
+from polymap.report.summary import orders_text
 from polymap.schedules import checkup
 from polymap.search import SearchResult
 from polymap.workload import dependences, domain_of, load_workload

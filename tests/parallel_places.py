@@ -1,0 +1,46 @@
+"""Which loops, and which positions of a schedule, may run in parallel, by isl's relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from polymap.ir import Workload
+from polymap.poly import Clock, Map, at_same_time, budget
+from polymap.schedules.legality import Parallel, parallel_loop
+from polymap.schedules.relation import Times
+from polymap.workload import Kind, dependence_relations
+
+
+def parallel_loops(workload: Workload) -> tuple[tuple[str, Parallel], ...]:
+    """Return, for every loop in program order, whether its iterations may run in parallel."""
+    return tuple((each.name, parallel_loop(workload, each.name)) for each in workload.dims)
+
+
+def parallel_places(workload: Workload, schedule: Times) -> tuple[Parallel, ...]:
+    """Return, per position of a legal schedule, whether instances that first differ there are independent."""
+    length = max(len(times) for times in schedule.values())
+    answers = [Parallel.YES] * length
+    with budget(what="the parallel loops of a schedule"):
+        for dependence, relation in dependence_relations(workload):
+            source, sink = (
+                Clock(name, workload.statement(name).dims, schedule[name])
+                for name in (dependence.source, dependence.sink)
+            )
+            relaxed = workload.associative and dependence.kind is Kind.REDUCTION
+            for place in _carrying_places(relation, source, sink, length):
+                if not relaxed:
+                    answers[place] = Parallel.NO
+                elif answers[place] is Parallel.YES:
+                    answers[place] = Parallel.REDUCTION
+    return tuple(answers)
+
+
+def _carrying_places(relation: Map, source: Clock, sink: Clock, length: int) -> Iterator[int]:
+    """Yield the positions of a legal schedule at which some pair of the relation first differs."""
+    for place in range(length):
+        if relation.is_empty():
+            return
+        equal = relation.intersect(at_same_time(source, sink, place))
+        if not equal.is_equal(relation):
+            yield place
+        relation = equal
