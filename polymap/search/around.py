@@ -28,6 +28,7 @@ from polymap.ir import (
 )
 from polymap.search.driver import Search
 from polymap.search.legs import Leg, Nodes, common_accesses, elements_of, shared_tile, simple_accesses
+from polymap.search.options import TUNING
 from polymap.search.problem import Span, divisors
 
 
@@ -609,3 +610,18 @@ def spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, man
         for node in own[: spread[0]]
     ]
     return used, (*found, Spatial(dim, left[dim] // many, fanout.name), *own[spread[0] :], last)
+
+
+def tiles_tried(extent: int, *, divides: bool) -> list[int]:
+    """Return tiles of loops around a segment: the least one per number of iterations, few of them; divisors where only
+    these are asked for."""
+    if divides:
+        found = list(divisors(extent))[:-1]
+    else:
+        few = range(2, min(extent, TUNING.most_tiles_around // 2) + 1)
+        powers = (1 << power for power in range(1, extent.bit_length()))
+        found = sorted({tile for trips in (*few, *powers, extent) if (tile := -(-extent // trips)) < extent})
+    most = TUNING.most_tiles_around
+    if len(found) <= most:
+        return found
+    return sorted({found[round(number * (len(found) - 1) / (most - 1))] for number in range(most)})

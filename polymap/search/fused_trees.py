@@ -43,6 +43,7 @@ from polymap.search.around import (
 )
 from polymap.search.driver import Search
 from polymap.search.legs import (
+    Interface,
     Leg,
     Nodes,
     as_written,
@@ -51,7 +52,6 @@ from polymap.search.legs import (
     legs_of,
     move_cost,
     passes_through_windows,
-    shared_tile,
     takes_long_to_climb,
 )
 from polymap.search.options import TUNING
@@ -69,35 +69,6 @@ class Part:
     outside: Fraction = Fraction(0)
     moved_again: frozenset[str] = frozenset()
     passes: tuple[tuple[str, int, int], ...] = ()  # tensor, bits read and written at the outermost level
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """Tensors that statements pass on to one another (kept), and the dims of loops that may stand around all
-    of them (shared)."""
-
-    kept: tuple[str, ...]
-    shared: tuple[str, ...]
-
-    @staticmethod
-    def of(program: Workload) -> Interface | None:
-        """Return what the statements of a program pass on; None where they may not touch the same of it (on each axis
-        by one index, or all of it), or it is nothing."""
-        statements, extents = program.statements, program.extents()
-        written = dict.fromkeys(each.target.tensor for each in statements)  # what is made first stands inside first
-        kept = tuple(name for name in written if sum(bool(accesses_of(one, name)) for one in statements) > 1)
-        if not kept or any(shared_tile(program, name, extents) is None for name in kept):
-            return None
-        targets = {name: {each.target for each in statements if each.target.tensor == name} for name in kept}
-        if any(len(each) > 1 for each in targets.values()):
-            return None  # before a loop, and in it
-        touched = [access for each in statements for name in kept for access in accesses_of(each, name)]
-        common = [name for name in extents if all(name in each.dims for each in statements)]
-        shared = [name for name in common if all(name in access.dims for access in touched)]
-        cut = {name: extents | {name: 1} for name in shared}
-        return Interface(
-            kept, tuple(name for name in shared if all(shared_tile(program, one, cut[name]) for one in kept))
-        )
 
 
 class TreeCounts(dict[tuple[tuple[str, ...], Nodes], Part | float | None]):

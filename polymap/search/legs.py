@@ -659,3 +659,32 @@ def _holds_all(wide: Affine, forms: Iterable[Affine], program: Workload, left: M
         if not low <= bounds(form, left)[0] <= bounds(form, left)[1] <= high:
             return False
     return wide.is_linear and (wide - wide.constant).reach(left) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Tensors that statements pass on to one another (kept), and the dims of loops that may stand around all
+    of them (shared)."""
+
+    kept: tuple[str, ...]
+    shared: tuple[str, ...]
+
+    @staticmethod
+    def of(program: Workload) -> Interface | None:
+        """Return what the statements of a program pass on; None where they may not touch the same of it (on each axis
+        by one index, or all of it), or it is nothing."""
+        statements, extents = program.statements, program.extents()
+        written = dict.fromkeys(each.target.tensor for each in statements)  # what is made first stands inside first
+        kept = tuple(name for name in written if sum(bool(accesses_of(one, name)) for one in statements) > 1)
+        if not kept or any(shared_tile(program, name, extents) is None for name in kept):
+            return None
+        targets = {name: {each.target for each in statements if each.target.tensor == name} for name in kept}
+        if any(len(each) > 1 for each in targets.values()):
+            return None  # before a loop, and in it
+        touched = [access for each in statements for name in kept for access in accesses_of(each, name)]
+        common = [name for name in extents if all(name in each.dims for each in statements)]
+        shared = [name for name in common if all(name in access.dims for access in touched)]
+        cut = {name: extents | {name: 1} for name in shared}
+        return Interface(
+            kept, tuple(name for name in shared if all(shared_tile(program, one, cut[name]) for one in kept))
+        )

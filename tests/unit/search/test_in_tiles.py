@@ -15,7 +15,8 @@ import polymap as pm
 from polymap.explore import provers
 from polymap.ir import Access, Apply, Convert, Expression, Operator, Read, Statement, Workload
 from polymap.resources import never
-from polymap.search.fused_trees import FusedTrees, Interface, Part
+from polymap.search.fused_trees import FusedTrees, Part
+from polymap.search.legs import Interface
 from polymap.search.options import Options
 from polymap.search.programs import Tiling, best_tilings, in_lines, in_tiles, made_again, makes_rows_again
 from polymap.search.provers import read_question

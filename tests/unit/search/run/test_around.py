@@ -8,7 +8,8 @@ import polymap as pm
 from polymap.explore import provers
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.around import HeldTile, Surroundings, is_in_order, loops_first, read_off, with_one_more
-from polymap.search.fused_trees import FusedTrees, Interface
+from polymap.search.fused_trees import FusedTrees
+from polymap.search.legs import Interface
 from polymap.search.options import Options
 from polymap.search.problem import parse_single
 from polymap.search.provers import read_question

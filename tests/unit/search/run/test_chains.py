@@ -30,11 +30,11 @@ from polymap.ir import (
 )
 from polymap.resources import never
 from polymap.search import driver
-from polymap.search.around import element_by_element, with_second_inside, without_nodes
-from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels, tiles_tried
+from polymap.search.around import element_by_element, tiles_tried, with_second_inside, without_nodes
+from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels
 from polymap.search.evidence import Evidence
-from polymap.search.fused_trees import FusedTrees, Interface
-from polymap.search.legs import Nodes
+from polymap.search.fused_trees import FusedTrees
+from polymap.search.legs import Interface, Nodes
 from polymap.search.options import Options
 from polymap.search.problem import parse_single
 from polymap.search.program_provers import begin_dividing_trees
