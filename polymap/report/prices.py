@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from fractions import Fraction
 
 from polymap.formatting import plural, short, size, table
 from polymap.networks import NextChange, OtherAmount, ResourcePrice, Sensitivity
 from polymap.report.figures import unit_after, unit_text
-from polymap.search import caveat, head_document, number
+from polymap.search import caveat, fields_document, head_document, number
 
 _HEAD = ("resource", "now", "raised to", "value", "lowered to", "value", "worth", "d log f / d log r")
 _KIB = 8192
@@ -115,13 +114,6 @@ def _plain(value: Fraction | None) -> float | None:
 def sensitivity_document(answer: Sensitivity) -> dict[str, object]:
     """Return the answer and its question."""
     own = {"objective": answer.objective, "tiles": answer.tiles, "status": answer.status}
-    prices = [_written(each) for each in answer.prices]
+    prices = [fields_document(each) for each in answer.prices]
     rows = {"value": number(answer.value), "prices": prices, "searches": answer.searches, "seconds": answer.seconds}
     return head_document("sensitivity", answer.workload, answer.arch) | own | rows
-
-
-def _written(value: object) -> object:
-    """Return data with what is inside it by the names of the fields."""
-    if is_dataclass(value):
-        return {each.name: _written(getattr(value, each.name)) for each in fields(value)}
-    return number(value) if isinstance(value, int | Fraction) else value
