@@ -95,6 +95,7 @@ with lazy(__name__):
         Affine as Affine,
         Floor as Floor,
         affine as affine,
+        block_of as block_of,
         bounds as bounds,
         dim as dim,
         quotient as quotient,
