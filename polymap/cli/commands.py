@@ -222,13 +222,7 @@ def _write_code(options: Options, source: str, document: object, remark: str | N
 
 def _check(options: Options) -> int:
     with raised(options.budget_s):
-        return _checked(options)
-
-
-def _checked(options: Options) -> int:
-    if _is_for_all_sizes(options):
-        return _checked_for_all_sizes(options)
-    return _checked_with_sizes(options)
+        return _checked_for_all_sizes(options) if _is_for_all_sizes(options) else _checked_with_sizes(options)
 
 
 def _checked_with_sizes(options: Options) -> int:

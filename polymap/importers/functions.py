@@ -70,14 +70,6 @@ def _sign(value: Expression) -> Expression:
     return Apply("-", (Apply("<", (_number(0), value)), Apply("<", (value, _number(0)))))
 
 
-def _sloped(reads: tuple[Expression, ...]) -> Expression:
-    return _if_positive(reads[0], reads[0], Apply("*", (reads[1], reads[0]))) if reads[1:] else reads[0]
-
-
-def _mean_of(reads: tuple[Expression, ...]) -> Expression:
-    return Apply("/", (_folded("+").make(reads), _number(len(reads))))
-
-
 def _scaled_sum(operation: str) -> Function:
     """x + f(y, z), as in addcmul and addcdiv."""
 
@@ -95,16 +87,8 @@ def _between(reads: tuple[Expression, ...]) -> Expression:
     return Apply("+", (reads[0], Apply("*", (weight, Apply("-", (reads[1], reads[0]))))))
 
 
-def _gated(reads: tuple[Expression, ...]) -> Expression:
-    return Apply("*", (reads[0], sigmoid(reads[1]))) if reads[1:] else reads[0]
-
-
 def _compared(sign: str) -> Function:
     return Function(0, lambda reads: Apply(sign, reads[:2]) if reads[1:] else reads[0])
-
-
-def _selected(reads: tuple[Expression, ...]) -> Expression:
-    return Apply("?:", (Apply("!=", (reads[0], _number(0))), *reads[1:])) if reads[2:] else reads[0]
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -131,7 +115,9 @@ FUNCTIONS: dict[str, Function] = {
     "mish": Function(1, lambda reads: Apply("*", (reads[0], Apply("tanh", (_softplus(reads[0]),))))),
     "elu": Function(1, lambda reads: _elu(reads[0])),
     "selu": Function(1, lambda reads: _elu(reads[0], 1.6732632423543772, 1.0507009873554805)),
-    "prelu": Function(2, _sloped),
+    "prelu": Function(
+        2, lambda reads: _if_positive(reads[0], reads[0], Apply("*", (reads[1], reads[0]))) if reads[1:] else reads[0]
+    ),
     "thresholded": Function(1, lambda reads: Apply("?:", (Apply(">", (reads[0], _number(1))), reads[0], _number(0)))),
     "shrunk": Function(
         1, lambda reads: Apply("?:", (Apply(">", (Apply("fabs", reads), _number(0.5))), reads[0], _number(0)))
@@ -145,13 +131,15 @@ FUNCTIONS: dict[str, Function] = {
     "unequal": _compared("!="),
     "remainder": Function(2, lambda reads: Apply("fmod", reads) if reads[1:] else reads[0]),
     "atan2": Function(2, lambda reads: Apply("atan2", reads) if reads[1:] else reads[0]),
-    "mean_of": Function(0, _mean_of),
+    "mean_of": Function(0, lambda reads: Apply("/", (_folded("+").make(reads), _number(len(reads))))),
     "added_product": _scaled_sum("*"),
     "added_quotient": _scaled_sum("/"),
     "between": Function(3, _between),
-    "gated": Function(2, _gated),
+    "gated": Function(2, lambda reads: Apply("*", (reads[0], sigmoid(reads[1]))) if reads[1:] else reads[0]),
     "biased_gelu": Function(2, lambda reads: _gelu(_folded("+").make(reads))),
-    "where": Function(3, _selected),
+    "where": Function(
+        3, lambda reads: Apply("?:", (Apply("!=", (reads[0], _number(0))), *reads[1:])) if reads[2:] else reads[0]
+    ),
     "less": _compared("<"),
     "equal": _compared("=="),
     "copy": Function(1, lambda reads: reads[0]),  # casts, constants applied, masks

@@ -91,7 +91,15 @@ with lazy(__name__):
         statements_below as statements_below,
     )
     from polymap.ir.parts import nest_of as nest_of, part_of as part_of, sets_each_once as sets_each_once
-    from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
+    from polymap.ir.quasi_affine import (
+        Affine as Affine,
+        Floor as Floor,
+        affine as affine,
+        block_of as block_of,
+        bounds as bounds,
+        dim as dim,
+        quotient as quotient,
+    )
     from polymap.ir.reported import (
         MaybeNone as MaybeNone,
         Paged as Paged,

@@ -111,6 +111,20 @@ def affine(terms: tuple[tuple[int, str | Floor], ...], constant: int = 0) -> Aff
     return Affine(tuple((c, atom) for atom, c in totals.items() if c), constant)
 
 
+def block_of(value: Affine, size: int) -> Affine:
+    """Return floor(value / size), as a floor wherever it is none of a constant."""
+    if size == 1:
+        return value
+    return affine(((1, Floor(value, size)),)) if value.terms else Affine((), value.constant // size)
+
+
+def quotient(value: Affine, divisor: int) -> Affine:
+    """Return floor(value / divisor), without the floor where that is plain."""
+    if all(factor % divisor == 0 for factor, _ in value.terms):
+        return Affine(tuple((factor // divisor, atom) for factor, atom in value.terms), value.constant // divisor)
+    return affine(((1, Floor(value, divisor)),))
+
+
 def dim(name: str) -> Affine:
     """Return the expression that is one dim."""
     return Affine(((1, name),))

@@ -211,12 +211,12 @@ class NetworkAnswer(Paged):
     @property
     def value(self) -> int | float | MaybeNone:
         """The sum in the unit of the objective (pJ, cycles, bits): an integer where it is whole."""
-        return None if self.exact is None else _plain(self.exact)
+        return None if self.exact is None else plain_number(self.exact)
 
     @property
     def bound(self) -> int | float:
         """The bound in the unit of the objective."""
-        return _plain(self.exact_bound)
+        return plain_number(self.exact_bound)
 
     @property
     def gap(self) -> float | MaybeNone:
@@ -448,5 +448,6 @@ def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:
         return None
 
 
-def _plain(value: Fraction) -> int | float:
+def plain_number(value: Fraction) -> int | float:
+    """Return an integer where the value is whole, else a float."""
     return value.numerator if value.denominator == 1 else float(value)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from polymap.explore import explore
 from polymap.inputs import answers_in_words, arch_to_document, as_integer, expected_method, parse_json, shown
 from polymap.ir import BudgetError, Mistake, OptionError
-from polymap.networks.exploration import Document, Executor, run_question
+from polymap.networks.exploration import Document, Executor, plain_number, run_question
 from polymap.networks.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import (
@@ -148,12 +148,8 @@ def _merged(
     open_parts = [Fraction(each.bound or 0) for each in answers if each.status not in _PROVEN]
     least = min(_value(best), max(Fraction(first.bound or 0), min(open_parts)))
     gap = float((_value(best) - least) / _value(best)) if best.value else 0.0
-    return replace(found, status="FEASIBLE", bound=_plain(least), gap=gap)
+    return replace(found, status="FEASIBLE", bound=plain_number(least), gap=gap)
 
 
 def _value(result: SearchResult) -> Fraction:
     return Fraction(result.value or 0)
-
-
-def _plain(value: Fraction) -> int | float:
-    return value.numerator if value.denominator == 1 else float(value)

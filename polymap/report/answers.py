@@ -9,7 +9,7 @@ from polymap.costmodel import BufferCurve, CurvePoint
 from polymap.inputs import arch_to_document
 from polymap.ir import Architecture, Workload
 from polymap.report.summary import directions
-from polymap.search import head_document, mapping_document, number, traffic_rows, violation_document
+from polymap.search import fields_document, head_document, mapping_document, number, violation_document
 from polymap.workload import workload_to_document
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run_document(run: CRun) -> dict[str, object]:
     return {
         "matches_reference": run.matches_reference,
         "counts_match": run.counts_match,
-        "counted": traffic_rows(run.counted),
+        "counted": [fields_document(each) for each in run.counted],
         "seconds": run.seconds,
     }
 
@@ -102,7 +102,6 @@ def nests_document(nests: Nests) -> dict[str, object]:
 
 def checkup_document(found: Checkup) -> dict[str, object]:
     """Return what `polymap check` prints after the head."""
-    orders = found.orders
     document: dict[str, object] = {
         "dependences": [
             {
@@ -117,12 +116,7 @@ def checkup_document(found: Checkup) -> dict[str, object]:
             for each in found.dependences
         ],
         "loops": found.loops,
-        "orders": {
-            "total": number(orders.total),
-            "strict": number(orders.strict),
-            "relaxed": number(orders.relaxed),
-            "legal_strict": orders.legal_strict,
-        },
+        "orders": fields_document(found.orders),
         "parallel": dict(found.parallel),
         "nests": nests_document(found.nests),
     }

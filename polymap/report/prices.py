@@ -7,7 +7,7 @@ from fractions import Fraction
 from polymap.formatting import plural, short, size, table
 from polymap.networks import NextChange, OtherAmount, ResourcePrice, Sensitivity
 from polymap.report.figures import unit_after, unit_text
-from polymap.search import caveat, head_document, number
+from polymap.search import caveat, fields_document, head_document, number
 
 _HEAD = ("resource", "now", "raised to", "value", "lowered to", "value", "worth", "d log f / d log r")
 _KIB = 8192
@@ -114,32 +114,6 @@ def _plain(value: Fraction | None) -> float | None:
 def sensitivity_document(answer: Sensitivity) -> dict[str, object]:
     """Return the answer and its question."""
     own = {"objective": answer.objective, "tiles": answer.tiles, "status": answer.status}
-    prices = [_price_document(each) for each in answer.prices]
+    prices = [fields_document(each) for each in answer.prices]
     rows = {"value": number(answer.value), "prices": prices, "searches": answer.searches, "seconds": answer.seconds}
     return head_document("sensitivity", answer.workload, answer.arch) | own | rows
-
-
-def _price_document(price: ResourcePrice) -> dict[str, object]:
-    change = price.next_change
-    return {
-        "resource": price.resource,
-        "amount": number(price.amount),
-        "raised": _other_document(price.raised),
-        "lowered": None if price.lowered is None else _other_document(price.lowered),
-        "binds": price.binds,
-        "price": number(price.price),
-        "sensitivity": price.sensitivity,
-        "next_change": None
-        if change is None
-        else {"none_to_bits": number(change.none_to_bits), "from_bits": number(change.from_bits)}
-        | {"value": number(change.value), "is_exact": change.is_exact},
-    }
-
-
-def _other_document(other: OtherAmount) -> dict[str, object]:
-    numbers: dict[str, object] = {
-        "amount": number(other.amount),
-        "value": number(other.value),
-        "bound": number(other.bound),
-    }
-    return numbers | {"status": other.status, "how": other.how}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polymap.codegen.source import SymbolicCheckup
 from polymap.report.summary import PARALLEL, along_text, directions, loop_lines, permutable_text
+from polymap.search import fields_document
 
 
 def symbolic_text(found: SymbolicCheckup, *, relations: bool = False) -> str:
@@ -64,10 +65,7 @@ def symbolic_document(found: SymbolicCheckup) -> dict[str, object]:
             for each in found.dependences
         ],
         "nests": {
-            "loops": [
-                {"name": each.name, "depth": each.depth, "statements": each.statements, "parallel": each.parallel}
-                for each in found.loops
-            ],
+            "loops": [fields_document(each) for each in found.loops],
             "bands": [{"permutable": runs} for runs in found.bands],
         },
     }

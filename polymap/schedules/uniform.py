@@ -172,7 +172,7 @@ class _Family:
     def __init__(self, skeletons: Skeletons, rooms: _Rooms, blocks: BlockCount, ways: int, used: Vector) -> None:
         self.skeletons, self.blocks, self.used = skeletons, blocks, used
         self._rooms = rooms
-        nodes, weights = _rule(len(rooms.extents) + max(blocks.parts, default=0))
+        nodes, weights = np.polynomial.laguerre.laggauss((len(rooms.extents) + max(blocks.parts, default=0)) // 2 + 1)
         self._longest = blocks.plain + len(blocks.parts)
         picks = [
             (*plain, *parts)
@@ -389,11 +389,6 @@ class _Builder:
             ir.Storage(self._levels[level], tuple(name for t, name in enumerate(self._tensors) if (t, level) in nodes))
             for level in levels
         )
-
-
-def _rule(degree: int) -> tuple[Floats, Floats]:
-    """Return nodes and weights of the Gauss-Laguerre rule that is exact up to a degree."""
-    return np.polynomial.laguerre.laggauss(degree // 2 + 1)
 
 
 def _arrangements(items: Sequence[int]) -> int:

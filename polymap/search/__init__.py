@@ -9,6 +9,7 @@ with lazy(__name__):
     from polymap.search.documents import (
         cost_document as cost_document,
         evaluation_document as evaluation_document,
+        fields_document as fields_document,
         head_document as head_document,
         json_text as json_text,
         mapping_document as mapping_document,
@@ -16,7 +17,6 @@ with lazy(__name__):
         open_document as open_document,
         open_from_document as open_from_document,
         result_document as result_document,
-        traffic_rows as traffic_rows,
         units_document as units_document,
         violation_document as violation_document,
     )

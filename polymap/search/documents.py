@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping as Table
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from polymap.costmodel import Cost, Traffic, WireUse
+from polymap.costmodel import Cost
 from polymap.inputs import (
     Fields,
     arch_to_document,
@@ -113,34 +113,15 @@ def head_document(kind: str, workload: Workload | None = None, arch: Architectur
 COST_UNITS = {"traffic": "elements", "occupancy": "bits", "energy": "pJ", "latency": "cycles"}
 
 
-def traffic_rows(traffic: Iterable[Traffic]) -> list[dict[str, object]]:
-    """Return one row per level and tensor, in elements."""
-    return [
-        {
-            "level": row.level,
-            "tensor": row.tensor,
-            "reads": number(row.reads),
-            "writes": number(row.writes),
-            "fills": number(row.fills),
-            "drains": number(row.drains),
-        }
-        for row in traffic
-    ]
+def fields_document(value: Any) -> dict[str, object]:
+    """Return frozen data, and what is inside it, under the names of its fields."""
+    return {each.name: _plain_field(getattr(value, each.name)) for each in fields(value)}
 
 
-def wire_rows(wires: Iterable[WireUse]) -> list[dict[str, object]]:
-    """Return one row per tensor and fan-out with energies, in elements."""
-    return [
-        {
-            "fanout": row.fanout,
-            "tensor": row.tensor,
-            "messages": number(row.messages),
-            "deliveries": number(row.deliveries),
-            "collections": number(row.collections),
-            "sums": number(row.sums),
-        }
-        for row in wires
-    ]
+def _plain_field(value: object) -> object:
+    if is_dataclass(value):
+        return fields_document(value)
+    return number(value) if isinstance(value, int | Fraction) else value
 
 
 def violation_document(violation: Violation) -> dict[str, object]:
@@ -164,13 +145,13 @@ def evaluation_document(cost: Cost) -> dict[str, object]:
 
 def cost_document(cost: Cost) -> dict[str, object]:
     """Return the figures of a cost, as a part of other answers."""
-    wires: dict[str, object] = {"wires": wire_rows(cost.wires)} if cost.wires else {}
+    wires: dict[str, object] = {"wires": [fields_document(each) for each in cost.wires]} if cost.wires else {}
     return {
         "legal": cost.legal,
         "violations": [violation_document(violation) for violation in cost.violations],
         "instances": number(cost.instances),
         "method": cost.method,
-        "traffic": traffic_rows(cost.traffic),
+        "traffic": [fields_document(each) for each in cost.traffic],
         "occupancy_bits": {level: number(bits) for level, bits in cost.occupancy_bits},
         "energy_pj": cost.energy_pj,
         "energy_by_level_pj": dict(cost.energy_by_level_pj),
@@ -249,16 +230,7 @@ def _plain_document(result: SearchResult) -> dict[str, object]:
         "seconds": result.seconds,
         "mapping": mapping_document(result.best),
         "cost": None if result.cost is None else cost_document(result.cost),
-        "space": {
-            "syntactic": number(result.space.syntactic),
-            "legal": number(result.space.legal),
-            "distinct": number(result.space.distinct),
-            "evaluated": number(result.space.evaluated),
-            "pruned": number(result.space.pruned),
-            "listed": number(result.space.listed),
-            "infeasible": number(result.space.infeasible),
-            **({"name": result.space.name} if result.space.name else {}),
-        },
+        "space": {name: value for name, value in fields_document(result.space).items() if value != ""},
         "work": number(result.work),
     }
 

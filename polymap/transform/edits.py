@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from polymap.ir import Affine, Floor, affine
+from polymap.ir import Affine, block_of
 from polymap.schedules import Loop, LoopKind, Schedule, TimeDim
 
 Edit = Callable[[list[TimeDim]], list[TimeDim]]
@@ -70,13 +70,6 @@ def blocked(schedule: Schedule, loops: Sequence[Loop], levels: Sequence[Sequence
         return [*places[:start], *added, *places[start:]]
 
     return edited(schedule, loops[0].statements, edit)
-
-
-def block_of(time: Affine, size: int) -> Affine:
-    """Return floor(time / size)."""
-    if not time.terms:
-        return Affine((), time.constant // size)
-    return time if size == 1 else affine(((1, Floor(time, size)),))
 
 
 def fused(schedule: Schedule, first: Loop, second: Loop, shift: int) -> Schedule:

@@ -27,10 +27,11 @@ from polymap.ir import (
     Workload,
     affine,
     dim,
+    quotient,
     with_parts,
 )
 from polymap.schedules import Schedule, TimeDim
-from polymap.workload import Matrix, expression_text, outputs_of, quotient, scatterings_of
+from polymap.workload import Matrix, expression_text, outputs_of, scatterings_of
 
 
 class _Value(NamedTuple):

@@ -50,12 +50,7 @@ with lazy(__name__):
         quasi_affine as quasi_affine,
         read_affine as read_affine,
     )
-    from polymap.workload.openscop import (
-        Matrix as Matrix,
-        outputs_of as outputs_of,
-        quotient as quotient,
-        scatterings_of as scatterings_of,
-    )
+    from polymap.workload.openscop import Matrix as Matrix, outputs_of as outputs_of, scatterings_of as scatterings_of
     from polymap.workload.text import (
         expression_text as expression_text,
         statement_text as statement_text,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, NAME_RULE, is_name, shown
-from polymap.ir import Access, Affine, Floor, Mistake, Operator, Statement, WorkloadError, affine, dim
+from polymap.ir import Access, Affine, Mistake, Operator, Statement, WorkloadError, affine, block_of, dim
 from polymap.workload.tuning import TUNING
 
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."
@@ -135,9 +135,9 @@ def quasi_affine(text: str, dims: Mapping[str, str]) -> Affine:
     def floored(node: ast.expr) -> Affine:
         match node:
             case ast.BinOp(left, ast.Div(), right):
-                return _floored(value(left), divisor_of(right))
+                return block_of(value(left), divisor_of(right))
             case ast.BinOp(ast.Constant(0), ast.Sub(), ast.BinOp(left, ast.Div(), right)):  # -i/8
-                return _floored(value(left) * -1, divisor_of(right))
+                return block_of(value(left) * -1, divisor_of(right))
             case _:
                 raise _unread(text)
 
@@ -195,13 +195,7 @@ def _remainder(value: Affine, divisor: int) -> Affine:
     """Return the value modulo the divisor. Raises ValueError for a long one, as it is there twice."""
     if len(str(value)) > TUNING.most_affine_text:
         raise _unread(str(value))
-    return value - _floored(value, divisor) * divisor
-
-
-def _floored(value: Affine, divisor: int) -> Affine:
-    if divisor == 1 or not value.terms:
-        return value if divisor == 1 else Affine((), value.constant // divisor)
-    return affine(((1, Floor(value, divisor)),))
+    return value - block_of(value, divisor) * divisor
 
 
 def _tokens(text: str) -> list[Token]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from polymap.inputs import LIMITS, expected_text, shown
-from polymap.ir import Affine, Floor, InputError, Mistake, ScheduleError, affine
+from polymap.ir import Affine, InputError, Mistake, ScheduleError, quotient
 from polymap.workload.tuning import TUNING
 
 Row = tuple[int, ...]
@@ -105,13 +105,6 @@ def _sum_of(row: Row, known: Mapping[int, Affine]) -> Affine:
     for column, value in known.items():
         total = total + value * row[column]
     return total
-
-
-def quotient(value: Affine, divisor: int) -> Affine:
-    """Return floor(value / divisor), without the floor where that is plain."""
-    if all(factor % divisor == 0 for factor, _ in value.terms):
-        return Affine(tuple((factor // divisor, atom) for factor, atom in value.terms), value.constant // divisor)
-    return affine(((1, Floor(value, divisor)),))
 
 
 class _Reading:

@@ -48,7 +48,7 @@ def main_text(layout: Layout, *, counted: bool) -> str:
             writes += _transfer("output", buffer, 1)
         if tensor.initial and buffer.rule is not PlaceRule.READ_ONLY:
             starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
-    for row, label in _rows(layout).items():
+    for row, label in {buffer.row: buffer.label for buffer in layout.buffers}.items():
         values = ", ".join(f"{kind}_{row}" for kind in KINDS)
         prints += f'    printf("{label} %llu %llu %llu %llu\\n", {values});\n'
     if not counted:
@@ -57,11 +57,6 @@ def main_text(layout: Layout, *, counted: bool) -> str:
     report = PRINT_COUNTS.format(prints=prints) if counted else ""
     used = (RANDOM if fills else "") + (TRANSFER if reads or writes else "")
     return report + used + MAIN.format(**parts, report="    print_counts();\n" if counted else "")
-
-
-def _rows(layout: Layout) -> dict[str, str]:
-    """Return row name -> the text printed before its counters: numbers and names of level and tensor."""
-    return {buffer.row: buffer.label for buffer in layout.buffers}
 
 
 def _transfer(file: str, buffer: Buffer, writes: int) -> str:

@@ -46,7 +46,7 @@ NO_INTERCHANGE = """\
 
 def order_of_sums(workload: Workload) -> str:
     """Return the lines of C that keep compilers from adding up floats wrongly; none where no sum is in danger."""
-    return IN_ORDER if _adds_against_memory(workload) else ""
+    return IN_ORDER if _against_memory(workload) else ""
 
 
 def sums_in_turn(workload: Workload, times: Mapping[str, Sequence[Affine]]) -> frozenset[str]:
@@ -74,19 +74,10 @@ def sums_of_several_loops(workload: Workload, times: Mapping[str, Sequence[Affin
         own = {dim for index in each.target.index for dim in index.dims}
         terms: set[str] = set()
         for dims in (set(entry.dims) for entry in times[each.name] if entry.terms):
-            if dims & own and len(terms) > 1 and _updates(each):
+            if dims & own and len(terms) > 1 and (each.operator is not Operator.ASSIGN or each.target in each.reads):
                 found.add(each.name)
             terms |= dims - own
     return frozenset(found)
-
-
-def _updates(statement: Statement) -> bool:
-    """Return whether a statement's new value depends on the old one."""
-    return statement.operator is not Operator.ASSIGN or statement.target in statement.reads
-
-
-def _adds_against_memory(workload: Workload) -> bool:
-    return bool(_against_memory(workload))
 
 
 def _against_memory(workload: Workload) -> list[Statement]:

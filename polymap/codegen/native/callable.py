@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from polymap.codegen.native.arrays import ArrayForm
 from polymap.codegen.native.cache import load_object
@@ -12,8 +12,7 @@ from polymap.codegen.native.call_arrays import Values, array_of, check_disjoint,
 from polymap.codegen.native.compiler import host_compiler
 from polymap.codegen.native.door import Argument, Door, door_of
 from polymap.codegen.native.function import NativeFunction
-from polymap.codegen.native.region import RegionCall
-from polymap.inputs import shown
+from polymap.codegen.native.region import RegionCall, as_tuple, check_count, outputs
 from polymap.ir import CompilerError, InputError, Mistake
 
 
@@ -74,7 +73,7 @@ class NativeCall:
         if out is None:
             ends: tuple[Any, ...] = tuple(empty(form) for form in self.writes)
         else:
-            ends = (out,) if len(self.writes) == 1 else _as_tuple(out)
+            ends = (out,) if len(self.writes) == 1 else as_tuple(out)
         if door.code(*arrays, *ends):
             return ends
         at, packed = self.weights, self.packed_door
@@ -109,10 +108,7 @@ class NativeCall:
 
     def _operands(self, arrays: tuple[object, ...]) -> tuple[list[Values], list[int], bool]:
         """Return the operands, their addresses, and whether one of them is packed."""
-        if len(arrays) != len(self.reads):
-            forms = self.reads
-            names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
-            raise InputError(Mistake("PM636", f"arrays given: {len(arrays)}", f"Expected {names}."))
+        check_count(arrays, self.reads)
         found: list[Values] = []
         starts: list[int] = []
         is_packed = False
@@ -138,18 +134,7 @@ class NativeCall:
                     name = expected.tensor
                     what = f"{name} has values at the start, to which the function adds: out is missing"
                     raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {name}."))
-            return [empty(each) for each in self.writes]
-        given = (out,) if len(self.writes) == 1 else _as_tuple(out)
-        if len(given) != len(self.writes):
-            names = ", ".join(each.tensor for each in self.writes)
-            what = f"out is {shown(type(out).__name__)}, and {len(self.writes)} arrays are written"
-            raise InputError(Mistake("PM636", what, f"Expected a tuple of {names}."))
-        return [array_of(value, expected, written=True) for value, expected in zip(given, self.writes, strict=True)]
-
-
-def _as_tuple(out: object) -> tuple[object, ...]:
-    """Return a tuple's values; () for anything else."""
-    return cast("tuple[object, ...]", out) if isinstance(out, tuple) else ()
+        return outputs((out,) if out is not None and len(self.writes) == 1 else out, self.writes)
 
 
 def load_function(function: NativeFunction, threads: int, started: frozenset[str] = frozenset()) -> NativeCall:

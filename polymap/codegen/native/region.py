@@ -3,6 +3,7 @@ ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -35,11 +36,10 @@ class RegionCall:
         if done is not None:
             return done
         forms = self.function.arrays
-        if len(arrays) != len(forms):
-            names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
-            raise InputError(Mistake("PM636", f"arrays given: {len(arrays)}", f"Expected {names}."))
+        check_count(arrays, forms)
         given = [(form, _value(value, form)) for value, form in zip(arrays, forms, strict=True)]
-        written = self._outputs(out)
+        ends = [form for form in forms if form.is_written]
+        written = list(zip(ends, outputs(out, ends), strict=True))
         read = [(form.tensor, values) for form, values in given if not form.is_written]
         check_disjoint([(form.tensor, values) for form, values in written], read)
         _check_no_exchange(written, given)
@@ -58,22 +58,31 @@ class RegionCall:
         if out is None:
             ends = tuple(empty(form) for form in self.function.arrays if form.is_written)
         else:
-            ends = _as_tuple(out)
+            ends = as_tuple(out)
         count = len(self.function.arrays)
         return ends if len(arrays) == count and door.code(*arrays, *ends) else None
 
-    def _outputs(self, out: object) -> list[tuple[ArrayForm, Values]]:
-        forms = [form for form in self.function.arrays if form.is_written]
-        if out is None:
-            return [(form, empty(form)) for form in forms]
-        given = _as_tuple(out)
-        if len(given) != len(forms):
-            what = f"out is {shown(type(out).__name__)}, and {len(forms)} arrays are written"
-            raise InputError(Mistake("PM636", what, f"Expected a tuple of {', '.join(form.tensor for form in forms)}."))
-        return [(form, array_of(each, form, written=True)) for each, form in zip(given, forms, strict=True)]
+
+def check_count(arrays: tuple[object, ...], forms: Sequence[ArrayForm]) -> None:
+    """Raise InputError (PM636) for another number of arrays."""
+    if len(arrays) != len(forms):
+        names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
+        raise InputError(Mistake("PM636", f"arrays given: {len(arrays)}", f"Expected {names}."))
 
 
-def _as_tuple(out: object) -> tuple[object, ...]:
+def outputs(out: object, forms: Sequence[ArrayForm]) -> list[Values]:
+    """Return the arrays to write: those given (PM636 for another number), new ones for None."""
+    if out is None:
+        return [empty(form) for form in forms]
+    given = as_tuple(out)
+    if len(given) != len(forms):
+        what = f"out is {shown(type(out).__name__)}, and {len(forms)} arrays are written"
+        raise InputError(Mistake("PM636", what, f"Expected a tuple of {', '.join(form.tensor for form in forms)}."))
+    return [array_of(each, form, written=True) for each, form in zip(given, forms, strict=True)]
+
+
+def as_tuple(out: object) -> tuple[object, ...]:
+    """Return what is given for outputs, a single array as a tuple of one."""
     return cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
 
 

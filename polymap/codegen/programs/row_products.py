@@ -9,10 +9,6 @@ from polymap.codegen.native import Dots, dot_calls, dot_texts, join_texts, lane_
 from polymap.codegen.programs.row_plan import RowPlan, Tile
 
 
-def _vector(plan: RowPlan) -> str:
-    return f"{plan.c_type}_lanes"
-
-
 def _row_counts(plan: RowPlan, tile: Tile) -> list[int]:
     """Return how many rows register tiles have: all of them, and what is left of a block or of the last block."""
     left = {plan.block % tile.rows, plan.count % plan.block % tile.rows} - {0}
@@ -108,7 +104,7 @@ def _steps(plan: RowPlan, tile: Tile) -> tuple[int, int, int, int]:
 
 
 def _tile_text(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, rest: int) -> list[str]:
-    kind, vector, lanes = plan.c_type, _vector(plan), plan.lanes
+    kind, vector, lanes = plan.c_type, f"{plan.c_type}_lanes", plan.lanes
     of_rows, of_terms, of_matrix, of_sums = _steps(plan, tile)
     cells = [(row, v) for row in range(rows) for v in range(vectors)]
     whole = rest == lanes or plan.form.is_scratch(tile.product.statement.target.tensor)

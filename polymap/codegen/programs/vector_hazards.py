@@ -17,7 +17,7 @@ import islpy as isl
 
 from polymap.codegen.lower import TUNING as LOWERING, loop_extent
 from polymap.codegen.programs.storage import Storage
-from polymap.codegen.source import TUNING, Reference, Region, SourceStatement
+from polymap.codegen.source import TUNING, Region, SourceStatement
 from polymap.ir import Access, Affine, BudgetError, Statement, Workload
 from polymap.poly import budget
 
@@ -83,7 +83,7 @@ def _is_in_danger(
     try:
         with budget(TUNING.checked_operations, what="the dependences of loops that may be written out"):
             later = _later_in_the_body(times[first.name], times[second.name], place)
-            return any(_touches_again(target, each, later) for each in sinks)
+            return any(not target.elements.apply_range(each.elements.reverse()).is_disjoint(later) for each in sinks)
     except BudgetError:
         return True
 
@@ -110,7 +110,3 @@ def _later_in_the_body(first: isl.Map, second: isl.Map, place: int) -> isl.Map:
     rest = isl.Map.lex_lt(isl.Space.set_alloc(space.get_ctx(), 0, length - place - 1))
     whole = isl.Map.universe(isl.Space.alloc(space.get_ctx(), 0, place + 1, place + 1)).flat_product(rest)
     return first.apply_range(pairs.intersect(whole)).apply_range(second.reverse())
-
-
-def _touches_again(source: Reference, sink: Reference, later: isl.Map) -> bool:
-    return not source.elements.apply_range(sink.elements.reverse()).is_disjoint(later)

@@ -134,18 +134,13 @@ def _in_bands(
     """Return the schedule with whole nests tiled, where one of the ways is legal (their contractions are `found`)."""
     for way in ways:
         for loop in schedule.loops():
-            if _holds(loop, found):
+            if any(each.statement in loop.statements for each in found):
                 continue
             made = way(schedule, loop, wanted)
             if made is not None and is_legal(made[0], until):
                 schedule = made[0]
                 found += made[1]
     return schedule
-
-
-def _holds(loop: Loop, found: list[Contraction]) -> bool:
-    """Return whether a loop is around a contraction that is tiled already."""
-    return any(each.statement in loop.statements for each in found)
 
 
 def _together(schedule: Schedule, found: Contraction) -> tuple[str, ...]:

@@ -282,7 +282,9 @@ class _Loops:
             if all(
                 {each.source, each.sink} <= inside and stays_within(each, self.times, place)
                 for each in self.conflicts
-                if each.array == name and {each.source, each.sink} & inside and not _is_dead(each)
+                if each.array == name
+                and {each.source, each.sink} & inside
+                and not (each.living is not None and each.living.is_empty())
             )
         )
 
@@ -356,11 +358,6 @@ def _one_dim(outer: isl.Map, number: int) -> isl.Map:
     reverse = outer.reverse()
     after = reverse.dim(isl.dim_type.out) - number - 1
     return reverse.project_out(isl.dim_type.out, number + 1, after).project_out(isl.dim_type.out, 0, number)
-
-
-def _is_dead(conflict: Conflict) -> bool:
-    """Return whether the instances never access the same variable."""
-    return conflict.living is not None and conflict.living.is_empty()
 
 
 def _inside(node: isl.AstNode) -> frozenset[str]:

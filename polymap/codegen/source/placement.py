@@ -47,7 +47,7 @@ def region_text(source: str, program: CProgram, file: str) -> RegionText:
     first = last = 0
     if text.marks:
         first, last = starts[text.marks[0]], starts[text.marks[1] - 1]
-        function = _function_around(live, first)
+        function = next((each for each in _functions(live) if each[1] < first < each[2]), None)
     else:
         function = _function_named(live, program.program.name)
         if function is not None:
@@ -151,10 +151,6 @@ def _functions(text: str) -> list[Span]:
             begin = token.end()
         last = word
     return found
-
-
-def _function_around(text: str, place: int) -> Span | None:
-    return next((each for each in _functions(text) if each[1] < place < each[2]), None)
 
 
 def _function_named(text: str, name: str) -> Span | None:

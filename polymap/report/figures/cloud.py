@@ -55,7 +55,7 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
 @svg.draws(CloudFigure)
 def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
-    layout = _layout(figure, width_px)
+    layout = new_chart("Energy against latency of the mapping space", figure.title, width_px, high=(334,), key=264)
     x, y = _axes(figure, layout)
     every = max(1, len(figure.points) // TUNING.drawn_points)
     shapes = grid(layout.frame, x, y, short, energy)
@@ -79,10 +79,6 @@ def cloud_svg(figure: CloudFigure, *, width_px: int = WIDTH_PX) -> svg.Picture:
 
 def _told(cycles: float, pj: float, what: str) -> str:
     return f"{energy(pj)}, {short(cycles)} cycles: {what}"
-
-
-def _layout(figure: CloudFigure, width_px: int) -> Chart:
-    return new_chart("Energy against latency of the mapping space", figure.title, width_px, high=(334,), key=264)
 
 
 def _axes(figure: CloudFigure, layout: Chart) -> tuple[Axis, Axis]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 from html import escape
+from typing import Any
 
-from polymap.costmodel import Cost, Traffic, WireUse, wire_pj
+from polymap.costmodel import Cost, wire_pj
 from polymap.formatting import energy, exact, percent, short, table
 from polymap.inputs import expected_kind
 from polymap.ir import Fanout, MemoryLevel
@@ -46,13 +47,17 @@ def traffic_text(cost: Cost) -> str:
     """Return the table of reads, writes, fills and drains in elements; a level is named in its first row. A second one
     has what crosses the fan-outs that cost energy."""
     cost = expected_kind(cost, Cost, "the cost")
-    tables = [_grouped(COLUMNS, [(row.level, row.tensor, *_values(row)) for row in cost.traffic])]
+    return "\n\n".join(_grouped(*each) for each in _tables(cost))
+
+
+def _tables(cost: Cost) -> Iterator[tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+    """Yield columns and rows of what moves at levels, and of what crosses fan-outs, if that costs energy."""
+    yield COLUMNS, [astuple(row) for row in cost.traffic]
     if cost.wires:
-        tables.append(_grouped(WIRE_COLUMNS, [(row.fanout, row.tensor, *_crossings(row)) for row in cost.wires]))
-    return "\n\n".join(tables)
+        yield WIRE_COLUMNS, [astuple(row) for row in cost.wires]
 
 
-def _grouped(columns: tuple[str, ...], rows: Sequence[tuple[str, str, int, int, int, int]]) -> str:
+def _grouped(columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> str:
     """Return a table in which a name stands in the first of its rows."""
     shown: list[tuple[str, ...]] = []
     last = ""
@@ -64,13 +69,10 @@ def _grouped(columns: tuple[str, ...], rows: Sequence[tuple[str, str, int, int, 
 
 def traffic_html(cost: Cost) -> str:
     """Return the tables of `traffic_text` as HTML."""
-    tables = [_html(COLUMNS, [(row.level, row.tensor, *_values(row)) for row in cost.traffic])]
-    if cost.wires:
-        tables.append(_html(WIRE_COLUMNS, [(row.fanout, row.tensor, *_crossings(row)) for row in cost.wires]))
-    return "".join(tables)
+    return "".join(_html(*each) for each in _tables(cost))
 
 
-def _html(columns: tuple[str, ...], rows: Sequence[tuple[str, str, int, int, int, int]]) -> str:
+def _html(columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> str:
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(tensor)}</td>"
@@ -182,14 +184,6 @@ def _spent(figure: TrafficFigure, total_pj: float, frame: chart.Frame) -> list[s
         note = f"{energy(_pj(bar))} · {percent(_pj(bar) / total_pj) if total_pj else '0 %'}"
         shapes += _stack(frame, frame.top + _ROW * number, 118, [*parts, rest], note)
     return shapes
-
-
-def _values(row: Traffic) -> tuple[int, int, int, int]:
-    return row.reads, row.writes, row.fills, row.drains
-
-
-def _crossings(row: WireUse) -> tuple[int, int, int, int]:
-    return row.messages, row.deliveries, row.collections, row.sums
 
 
 def _pj(bar: Bar) -> float:

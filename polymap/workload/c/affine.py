@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from polymap.inputs import shown
-from polymap.ir import Affine, Floor, affine, bounds, did_you_mean, dim
+from polymap.ir import Affine, bounds, did_you_mean, dim, quotient
 from polymap.poly import Counter, Frame, Set, budget, integer_set
 from polymap.workload.c import tree
 from polymap.workload.c.types import (
@@ -295,7 +295,7 @@ def _shifted(expression: tree.Binary, scope: Scope) -> Whole:
         raise tree.Refused("PM262", expression.line, what, "Shift by a number less than the bits of the integer.")
     if expression.operator == "<<":
         return _sound(expression, replace(whole, value=whole.value * 2**by.constant), scope)
-    return replace(whole, value=floored(seen(expression.left, whole, scope), 2**by.constant))
+    return replace(whole, value=quotient(seen(expression.left, whole, scope), 2**by.constant))
 
 
 def _masked(expression: tree.Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
@@ -309,7 +309,7 @@ def _masked(expression: tree.Binary, left: Whole, right: Whole, scope: Scope) ->
     if other.terms or expression.operator != "&" or modulus < 1 or modulus & other.constant:
         what = f"{shown(tree.render(expression))} is not affine"
         raise tree.Refused("PM262", expression.line, what, "x & 1, x & 3, x & 7 and so on are.")
-    return replace(left, value=one - floored(one, modulus) * modulus)
+    return replace(left, value=one - quotient(one, modulus) * modulus)
 
 
 def _cut(value: Affine, divisor: int, scope: Scope) -> Affine:
@@ -317,11 +317,11 @@ def _cut(value: Affine, divisor: int, scope: Scope) -> Affine:
     low, high = bounds(value, scope.extents)
     is_open = scope.parameters is not None
     if low >= 0 or (is_open and scope.excludes(-value - 1)):
-        return floored(value, divisor)
+        return quotient(value, divisor)
     if high <= 0 or (is_open and scope.excludes(value - 1)):
-        return -floored(-value, divisor)
-    negative = -floored(value, max(high, -low) + 1)
-    return floored(value + negative * (divisor - 1), divisor)
+        return -quotient(-value, divisor)
+    negative = -quotient(value, max(high, -low) + 1)
+    return quotient(value + negative * (divisor - 1), divisor)
 
 
 def _rounded(expression: tree.CExpression, function: str, left: Affine, right: Affine) -> Affine:
@@ -329,7 +329,7 @@ def _rounded(expression: tree.CExpression, function: str, left: Affine, right: A
         raise tree.Refused(
             "PM262", expression.line, f"{shown(tree.render(expression))} is not affine", "Divide by a constant."
         )
-    return floored(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
+    return quotient(left + (right.constant - 1 if function == "ceild" else 0), right.constant)
 
 
 def _choice(expression: tree.CExpression, condition: Formula, then: Affine, other: Affine, scope: Scope) -> Affine:
@@ -517,15 +517,6 @@ class Some:
 Formula = Atom | Every | Some
 
 
-def floored(value: Affine, divisor: int) -> Affine:
-    """Return value / divisor, rounded down."""
-    if divisor == 1:
-        return value
-    if all(factor % divisor == 0 for factor, _ in value.terms):
-        return Affine(tuple((factor // divisor, atom) for factor, atom in value.terms), value.constant // divisor)
-    return affine(((1, Floor(value, divisor)),))
-
-
 def is_zero(value: Affine) -> Formula:
     """Return the formula that holds where the value is 0."""
     return Every((Atom(value), Atom(-value)))
@@ -578,13 +569,13 @@ def truth(formula: Formula, extents: Mapping[str, int]) -> Affine:
             low, high = bounds(expression, extents)
             if low >= 0 or high < 0:
                 return Affine((), int(low >= 0))
-            return floored(expression, max(high, -low) + 1) + 1
+            return quotient(expression, max(high, -low) + 1) + 1
         case Every(parts):
             total = _total(parts, extents)
-            return floored(total - len(parts), max(len(parts), 1)) + 1
+            return quotient(total - len(parts), max(len(parts), 1)) + 1
         case Some(parts):
             total = _total(parts, extents)
-            return floored(total + (len(parts) - 1), len(parts)) if parts else Affine()
+            return quotient(total + (len(parts) - 1), len(parts)) if parts else Affine()
 
 
 def _total(parts: tuple[Formula, ...], extents: Mapping[str, int]) -> Affine:

@@ -52,12 +52,8 @@ def _changes(condition: tree.CExpression, body: Sequence[tree.CStatement]) -> bo
     every = [each for each in tree.all_statements(body) if isinstance(each, tree.Assign | tree.Declare)]
     if not any(isinstance(each, tree.For) for each in tree.all_statements(body)):
         every = every[:-1]
-    names = _read_names(condition)
+    names = frozenset(tree.array_of(each) for each in tree.inside(condition) if isinstance(each, tree.Name | tree.Item))
     return any((each.name if isinstance(each, tree.Declare) else tree.array_of(each.target)) in names for each in every)
-
-
-def _read_names(expression: tree.CExpression) -> frozenset[str]:
-    return frozenset(tree.array_of(each) for each in tree.inside(expression) if isinstance(each, tree.Name | tree.Item))
 
 
 def _under(body: Sequence[tree.CStatement], guard: tree.CExpression, reads: Reads) -> Iterator[tree.CStatement]:
@@ -90,13 +86,13 @@ def _under(body: Sequence[tree.CStatement], guard: tree.CExpression, reads: Read
                     one, two = (tuple(_under(side, guard, holds_data)) for side in (then, other))
                     yield tree.If(condition, one, two, line)
                 elif _changes(condition, (*then, *other)):  # it is stored before
-                    yield tree.If(tree.Binary("&&", guard, condition, line), then, _else(guard, other, line), line)
+                    yield tree.If(
+                        tree.Binary("&&", guard, condition, line),
+                        then,
+                        (tree.If(guard, other, (), line),) if other else (),
+                        line,
+                    )
                 else:
                     for test, side in ((condition, then), (tree.Unary("!", condition, line), other)):
                         if side:
                             yield tree.If(tree.Binary("&&", guard, test, line), side, (), line)
-
-
-def _else(guard: tree.CExpression, other: tuple[tree.CStatement, ...], line: int) -> tuple[tree.CStatement, ...]:
-    """Return what runs where a guard and a condition do not both hold: the other side, where the guard does."""
-    return (tree.If(guard, other, (), line),) if other else ()

@@ -83,7 +83,7 @@ def original_of(workload: Workload, syntax: Syntax, known: Known) -> Original:
     lines += [f"    {each}" for node in syntax.outside for each in printer.set_at_start(node, shown)]
     for node in syntax.body:
         lines += printer.statement(node, top=frozenset(shown))
-    places = tuple((tensor.name, _first(name, tensor)) for name, tensor in shown.items())
+    places = tuple((tensor.name, f"&{_own(name)}{'[0]' * len(tensor.shape)}") for name, tensor in shown.items())
     written = written_tensors(workload)
     kept = frozenset(each.name for each in live if each.name in written and leaves_unwritten(workload, each))
     return Original("\n".join([*lines, "}", ""]), places, kept)
@@ -106,10 +106,6 @@ def _counter_type(workload: Workload) -> str:
 
 def _shape(tensor: Tensor) -> str:
     return "".join(f"[{size}]" for size in tensor.shape)
-
-
-def _first(name: str, tensor: Tensor) -> str:
-    return f"&{_own(name)}{'[0]' * len(tensor.shape)}"
 
 
 @dataclass(slots=True)
