@@ -16,13 +16,24 @@ def outside_the_space(workload: Workload, arch: Architecture, mapping: Mapping) 
     """Return that a readable tree is none of the mapping space, and why; "" where one of it moves and holds the same.
 
     Loops of one iteration, nodes of the outermost level, and exchanges of loops that change no count are looked
-    through. Trees with branches have spaces of their own (docs/program_space.md): "".
+    through. Of trees with branches it is told where a statement lacks the dim of a loop around it; their spaces are
+    those of docs/program_space.md.
     """
-    if len(workload.statements) != 1 or not isinstance(mapping.nodes[-1], Compute):
-        return ""
-    (path,) = view_of(workload.extents(), mapping).computes
-    reason = next(_Tree.of(workload, arch, path).reasons(), "")
-    return reason and f"outside of the mapping space, of which OPTIMAL speaks (docs/counting.md): {reason}"
+    if isinstance(mapping.nodes[-1], Compute) and len(workload.statements) == 1:
+        (path,) = view_of(workload.extents(), mapping).computes
+        page, reason = "counting", next(_Tree.of(workload, arch, path).reasons(), "")
+    else:
+        page, reason = "program_space", next(_lacking(workload, mapping), "")
+    return reason and f"outside of the mapping space, of which OPTIMAL speaks (docs/{page}.md): {reason}"
+
+
+def _lacking(workload: Workload, mapping: Mapping) -> Iterator[str]:
+    """Yield the loops around statements that lack their dims, and run in the first iteration only."""
+    for path in view_of(workload.extents(), mapping).computes:
+        dims = workload.statement(path.node.statement).dims
+        for loop in path.loops:
+            if loop.trips > 1 and loop.node.dim not in dims:
+                yield f"a loop over {loop.node.dim} stands around {path.node.statement}, which lacks that dim"
 
 
 @dataclass(frozen=True, slots=True)

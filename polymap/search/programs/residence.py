@@ -24,7 +24,7 @@ from polymap.search.programs.tuning import TUNING
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST = 2**52  # of sums in the model
+MOST = 2**30  # of sums in the model: of larger ones CP-SAT 9.15 loses the best choices, and calls others optimal
 Place = tuple[str, int]  # a tensor in a level
 
 

@@ -11,6 +11,7 @@ import pytest
 import polymap as pm
 from polymap.ir import (
     Architecture,
+    Branch,
     Compute,
     ComputeUnit,
     Fanout,
@@ -73,6 +74,33 @@ def test_an_explanation_says_that_its_tree_is_outside() -> None:
     assert "outside of the mapping space" in pm.evaluate(_WINDOW, _TWO, outside).explain().replace("\n    ", " ")
     inside = _tree(Spatial("p", 4, "X"), Temporal("p", 1))
     assert "outside of the mapping space" not in pm.evaluate(_WINDOW, _TWO, inside).explain()
+
+
+def test_loops_around_a_statement_that_lacks_their_dim_are_outside_and_may_cost_less() -> None:
+    """T is made and used with half of D, then read for the other half: all that OPTIMAL speaks of costs more."""
+    sizes = {"m": 4099, "k": 1, "n": 64, "p": 64}
+    texts = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
+    program = pm.program(texts, sizes=sizes, temporary=["T"], bits=8)
+    far = {"level": "DRAM", "word_bits": 8, "read_pj": 1, "write_pj": 1}
+    near = {"level": "Buf", "word_bits": 8, "capacity_bits": 8 * (64 * 32 + 64 + 64 + 2)}
+    arch = pm.io.arch_from_document({"name": "one buffer", "nodes": [far, near, {"compute": "PE"}]})
+    first = (Temporal("k", 1), Temporal("n", 1), Compute("S0"))
+    second = (Temporal("p", 1), Storage("Buf", ("E",)), Temporal("n", 1), Compute("S1"))
+    row = (Temporal("m", 1), Storage("Buf", ("T", "A")), Branch((first, second)))
+    halves = Mapping((Temporal("p", 32), Storage("Buf", ("D", "B")), *row))
+    whole = Mapping((Temporal("p", 64), Storage("Buf", ("D", "B")), *row))
+    said = outside_the_space(program, arch, halves)
+    assert re.fullmatch("outside of the mapping space.*: a loop over p stands around S0, which lacks that dim", said)
+    assert not outside_the_space(program, arch, whole)
+    cost = pm.evaluate(program, arch, halves)
+    assert cost.legal
+    assert said in cost.explain().replace("\n    ", " ")
+    found = pm.explore(program, arch, "energy", tiles="divide", work_limit=400, time_limit_s=300)
+    assert (found.status, found.space.name) == ("OPTIMAL", "")
+    assert found.best is not None
+    assert found.value is not None
+    assert found.value > cost.energy_pj
+    assert not outside_the_space(found.workload, found.arch, found.best)
 
 
 @pytest.mark.parametrize("seed", few(range(40), 2))

@@ -142,6 +142,29 @@ def test_no_choice_costs_less(seed: int) -> None:
     assert last.value == least
 
 
+def test_costs_of_many_digits_lose_no_choice() -> None:
+    """All that a part costs is saved by T around it; of such costs as integers CP-SAT finds no choice at all."""
+    costs = {  # in billionths: least, saved by T
+        (0, 1): (9_502_085_863, 5_534_161_716),
+        (0, 3): (5_869_137_141, 4_676_633_429),
+        (1, 2): (28_625_059_854, 0),
+        (1, 4): (25_797_800_933, 1_816_629_581),
+        (2, 3): (8_630_495_675, 4_388_881_743),
+        (3, 4): (28_897_726_961, 5_071_677_567),
+        (0, 4): (5_601_882_106, 5_601_882_106),
+    }
+    place, unit = ("T", 1), Fraction(1, 10**9)
+    columns = [Column(*ends, least * unit, {place: saved * unit}) for ends, (least, saved) in costs.items()]
+    stays = [Stay(place, 0, 4, 2, 598_757_003 * unit)]
+
+    def ask(around: Around) -> Fraction:
+        column = columns[around.column]
+        return column.least - sum((column.saved[each] for each in around.held), Fraction(0))
+
+    *_, last = residence.choices(columns, stays, {1: 3}, ask, never)
+    assert last.value == stays[0].cost
+
+
 MISTAKES = {
     "stays cross": ("if one[0] < other[0] < one[1] < other[1]:", "if False:"),
     "stays cut parts": ("any(column.begin < end < column.end for end in ends)", "False"),
