@@ -31,6 +31,7 @@ from polymap.search.legs import (
     elements_of,
     in_lines_of,
     is_long,
+    least_cycles,
     passes_through_windows,
     shared_tile,
     slow_levels,
@@ -53,18 +54,21 @@ def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 
 def begin_first_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose those that cost least by the first of the objectives by which trees are looked for."""
-    return _by_goals(search, evidence, _tree_objectives(search)[:1])
+    return _by_goals(search, evidence, slice(1))
 
 
 def go_on_with_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose those that cost least by the others."""
-    return _by_goals(search, evidence, _tree_objectives(search)[1:])
+    return _by_goals(search, evidence, slice(1, None))
 
 
-def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...]) -> Evidence:
+def _by_goals(search: Search, evidence: Evidence, part: slice) -> Evidence:
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
-    if len(statements) < 2 or not are_nests or evidence.is_met or not goals:
+    if len(statements) < 2 or not are_nests or evidence.is_met:
+        return evidence
+    every = _tree_objectives(search)[: 1 if _falls_by_energy(search, evidence) else None]
+    if not (goals := every[part]):
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
     groups = _forms(search, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
@@ -73,7 +77,6 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
         share = TUNING.chains_share_of_large if groups == (groups[0][:1],) else TUNING.chains_share_of_forms
         share = min(share, TUNING.chains_share_of_timed if is_timed else share)
         share = TUNING.chains_share_of_long if is_long(search.workload) else share
-    every = _tree_objectives(search)
     first = share / len(every)  # of all goals alike: the others take as much of what the first left
     share = first if goals == every[:1] else (share - first) / (1 - first)
     end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
@@ -91,6 +94,13 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
         evidence = _with_seconds_inside(search, evidence, asked)
         evidence = relieved(search, evidence, search.limits.until(end))
     return evidence
+
+
+def _falls_by_energy(search: Search, evidence: Evidence) -> bool:
+    """Return whether a product of a long program falls by energy alone: no tree is faster than the best one."""
+    powers, best = search.objective.goal.powers, evidence.incumbents[:1]
+    is_product = powers is not None and powers.energy > 0 and powers.cycles > 0 and is_long(search.workload)
+    return is_product and any(each.cost.latency_cycles <= least_cycles(search) for each in best)
 
 
 def _with_seconds_inside(search: Search, evidence: Evidence, objective: Objective) -> Evidence:
