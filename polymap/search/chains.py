@@ -97,10 +97,10 @@ def _by_goals(search: Search, evidence: Evidence, part: slice) -> Evidence:
 
 
 def _falls_by_energy(search: Search, evidence: Evidence) -> bool:
-    """Return whether a product of a long program falls by energy alone: no tree is faster than the best one."""
+    """Return whether a product of a long program falls nearly by energy alone: no tree is much faster than the best."""
     powers, best = search.objective.goal.powers, evidence.incumbents[:1]
     is_product = powers is not None and powers.energy > 0 and powers.cycles > 0 and is_long(search.workload)
-    return is_product and any(each.cost.latency_cycles <= least_cycles(search) for each in best)
+    return is_product and any(each.cost.latency_cycles <= TUNING.nearly_fastest * least_cycles(search) for each in best)
 
 
 def _with_seconds_inside(search: Search, evidence: Evidence, objective: Objective) -> Evidence:
