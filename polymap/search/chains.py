@@ -357,13 +357,13 @@ class Chains:
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
         statements, limits, all_share = self._workload.statements, self._search.limits, end_share
-        end_share -= TUNING.staying_share * max(0.0, end_share - limits.share())
+        long = is_long(self._workload)  # else one segment may be all of it, common loops too
+        end_share -= TUNING.staying_share * max(0.0, end_share - limits.share()) * (not long)
         for at in range(len(statements)):
             alone = self.part(statements[at : at + 1], end_share)
             if alone is None:
                 return []
             self._found[at, at + 1] = alone
-        long = is_long(self._workload)  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * long
         self._with_segments(last_share)
         if long:

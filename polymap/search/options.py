@@ -235,7 +235,7 @@ class Tuning:
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
     staying_share: float = 0.15
-    """Of the same, for what stays whole between segments (not swept),"""
+    """Of the same, for what stays whole between segments (not swept); of more nests than a segment has what is left,"""
     staying_share_of_nests: float = 0.25
     """and of what is left of the limit between nests (not swept)."""
     staying_slack: Fraction = Fraction(1, 2000)
