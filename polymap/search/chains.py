@@ -31,6 +31,7 @@ from polymap.search.legs import (
     elements_of,
     in_lines_of,
     is_long,
+    least_cycles,
     passes_through_windows,
     shared_tile,
     slow_levels,
@@ -53,18 +54,21 @@ def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
 
 def begin_first_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose those that cost least by the first of the objectives by which trees are looked for."""
-    return _by_goals(search, evidence, _tree_objectives(search)[:1])
+    return _by_goals(search, evidence, slice(1))
 
 
 def go_on_with_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose those that cost least by the others."""
-    return _by_goals(search, evidence, _tree_objectives(search)[1:])
+    return _by_goals(search, evidence, slice(1, None))
 
 
-def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...]) -> Evidence:
+def _by_goals(search: Search, evidence: Evidence, part: slice) -> Evidence:
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
-    if len(statements) < 2 or not are_nests or evidence.is_met or not goals:
+    if len(statements) < 2 or not are_nests or evidence.is_met:
+        return evidence
+    every = _tree_objectives(search)[: 1 if _falls_by_energy(search, evidence) else None]
+    if not (goals := every[part]):
         return evidence
     spent, share = search.limits.share(), TUNING.chains_share
     groups = _forms(search, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
@@ -73,7 +77,6 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
         share = TUNING.chains_share_of_large if groups == (groups[0][:1],) else TUNING.chains_share_of_forms
         share = min(share, TUNING.chains_share_of_timed if is_timed else share)
         share = TUNING.chains_share_of_long if is_long(search.workload) else share
-    every = _tree_objectives(search)
     first = share / len(every)  # of all goals alike: the others take as much of what the first left
     share = first if goals == every[:1] else (share - first) / (1 - first)
     end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
@@ -91,6 +94,13 @@ def _by_goals(search: Search, evidence: Evidence, goals: tuple[str | Powers, ...
         evidence = _with_seconds_inside(search, evidence, asked)
         evidence = relieved(search, evidence, search.limits.until(end))
     return evidence
+
+
+def _falls_by_energy(search: Search, evidence: Evidence) -> bool:
+    """Return whether a product of a long program falls nearly by energy alone: no tree is much faster than the best."""
+    powers, best = search.objective.goal.powers, evidence.incumbents[:1]
+    is_product = powers is not None and powers.energy > 0 and powers.cycles > 0 and is_long(search.workload)
+    return is_product and any(each.cost.latency_cycles <= TUNING.nearly_fastest * least_cycles(search) for each in best)
 
 
 def _with_seconds_inside(search: Search, evidence: Evidence, objective: Objective) -> Evidence:
@@ -347,13 +357,13 @@ class Chains:
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
         statements, limits, all_share = self._workload.statements, self._search.limits, end_share
-        end_share -= TUNING.staying_share * max(0.0, end_share - limits.share())
+        long = is_long(self._workload)  # else one segment may be all of it, common loops too
+        end_share -= TUNING.staying_share * max(0.0, end_share - limits.share()) * (not long)
         for at in range(len(statements)):
             alone = self.part(statements[at : at + 1], end_share)
             if alone is None:
                 return []
             self._found[at, at + 1] = alone
-        long = is_long(self._workload)  # else one segment may be all of it, common loops too
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * long
         self._with_segments(last_share)
         if long:

@@ -36,7 +36,18 @@ from polymap.search.driver import Kind, Search
 from polymap.search.evidence import Evidence
 from polymap.search.forms import with_less_room
 from polymap.search.fused_trees import FusedTrees, Part
-from polymap.search.legs import Leg, Legs, Nodes, adds_up, as_written, legs_of, move_cost, shared_tile
+from polymap.search.legs import (
+    Leg,
+    Legs,
+    Nodes,
+    adds_up,
+    as_written,
+    is_long,
+    legs_of,
+    move_cost,
+    shared_tile,
+    takes_long_to_climb,
+)
 from polymap.search.options import TUNING
 from polymap.search.problem import Objective, parse_objective
 from polymap.search.programs import Around, Choice, Column, Place, Stay, choices, nests_of, with_values
@@ -94,10 +105,12 @@ def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objecti
 
 
 def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:
-    """Return the evidence with the tree in which the tensors stay on chip that save most together, of sums."""
-    if not adds_up(search, objective) or any(nest.sets for nest in nests) or evidence.is_met:
-        return evidence
+    """Return the evidence with the tree in which the tensors stay on chip that save most together, of sums; not of
+    large programs of many nests, of which chains need the time (31 of 120 CPU s for a block of Llama-3-8B)."""
     workload, limits = search.workload, search.limits
+    is_large = is_long(workload) and takes_long_to_climb(search)
+    if is_large or not adds_up(search, objective) or any(nest.sets for nest in nests) or evidence.is_met:
+        return evidence
     trees = FusedTrees(search, workload, objective, divides=search.divides)
     alone = {(at, at + 1): (part_of(workload, (each,)), each) for at, each in enumerate(workload.statements)}
     parts = {ends: part for ends, each in alone.items() if (part := trees.alone(*each)) is not None}

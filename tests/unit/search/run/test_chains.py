@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from time import process_time
 
 import numpy as np
@@ -29,14 +30,15 @@ from polymap.ir import (
     part_of,
 )
 from polymap.resources import never
-from polymap.search import driver
+from polymap.search import chains, driver
 from polymap.search.around import element_by_element, tiles_tried, with_second_inside, without_nodes
-from polymap.search.chains import Chains, Segment, begin_chains, relieved, slow_levels
+from polymap.search.chains import Chains, Form, Segment, begin_chains, relieved, slow_levels
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees
 from polymap.search.legs import Interface, Nodes
+from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import Options
-from polymap.search.problem import parse_single
+from polymap.search.problem import Powers, parse_single
 from polymap.search.program_provers import begin_dividing_trees
 from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
@@ -365,6 +367,35 @@ def test_a_product_of_energy_and_latency_is_looked_for_by_sums() -> None:
     best = {name: begun(work, arch, name).incumbents[0].cost for name in ("energy", "latency", "edp")}
     value = {name: cost.energy_pj_exact * cost.latency_cycles for name, cost in best.items()}
     assert value["edp"] <= min(value.values()), "neither of the two alone does better"
+
+
+@pytest.mark.parametrize("width", [8, 1])
+def test_all_time_is_for_energy_where_no_tree_is_faster(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: 7 products of 8 x 4 x 4 multiplications, one a cycle; of X, 7 x W and the result 1,408 bits move."""
+    letters, ends = "abcdefgh", list[tuple[str | Powers, float]]()
+    pairs = list(pairwise(letters))
+    texts = [f"T{at + 1}[m,{b}] += T{at}[m,{a}] * W{at}[{a},{b}]" for at, (a, b) in enumerate(pairs)]
+    sizes = dict.fromkeys(letters, 4) | {"m": 8}
+    work = pm.program(texts, sizes=sizes, temporary=[f"T{at}" for at in range(1, 7)], bits=8)
+    plain = buffer(64)
+    arch = replace(plain, nodes=(replace(plain.levels[0], bandwidth_bits_per_cycle=width), *plain.nodes[1:]))
+
+    def until(
+        _: object, evidence: Evidence, goal: str | Powers, _forms: list[Form], end: float, _binding: object
+    ) -> Evidence:
+        ends.append((goal, end))
+        return evidence
+
+    monkeypatch.setattr(chains, "_in_turn", until)
+    options = Options("edp", "divide", clock=lambda: 0.0)
+    asked, known = read_question(work, arch, options, provers)
+    apart = begin_nest_after_nest(asked, known, never)
+    cycles = apart.incumbents[0].cost.latency_cycles
+    assert cycles == 7 * 8 * 4 * 4 if width > 1 else cycles > 8 * (8 * 4 + 7 * 4 * 4 + 8 * 4)
+    begin_chains(asked, apart, never)
+    whole = chains.TUNING.chains_share
+    both = [("energy", whole / 2), (Powers(1, 1), (whole / 2) / (1 - whole / 2))]
+    assert ends == ([("energy", whole)] if width > 1 else both)
 
 
 DECODED = (  # one token; keys and values of those before stand in the outermost level
