@@ -430,8 +430,8 @@ MISTAKES = {
     ),
     "one sibling moves all": ("self.numbers.quotient(-enclosing, tile) if each.fanout in above else 1", "1"),
     "children run on one instance": (
-        "self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)",
-        "self.counted(nest, run, Mapping((*around, *own)), times)",
+        "self.counted(nest, run, Mapping((*run.spread, *around, *own)), times, alike=bool(given))",
+        "self.counted(nest, run, Mapping((*around, *own)), times, alike=bool(given))",
     ),
     "siblings write the same elements": ("if writers and not spread <= access.dims_alone:", "if False:"),
     "a range is cut in any order": ("if isinstance(node, Temporal) and node.dim in spread:", "if False:"),

@@ -56,12 +56,14 @@ Nodes = tuple[MappingNode, ...]
 
 
 class NestCounts(NamedTuple, Generic[Figure]):
-    """The counts of a tree. rows: by level and tensor. busy: per level. wires: by fan-out and tensor."""
+    """The counts of a tree. rows: by level and tensor. busy: per level. wires: by fan-out and tensor. of_first: the
+    busiest instance is the first one in each level, or it is not known of any."""
 
     rows: Sequence[Row[Figure]]
     busy: Sequence[Busiest[Figure]]
     steps: Figure
     wires: Sequence[Wire[Figure]]
+    of_first: bool = True
 
 
 class BranchCounts(NamedTuple, Generic[Figure]):
@@ -336,7 +338,7 @@ class BranchCounter(Generic[Amount]):
         given = {each.name: run.holders[each.name] for each in nest.tensors if self.is_apart(run.holders[each.name])}
         around = tuple(Storage(self.arch.levels[level].name, (name,)) for name, level in given.items())
         own = tuple(own_nodes(nodes, statement))
-        counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)
+        counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times, alike=bool(given))
         if given:
             of_child = self.counted(nest, run, Mapping((*run.spread, *own)), times)  # tiles of the child's own nodes
             counts = self._below(counts, nest, given, run)
@@ -352,12 +354,21 @@ class BranchCounter(Generic[Amount]):
         return bool(self.arch.fanouts_above(self.arch.levels[level].name))
 
     def counted(
-        self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount, *, even: bool = True
+        self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount, *, alike: bool = False
     ) -> NestCounts[Amount]:
-        """Return the counts of a nest. even: instances of a level must move the same, where these count."""
+        """Return the counts of a nest. Refuse one of which another instance of a level than the first moves more bits,
+        where these count: the figures of several nests are added. alike: all instances must move the same."""
         counts = self.numbers.count(nest, run.extents, mapping, times)
-        if even:
-            self._check_first_instance(nest, run, mapping, times)
+        is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
+        if self.metered and not is_priced:
+            return counts
+        if not counts.of_first:
+            raise OutOfReach("siblings of which another one than the first moves more")
+        if alike:
+            spread = [node.dim for node in mapping.nodes if isinstance(node, Spatial)]
+            if any(moves_unlike(accesses_of(nest.statements[0], each.name), spread) for each in nest.tensors):
+                raise OutOfReach("siblings whose accesses to one tensor overlap otherwise")
+            self.refuse_ragged(mapping.nodes, run, times)
         return counts
 
     def _below(
@@ -398,17 +409,6 @@ class BranchCounter(Generic[Amount]):
         self.total.steps = self.total.steps + times * counts.steps
         for number, use in enumerate(counts.busy):
             self.total.add_busiest(number, times, *use)
-
-    def _check_first_instance(self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount) -> None:
-        """Refuse a nest of which another instance of a level than the first may move more bits, where these count: the
-        figures of several nests are added."""
-        is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
-        if self.metered and not is_priced:
-            return
-        spread = [node.dim for node in mapping.nodes if isinstance(node, Spatial)]
-        if any(moves_unlike(accesses_of(nest.statements[0], each.name), spread) for each in nest.tensors):
-            raise OutOfReach("siblings whose accesses to one tensor overlap otherwise")
-        self.refuse_ragged(mapping.nodes, run, times)
 
     def refuse_ragged(self, nodes: Nodes, run: Run[Amount], times: Amount, where: Any = True) -> None:
         """Refuse loops of which a last tile is smaller than the others. where: it matters."""
@@ -684,7 +684,7 @@ def counter_stays(
     around = (Storage(counter.arch.levels[outer].name, (name,)),) if counter.is_apart(outer) else ()
     ends = (Temporal(each, counter.numbers.unit) for each in names)
     mapping = Mapping((*run.spread, *around, *kept, *ends, Compute("S")))
-    counts = counter.counted(nest, run, mapping, times, even=any(isinstance(loop, Spatial) for loop in loops))
+    counts = counter.counted(nest, run, mapping, times, alike=any(isinstance(loop, Spatial) for loop in loops))
     rows = {row.level: row for row in counts.rows if row.tensor == 1}
     stays, holder = dict[int, Stay](), rows[0]
     for level in sorted(rows):
