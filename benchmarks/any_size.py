@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from networks import NETWORKS
-from search import Case, answer, gemm, run_child, shown
+from benchmarks.networks import NETWORKS
+from benchmarks.search import Case, answer, gemm, run_child, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

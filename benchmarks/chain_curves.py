@@ -6,7 +6,7 @@ SIZES: of the buffer, between 3 words and all that a chain touches, 50 where non
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from itertools import pairwise
 
@@ -40,7 +40,9 @@ def program(rows: int, widths: tuple[int, ...]) -> Workload:
 
 
 def main() -> None:
-    many = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", type=int, nargs="?", default=50, help="buffer sizes of each chain (50)")
+    many = parser.parse_args().sizes
     print("| chain | sizes | proven among chains | largest gap to the bound of all trees | saving | CPU s |")
     print("|---|---|---|---|---|---|")
     for name, (rows, widths) in CHAINS.items():

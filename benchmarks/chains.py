@@ -7,6 +7,7 @@ SECONDS: CPU seconds for each case, 120 for whole blocks where none are given.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -162,13 +163,26 @@ def block_cases() -> list[Case]:
     ]
 
 
+def asked() -> argparse.Namespace:
+    """Return what the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "words", nargs="*", metavar="SECONDS NAME", help="CPU seconds for each case; beginnings of names"
+    )
+    return parser.parse_args()
+
+
 def main() -> None:
     """Print a row for each case."""
-    words = sys.argv[1:]
+    words = asked().words
     seconds = float(words.pop(0)) if words and words[0].replace(".", "").isdigit() else None
+    cases = (*small_cases(), *window_cases(), *preset_cases(), *block_cases())
+    names = {name for case in cases for name in (case.name, case.arch.name)}
+    if unknown := [word for word in words if not any(name.startswith(word) for name in names)]:
+        sys.exit(f"no case or machine begins with {', '.join(unknown)}; there are: {', '.join(sorted(names))}")
     heads = f"{'value':>19} {'bound':>19} {'gap':>7} {'known':>7} {'CPU s':>6}  status"
     print(f"{'program':26} {'machine':13} {'asked':12} {'tiles':6} {heads}")
-    for case in (*small_cases(), *window_cases(), *preset_cases(), *block_cases()):
+    for case in cases:
         if words and not any(case.name.startswith(word) or case.arch.name.startswith(word) for word in words):
             continue
         began, limit = time.process_time(), seconds or case.seconds

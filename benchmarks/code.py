@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contestants.layers import LAYERS, Layer
+from benchmarks.contestants.layers import LAYERS, Layer
 
 HERE = Path(__file__).parent / "contestants"
 ROUNDS = 8

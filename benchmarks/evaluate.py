@@ -7,6 +7,7 @@ Run: python benchmarks/evaluate.py
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import time
@@ -115,6 +116,7 @@ def check(case: Case, table: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) ->
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     write = sys.stdout.write
     write(f"{'evaluate, one mapping':62} {'microseconds':>14} {'counting alone':>16}   aim: under 1000\n")
     cases = [gemm(), convolution()]

@@ -7,7 +7,7 @@ seconds: of all of it.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from itertools import pairwise
 
@@ -74,7 +74,9 @@ def networks() -> list[Network]:
 
 def main() -> None:
     """Print a row for each network and machine."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", type=float, nargs="?", default=60.0, help="CPU seconds for each program (60)")
+    seconds = parser.parse_args().seconds
     print(f"{'network':24} {'machine':13} {'apart, pJ':>16} {'together':>16} {'ratio':>6} {'gap':>6}  stays  CPU s")
     for net in networks():
         for arch in ARCHES:

@@ -139,7 +139,7 @@ def nests() -> list[Case]:
 
 def npu() -> pm.Architecture:
     """Return a machine with a weight buffer of its own and wires (our own concept, not a product)."""
-    from wired_layers import NAME, machine as wired  # a benchmark beside this one
+    from wired_layers import NAME, machine as wired
 
     return wired(NAME)
 

@@ -13,7 +13,7 @@ import resource
 import time
 from dataclasses import dataclass
 
-from search import cpu_clock
+from benchmarks.search import cpu_clock
 
 NETWORKS = ("resnet50", "mobilenet_v2", "vgg16", "bert_base")
 MACHINES = ("eyeriss_like", "simba_like")

@@ -18,10 +18,10 @@ from itertools import pairwise
 
 import islpy as isl
 import numpy as np
-from isl_orders import schedule_text
-from polybench_kernels import KERNELS
 
 import polymap as pm
+from benchmarks.isl_orders import schedule_text
+from benchmarks.polybench_kernels import KERNELS
 from polymap.costmodel import compulsory_bits
 from polymap.explore import search
 from polymap.ir import Architecture, Dim, MemoryLevel, PolymapError

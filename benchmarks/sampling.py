@@ -6,7 +6,7 @@ a digest of mappings and scores, which a change of speed alone leaves as it was.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from hashlib import sha256
 
@@ -16,7 +16,9 @@ WORKLOAD, ARCH = "resnet50.conv2_x", "flat3"
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=100_000, help="mappings (100,000)")
+    count = parser.parse_args().count
     workload, arch = pm.load_workload(WORKLOAD), pm.load_arch(ARCH)
     pm.sample_mappings(workload, arch, 20).scores()  # imports
     begin = time.process_time()

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from search import run_child, shown
+from benchmarks.search import run_child, shown
 
 SERIES = ("levels", "dims", "extent", "primes", "width", "windows", "any")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from search import conv, cpu_clock, gemm, run_child, shown  # a benchmark beside this one
+from benchmarks.search import conv, cpu_clock, gemm, run_child, shown
 
 if TYPE_CHECKING:
     from polymap.search import Progress

@@ -6,6 +6,7 @@ Run: python benchmarks/startup.py [ROUNDS]
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -34,7 +35,9 @@ def cpu_seconds(program: str) -> float:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", type=int, nargs="?", default=40, help="interleaved rounds (40)")
+    rounds = parser.parse_args().rounds
     for program in PROGRAMS.values():  # once unmeasured: files in the page cache, bytecode written
         cpu_seconds(program)
     times: dict[str, list[float]] = {name: [] for name in PROGRAMS}

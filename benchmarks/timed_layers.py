@@ -20,7 +20,7 @@ import polymap as pm
 from polymap.explore import search
 
 sys.path.insert(0, str(Path(__file__).parent))
-from search import cpu_clock  # a benchmark beside this one
+from benchmarks.search import cpu_clock
 
 AXES = {"O": (0, 2, 3, 1), "I": (0, 2, 3, 1), "W": (2, 3, 1, 0)}  # of convolutions, with channels last
 

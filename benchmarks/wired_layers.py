@@ -13,9 +13,8 @@ import argparse
 import time
 from typing import Any
 
-from search import cpu_clock  # a benchmark beside this one
-
 import polymap as pm
+from benchmarks.search import cpu_clock
 from polymap.explore import search
 
 LAYERS = [name for name in pm.io.builtin_names() if name.startswith("resnet50.")]

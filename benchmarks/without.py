@@ -20,9 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import wired_layers
-from search import Case, built, cpu_clock, gemm  # a benchmark beside this one
-
 import polymap as pm
 import polymap.search.dividing as dividing
 import polymap.search.dividing.bounds as bounds
@@ -33,6 +30,8 @@ import polymap.search.dividing.lagrange as lagrange
 import polymap.search.dividing.product_search as products
 import polymap.search.dividing.steps as steps
 import polymap.search.provers as provers
+from benchmarks import wired_layers
+from benchmarks.search import Case, built, cpu_clock, gemm
 from polymap.explore import search
 
 NEVER = 1 << 60

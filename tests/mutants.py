@@ -59,6 +59,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "polymap/costmodel/closed_form": (
         UNIT + "costmodel/test_closed_form.py", UNIT + "costmodel/test_progression.py",
+        UNIT + "costmodel/test_digits.py", PROPERTY + "test_wires.py",
         PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
         UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py",
     ),
@@ -80,7 +81,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "polymap/search/dividing": (
         UNIT + "search/dividing", UNIT + "search/test_dividing_bounds.py",
-        UNIT + "search/test_windows.py", UNIT + "search/test_apart.py",
+        UNIT + "search/test_windows.py", UNIT + "search/test_apart.py", UNIT + "search/test_workers.py",
         REFEREE + "test_search_equals_exhaustive.py",
         PROPERTY + "test_seeded_search_bugs.py", REFEREE + "test_second_prover.py", REFEREE + "test_checker.py",
         REFEREE + "test_intrinsics.py",

@@ -111,7 +111,8 @@ def _alone(asked: _Asked, nests: Sequence[Workload], end: float) -> list[tuple[C
     curves: list[tuple[CurvePoint, ...]] = []
     for number, nest in enumerate(nests):
         begin = asked.clock()
-        curves.append(_points(asked, nest, begin + (end - begin) / (len(nests) - number), [0] * len(asked.sizes)))
+        own = replace(asked, arch=asked.arch.naming_only(nest.tensors))
+        curves.append(_points(own, nest, begin + (end - begin) / (len(nests) - number), [0] * len(asked.sizes)))
     return curves
 
 

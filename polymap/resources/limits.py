@@ -107,8 +107,8 @@ class Limits:
         return self.time_limit_s - self.seconds()
 
     def until(self, share: float) -> Callable[[], bool]:
-        """Return what tells whether that share is spent."""
-        return lambda: self.share() > share
+        """Return what tells whether that share is spent, or all where a limit was reached before."""
+        return lambda: self.share() > min(1, share)
 
     def dividing(self) -> Callable[[], bool]:
         """Return what tells whether the share of dividing tiles, which go first, is spent."""

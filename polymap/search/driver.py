@@ -405,7 +405,7 @@ def first(share: float) -> Share:
 
 def further(share: float) -> Share:
     """Return the limits of a prover that takes at most this share of the whole limit."""
-    return lambda limits: limits.until(min(1, limits.share() + share))
+    return lambda limits: limits.until(limits.share() + share)
 
 
 def of_rest(share: float) -> Share:

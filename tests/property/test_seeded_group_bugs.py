@@ -217,6 +217,7 @@ BUGS = {
         Bug("what has a bound is refuted", MEMBERS, "value if is_refuted else max(", "value if least else max("),
     ),
     "the best tree of all": (
+        Bug("a group is refuted without a search", MEMBERS, "own for _, own in winning", "own for _, own in []"),
         Bug("every entry waits for another", _private(steps, "_bound_together"), "not in (None, number)", "!= number"),
     ),
 }
@@ -278,7 +279,7 @@ LAWS: dict[str, Callable[[int], None]] = {
     "bounds place by place": test_rooms.test_bounds_place_by_place_leave_the_best_tree,
     "the best tree of a group": test_group_search.the_best_tree_of_a_group_is_found,
     "members that may win": test_group_search.members_that_may_win_are_searched,
-    "the best tree of all": test_group_search.the_best_tree_of_all_is_found,
+    "the best tree of all": test_group_search.one_entry_stands_for_a_group,
 }
 
 

@@ -310,6 +310,18 @@ def test_trees_that_cut_rows_unevenly_may_move_less() -> None:
     assert found.bound <= cost
 
 
+def test_loops_over_a_dim_of_no_tensor_are_not_left_out() -> None:
+    program = pm.program(texts_of(2), sizes={"m": 4, "a": 3, "b": 4, "c": 3}, temporary=["T"], bits=8)
+    first, last = program.statements
+    again = replace(first, dims=("z", *first.dims), position=(0, *first.position))
+    dims = (*program.dims, replace(program.dims[0], name="z", extent=2))
+    program = replace(program, dims=dims, statements=(again, last))
+    search, evidence = read_question(
+        program, with_room(buffered(random.Random(0)), 32), Options("energy", "any", 5), provers
+    )
+    assert begin_product_chains(search, evidence, never).incumbents == ()
+
+
 MISTAKES = {
     "results stay for all children": (
         "cuts = [number for number in (begin - 1, end) if first <= number < last]",

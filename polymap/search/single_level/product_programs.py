@@ -160,6 +160,8 @@ def _read(workload: Workload, own: Table[str, frozenset[str]], runs: tuple[str, 
         ends = own[source] - {rows}, own[result] - {rows}
         if max(map(len, ends)) > 1 or ends[0] & ends[1] or own[matrix] != ends[0] | ends[1] or rows in own[matrix]:
             return None
+        if {*each.dims} != {rows, *runs, *own[matrix]}:
+            return None  # of a dim that no tensor has, no case has a loop
         axes |= {number + at: name for at, dims in enumerate(ends) for name in dims}
         operands.append((source, matrix, result))
     return ProductChain(workload, axes, runs, tuple(operands))

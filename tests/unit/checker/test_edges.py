@@ -14,7 +14,7 @@ import pytest
 from polymap.checker import Verdict
 from polymap.checker.check import LISTED
 from polymap.checker.counts import OUTER, Digits, loads, placed
-from polymap.checker.head import check_mapping, name, positive
+from polymap.checker.head import check_mapping, check_tree, name, positive
 from polymap.checker.model import Problem
 from polymap.checker.rules import Refused, Rules
 
@@ -123,6 +123,36 @@ def test_a_problem_of_the_largest_size_is_read(most: tuple[int, int, int, int]) 
 def test_a_problem_that_is_larger_by_one_is_refused(more: tuple[int, int, int, int]) -> None:
     with pytest.raises(Refused, match="too large|too many levels"):
         Problem(*tables(*more), [], "energy")
+
+
+def test_of_dims_and_tensors_and_of_parts_of_a_machine_no_two_have_one_name() -> None:
+    """Constraints, trees and proofs tell them apart by their names."""
+    workload, machine = tables(2, 2, 2, 2)
+    workload["tensors"] = [{**row, "index": []} for row in workload["tensors"]]
+    parts = [(node, next(key for key in ("level", "fanout", "compute") if key in node)) for node in machine["nodes"]]
+    named = [(row, "name") for row in workload["tensors"]] + [(row, 0) for row in workload["dims"]]
+    for group in (parts, named):
+        for (one, key), (other, word) in permutations(group, 2):
+            kept, one[key] = one[key], other[word]
+            with pytest.raises(Refused, match="each once"):
+                Problem(workload, machine, [], "energy")
+            one[key] = kept
+    assert len(Problem(workload, machine, [], "energy").fanouts) == 2, "as it was it is read"
+
+
+def test_every_node_of_a_tree_with_branches_is_read() -> None:
+    """Whatever stands in the place of one node, above a branch or below, is refused unless it is a node."""
+    chain: list[Any] = [{"store": "L0", "tensors": ["A"]}, {"for": "i", "tile": 1}, {"for": "j", "tile": 1}]
+    chain.append({"compute": "S"})
+
+    def check(above: int, steps: list[Any]) -> None:
+        check_tree([*steps[:above], {"branch": [steps[above:]] * 2}], ["L0"], ["A"])
+
+    for above, place in product(range(4), repeat=2):
+        check(above, chain)
+        for wrong in ({}, {"tile": 1}, 7, *([{"compute": "S"}] if place < 3 else [])):
+            with pytest.raises(Refused):
+                check(above, [*chain[:place], wrong, *chain[place + 1 :]])
 
 
 RULES = (

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import product
 
 import pytest
 
 from polymap.costmodel import counting
+from polymap.costmodel.closed_form import branch_programs
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.closed_form.groups import axis_forms
 from polymap.costmodel.counts import Counts, LevelUse
@@ -261,3 +267,33 @@ def test_the_busiest_of_siblings_that_share_sums_along_a_window_and_idle_along_a
     workload = einsum("O[p+2*r] += I[c,p,k] * W[c,r]", sizes=sizes)
     mapping = Mapping((*nodes, Compute("S")))
     assert count_closed_form(workload, arch, mapping) == count_by_simulation(workload, arch, mapping)
+
+
+def test_an_access_covers_another_only_where_it_touches_all_of_its_elements() -> None:
+    """Referee: the elements one by one, in each iteration of the loops over the dims that are cut."""
+    covers: Callable[[Workload, Access, Access, Sequence[str]], bool] = vars(branch_programs)["_covers"]
+    rng, found = random.Random("covers"), 0
+    for _ in range(1200):
+        workload = einsum("O[i,j,k,l] += A[i,j] * B[k,l]", sizes={name: rng.randrange(1, 4) for name in "ijkl"})
+        extents, cut = workload.extents(), [name for name in "ijkl" if rng.random() < 0.3]
+        one, other = (Access("T", drawn_index(rng)) for _ in range(2))
+        if not (one.is_box and other.is_box and covers(workload, one, other, cut)):
+            continue
+        found += one != other
+        for at in product(*(range(extents[name]) for name in cut)):
+            wide, touched = (elements_at(each, extents, dict(zip(cut, at, strict=True))) for each in (one, other))
+            assert touched <= wide, (str(one), str(other), extents, cut)
+    assert found >= 15
+
+
+def drawn_index(rng: random.Random) -> tuple[Affine, Affine]:
+    """Return a subscript of two axes, each of one dim or the sum of two, with a step and a place."""
+    axes = [rng.sample("ijkl", rng.choice((1, 1, 2))) for _ in range(2)]
+    forms = [[dim(name) * rng.choice((1, 1, 1, 2)) for name in names] for names in axes]
+    first, second = (reduce(operator.add, own) + rng.choice((0, 0, 0, 1)) for own in forms)
+    return first, second
+
+
+def elements_at(access: Access, extents: dict[str, int], at: dict[str, int]) -> set[tuple[int, ...]]:
+    points = product(*([at[name]] if name in at else range(extent) for name, extent in extents.items()))
+    return {tuple(form.evaluate(dict(zip(extents, point, strict=True))) for form in access.index) for point in points}

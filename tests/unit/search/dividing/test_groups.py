@@ -281,6 +281,8 @@ def bounds_side_by_side_are_those_of_each(seed: int) -> None:
             found = stacked_bounds(stacked, multipliers)
             alone = [tables_of((problem, measure, structures), numbers) for numbers in beside]
             assert found == [relaxed_bound(one, multipliers)[0] for one in alone], "what each is bounded by alone"
+        unpriced = stacked_bounds(stacked, Multipliers((0,) * problem.level_count, 4, 0))
+        assert unpriced == stacked_bounds(stacked, FREE), "a unit scales costs and changes none"
 
 
 @pytest.mark.parametrize("seed", few(range(30), 10))

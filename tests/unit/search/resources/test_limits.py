@@ -6,6 +6,7 @@ import pytest
 
 from polymap.resources.limits import Limits, Work, never
 from polymap.resources.memory import Memory, resident_mb
+from polymap.search import further, of_rest
 
 
 class Clock:
@@ -49,6 +50,15 @@ def test_without_a_limit_of_work_the_share_is_that_of_the_time() -> None:
     clock.now += 0.5
     assert found()
     assert found.time_is_up()
+
+
+def test_a_share_of_what_is_left_is_over_where_a_limit_was_reached_before() -> None:
+    found, clock = limits(8, work=10)
+    found.work.add(10)
+    stops = [share(found) for share in (further(0.1), of_rest(0.5))]
+    assert all(stop() for stop in stops)
+    clock.now += 100
+    assert all(stop() for stop in stops)
 
 
 def test_where_work_is_limited_the_clock_decides_nothing_but_the_end() -> None:
