@@ -179,9 +179,13 @@ def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
 
 def unequal_dims(statement: Statement, spread: Collection[str]) -> set[str]:
     """Return those of the dims that siblings are spread along in which another one than the first may move more of some
-    tensor, where a tile is shorter: along windows, and along dims that the target lacks."""
-    windows = {name for access in (statement.target, *statement.reads) for name in {*access.dims} - access.dims_alone}
-    return set(spread) & (windows | set(statement.dims) - set(statement.target.dims))
+    tensor, where a tile is shorter: along windows, dims that the target lacks, and those that several accesses to a
+    tensor have unlike."""
+    every = statement.target, *statement.reads
+    unequal = {name for access in every for name in {*access.dims} - access.dims_alone}
+    unequal |= set(statement.dims) - set(statement.target.dims)
+    together = [accesses_of(statement, each.tensor) for each in every]
+    return {dim for dim in spread if dim in unequal or any(moves_unlike(each, (dim,)) for each in together)}
 
 
 def set_before(workload: Workload) -> dict[str, str]:

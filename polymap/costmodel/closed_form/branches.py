@@ -357,12 +357,10 @@ class BranchCounter(Generic[Amount]):
             return counts
         if counts.of_first is False:
             raise OutOfReach("siblings of which another one than the first moves more")
-        spread, (user,) = [node.dim for node in mapping.nodes if isinstance(node, Spatial)], nest.statements
-        if alike and any(moves_unlike(accesses_of(user, each.name), spread) for each in nest.tensors):
-            raise OutOfReach("siblings whose accesses to one tensor overlap otherwise")
         if alike or counts.of_first is None:
-            loops = (node for node in mapping.nodes if isinstance(node, Temporal | Spatial))
-            self.refuse_ragged((node for node in loops if node.dim in unequal_dims(user, spread)), run, times)
+            loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+            unequal = unequal_dims(nest.statements[0], [node.dim for node in loops if isinstance(node, Spatial)])
+            self.refuse_ragged((node for node in loops if node.dim in unequal), run, times)
         return counts
 
     def _below(self, counts: NestCounts[Any], nest: Workload, given: dict[str, int]) -> NestCounts[Amount]:
