@@ -103,9 +103,10 @@ def siblings_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
     work = drawn_program(rng, CHAINS, 0.6)
     wires = {"pj_per_word": 1, "hops": "unicast"}
     merged = [{"multicast": rng.choice(("identical", "union", "none")), "reduction": rng.random() < 0.5} for _ in "XY"]
-    nodes: list[dict[str, object]] = [{"level": "DRAM"}, {"level": "G"}]
+    nodes: list[dict[str, str | int]] = [{"level": "DRAM"}, {"level": "G"}]
     for fanout, level, merges in zip("XY", "HR", merged, strict=True):
-        nodes += [{"fanout": fanout, "size": 1, **merges, **wires}, {"level": level, "bandwidth_bits_per_cycle": 8}]
+        nodes.append({"fanout": fanout, "size": 1, **merges, **wires})
+        nodes.append({"level": level, "bandwidth_bits_per_cycle": 8})
     arch = arch_from_document({"name": "siblings", "nodes": [*nodes, {"compute": "PE"}]})
     return case_with(rng, work, arch, 0.8)
 
