@@ -177,6 +177,17 @@ def moves_unlike(accesses: Sequence[Access], dims: Sequence[str]) -> bool:
     return len(steps) > 1
 
 
+def unequal_dims(statement: Statement, spread: Collection[str]) -> set[str]:
+    """Return those of the dims that siblings are spread along in which another one than the first may move more of some
+    tensor, where a tile is shorter: along windows, dims that the target lacks, and those that several accesses to a
+    tensor have unlike."""
+    every = statement.target, *statement.reads
+    unequal = {name for access in every for name in {*access.dims} - access.dims_alone}
+    unequal |= set(statement.dims) - set(statement.target.dims)
+    together = [accesses_of(statement, each.tensor) for each in every]
+    return {dim for dim in spread if dim in unequal or any(moves_unlike(each, (dim,)) for each in together)}
+
+
 def set_before(workload: Workload) -> dict[str, str]:
     """Return the tensors that one statement sets and another accumulates into, both all of it, with the first one."""
     found: dict[str, str] = {}
@@ -214,12 +225,6 @@ def loops_above(chain: Nodes, tensor: str) -> list[str]:
     """Return the dims of the loops above the last node for a tensor."""
     last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
     return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
-
-
-def first_level(arch: Architecture, chain: Nodes, tensor: str) -> int:
-    """Return the level of the outermost node of a chain for a tensor, below the outermost level."""
-    names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return next(number for name in names if (number := arch.level_index(name)))
 
 
 def at_the_top(chain: Nodes, tensor: str) -> Nodes:

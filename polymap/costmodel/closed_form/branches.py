@@ -9,7 +9,7 @@ apply. One implementation serves Python integers (`evaluate`) and arrays (`evalu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -22,13 +22,13 @@ from polymap.costmodel.closed_form.branch_programs import (
     at_the_top,
     check_program,
     common_access,
-    first_level,
     held_below,
     line_of,
     loops_above,
     moves_unlike,
     own_nodes,
     set_before,
+    unequal_dims,
     whole_access,
 )
 from polymap.ir import (
@@ -56,12 +56,14 @@ Nodes = tuple[MappingNode, ...]
 
 
 class NestCounts(NamedTuple, Generic[Figure]):
-    """The counts of a tree. rows: by level and tensor. busy: per level. wires: by fan-out and tensor."""
+    """The counts of a tree. rows: by level and tensor. busy: per level. wires: by fan-out and tensor. of_first: whether
+    the busiest instance is the first one in each level; None: it is where tiles divide along loops over siblings."""
 
     rows: Sequence[Row[Figure]]
     busy: Sequence[Busiest[Figure]]
     steps: Figure
     wires: Sequence[Wire[Figure]]
+    of_first: bool | None = None
 
 
 class BranchCounts(NamedTuple, Generic[Figure]):
@@ -271,17 +273,6 @@ class BranchCounter(Generic[Amount]):
         reads, writes = sum(row.reads * bits for row, bits in here), sum(row.writes * bits for row, bits in here)
         return Busiest(reads, writes, reads + writes)
 
-    def siblings(self, run: Run[Amount], level: int, spread: tuple[Spatial, ...] = ()) -> Amount:
-        """Return over how many instances of a level spatial loops above spread a run. spread: further ones."""
-        above = {fanout.name for fanout in self.arch.fanouts_above(self.arch.levels[level].name)}
-        tiles: dict[str, Any] = dict(run.extents)
-        found: Any = 1
-        for each in (*run.spread, *spread):
-            enclosing, tile = tiles[each.dim], self.numbers.tile(each)
-            tiles[each.dim] = self.numbers.least(enclosing, tile)
-            found = found * (-self.numbers.quotient(-enclosing, tile) if each.fanout in above else 1)
-        return found
-
     def visit(self, nodes: Nodes, run: Run[Amount], times: Amount) -> dict[int, Amount]:
         """Count so many runs of a subtree. Return the bits that each level holds in one, at most."""
         last = nodes[-1]
@@ -336,10 +327,10 @@ class BranchCounter(Generic[Amount]):
         given = {each.name: run.holders[each.name] for each in nest.tensors if self.is_apart(run.holders[each.name])}
         around = tuple(Storage(self.arch.levels[level].name, (name,)) for name, level in given.items())
         own = tuple(own_nodes(nodes, statement))
-        counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)
+        counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times, alike=bool(given))
         if given:
             of_child = self.counted(nest, run, Mapping((*run.spread, *own)), times)  # tiles of the child's own nodes
-            counts = self._below(counts, nest, given, run)
+            counts = self._below(counts, nest, given)
         self._add_nest(counts, nest, run, times)
         held = dict[int, Any]()
         for row in of_child.rows:
@@ -347,22 +338,32 @@ class BranchCounter(Generic[Amount]):
                 held[row.level] = held.get(row.level, 0) + row.tile * nest.tensors[row.tensor].bits
         return held
 
+    def fanouts_between(self, outer: int, inner: int) -> range:
+        """Return the fan-outs between two levels."""
+        return range(*(len(self.arch.fanouts_above(self.arch.levels[level].name)) for level in (outer, inner)))
+
     def is_apart(self, level: int) -> bool:
         """Return whether siblings may each have a node of a level."""
         return bool(self.arch.fanouts_above(self.arch.levels[level].name))
 
     def counted(
-        self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount, *, even: bool = True
+        self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount, *, alike: bool = False
     ) -> NestCounts[Amount]:
-        """Return the counts of a nest. even: instances of a level must move the same, where these count."""
+        """Return the counts of a nest. Refuse one of which another instance of a level than the first may move more
+        bits, where these count: the figures of several nests are added. alike: of each tensor by itself."""
         counts = self.numbers.count(nest, run.extents, mapping, times)
-        if even:
-            self._check_first_instance(nest, run, mapping, times)
+        is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
+        if self.metered and not is_priced:
+            return counts
+        if counts.of_first is False:
+            raise OutOfReach("siblings of which another one than the first moves more")
+        if alike or counts.of_first is None:
+            loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+            unequal = unequal_dims(nest.statements[0], [node.dim for node in loops if isinstance(node, Spatial)])
+            self.refuse_ragged((node for node in loops if node.dim in unequal), run, times)
         return counts
 
-    def _below(
-        self, counts: NestCounts[Any], nest: Workload, given: dict[str, int], run: Run[Amount]
-    ) -> NestCounts[Amount]:
+    def _below(self, counts: NestCounts[Any], nest: Workload, given: dict[str, int]) -> NestCounts[Amount]:
         """Return the counts of a child without what passes above the nodes, one per sibling, from which it gets the
         given tensors."""
         rows: list[Row[Any]] = []
@@ -375,8 +376,8 @@ class BranchCounter(Generic[Amount]):
             elif row.level:
                 reads, writes = row.reads - row.drains, row.writes - row.fills
                 rows.append(row._replace(reads=reads, writes=writes, fills=0, drains=0))
-                siblings = self.siblings(run, level)
-                read, written = (self.numbers.quotient(n * tensor.bits, siblings) for n in (row.drains, row.fills))
+                # All of the first sibling's tile comes or leaves once, or nothing does.
+                read, written = (self.numbers.least(row.tile, n) * tensor.bits for n in (row.drains, row.fills))
                 one = busy[level]
                 busy[level] = Busiest(one.read - read, one.written - written, one.moved - read - written)
         above = {
@@ -399,18 +400,7 @@ class BranchCounter(Generic[Amount]):
         for number, use in enumerate(counts.busy):
             self.total.add_busiest(number, times, *use)
 
-    def _check_first_instance(self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount) -> None:
-        """Refuse a nest of which another instance of a level than the first may move more bits, where these count: the
-        figures of several nests are added."""
-        is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
-        if self.metered and not is_priced:
-            return
-        spread = [node.dim for node in mapping.nodes if isinstance(node, Spatial)]
-        if any(moves_unlike(accesses_of(nest.statements[0], each.name), spread) for each in nest.tensors):
-            raise OutOfReach("siblings whose accesses to one tensor overlap otherwise")
-        self.refuse_ragged(mapping.nodes, run, times)
-
-    def refuse_ragged(self, nodes: Nodes, run: Run[Amount], times: Amount, where: Any = True) -> None:
+    def refuse_ragged(self, nodes: Iterable[MappingNode], run: Run[Amount], times: Amount, where: Any = True) -> None:
         """Refuse loops of which a last tile is smaller than the others. where: it matters."""
         tiles: dict[str, Any] = dict(run.extents)
         for node in nodes:
@@ -467,8 +457,6 @@ class BranchCounter(Generic[Amount]):
         _check_values(leaves, {node.dim for node in chain if isinstance(node, Temporal)})
         held: dict[int, Any] = {}
         holders = dict(run.holders)
-        spread = tuple(node for node in chain if isinstance(node, Spatial))
-        inside = replace(run, extents=self._inside(run.extents, chain))
         stored = dict.fromkeys(tensor for node in chain if isinstance(node, Storage) for tensor in node.tensors)
         for name in stored:
             users = [each for each in leaves if accesses_of(each, name)]
@@ -480,60 +468,69 @@ class BranchCounter(Generic[Amount]):
             for number in levels:
                 moved = shared.moved(number, self.numbers)
                 held[number] = moved.tile * bits + held.get(number, 0)
-                fills, drains, loads = moved.fills, moved.drains, moved.loads
-                self.total.add(number, name, times, (drains, fills, fills, drains))
-                self.total.add(holders[name], name, times, (loads, drains, 0, 0))
-                for level, read, written in ((number, drains, fills), (holders[name], loads, drains)):
-                    if self.is_apart(level):  # every instance moves the same
-                        each = self.siblings(inside, level, spread)
-                        own_read, own_written = (self.numbers.quotient(moved * bits, each) for moved in (read, written))
-                        self.total.add_busiest(level, times, own_read, own_written, own_read + own_written)
+                self._add_moves(name, (holders[name], number), moved, times)
                 holders[name] = number
         return held, holders
 
-    def _inside(self, extents: dict[str, Amount], chain: Nodes) -> dict[str, Amount]:
-        """Return how long the dims are below the temporal loops of a chain, in the first iteration."""
-        found = dict(extents)
-        for node in chain:
-            if isinstance(node, Temporal):
-                found[node.dim] = self.numbers.least(found[node.dim], self.numbers.tile(node))
-        return found
+    def _add_moves(self, name: str, levels: tuple[int, int], moved: BranchMoves, times: Amount) -> None:
+        """Add what nodes of a tensor load and drain. levels: of their parents, and their own."""
+        (outer, inner), fills, drains = levels, moved.fills, moved.drains
+        self.total.add(inner, name, times, (drains.all, fills.all, fills.all, drains.all))
+        self.total.add(outer, name, times, (fills.parents, drains.parents, 0, 0))
+        bits = self.workload.tensor(name).bits
+        first = (inner, drains.first, fills.first), (outer, fills.first_parent, drains.first_parent)
+        for level, read, written in first:
+            if self.is_apart(level):
+                self.total.add_busiest(level, times, read * bits, written * bits, (read + written) * bits)
+        for fanout, crossed in moved.wires.items():
+            self.total.add_wire(fanout, name, times, crossed)
 
     def _levels(self, chain: Nodes, tensor: str) -> list[int]:
         """Return the levels below the outermost in which nodes of a chain hold a tensor."""
-        names = [node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors]
-        if any(fanout.has_energies for name in names for fanout in self.arch.fanouts_above(name)):
-            raise OutOfReach("a node above a branch with siblings that wires lead to")
-        return [number for name in names if (number := self.arch.level_index(name))]
+        return [number for number, name in held_below(self.arch, chain) if number and name == tensor]
+
+
+class Crossed(NamedTuple):
+    """Elements that pass between the nodes of a level and their parents, in sum at the nodes and at the parents, and at
+    the first of each."""
+
+    all: Any
+    parents: Any
+    first: Any
+    first_parent: Any
+
+    def but(self, others: Crossed, times: Any = 1) -> Crossed:
+        """Return the elements without others. times: 0 or 1 of these."""
+        return Crossed(*(one - other * times for one, other in zip(self, others, strict=True)))
 
 
 class BranchMoves(NamedTuple):
-    """What nodes above a branch load and drain in a level, and what one holds, in elements. loads: that are read for
-    it; several nodes may share one."""
+    """What nodes above a branch load and drain in a level, and what one holds, in elements. wires: fan-out -> messages,
+    deliveries, collections, sums."""
 
-    fills: Any
-    drains: Any
+    fills: Crossed
+    drains: Crossed
     tile: Any
-    loads: Any
+    wires: dict[int, tuple[Any, Any, Any, Any]]
 
 
 class Stay(NamedTuple):
-    """How often elements enter the tiles of a level, how large the largest is, and how many elements are read for it
-    where the tensor is only read."""
+    """What enters the tiles of a level, how large the largest is, and the messages and deliveries of fan-outs with
+    energies, where the tensor is only read."""
 
-    entries: Any
+    entries: Crossed
     tile: Any
-    loads: Any
+    wires: dict[int, tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTensor:
     """A tensor with nodes above a branch. stays: by level. of_writer: the same where only the statement that writes it
-    is below. touched: elements."""
+    is below. touched: where each element that it touches enters once."""
 
     stays: dict[int, Stay]
     of_writer: dict[int, Stay]
-    touched: Any
+    touched: dict[int, Stay]
     is_written: bool
     is_fresh: bool
     dies: bool
@@ -553,14 +550,13 @@ class SharedTensor:
         writers = [each for each in users if each.target.tensor == name]
         access = _shared_access(counter, chain, name, users, run)
         stays = of_writer = counter_stays(counter, chain, main, access, run, times)
-        touched: Any = 0
+        touched = stays
         if writers:
             if writers[0] is not main:
                 of_writer = counter_stays(counter, chain, writers[0], access, run, times)
             for level in stays if name in run.dying else ():  # the last sums of all elements are dead, or of none
-                counter.refuse_ragged(chain, run, times, of_writer[level].entries != stays[level].entries)
-            top = counter_stays(counter, at_the_top(chain, name), main, access, run, times)
-            touched = top[first_level(counter.arch, chain, name)].entries
+                counter.refuse_ragged(chain, run, times, of_writer[level].entries.all != stays[level].entries.all)
+            touched = counter_stays(counter, at_the_top(chain, name), main, access, run, times)
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
     @staticmethod
@@ -580,10 +576,10 @@ class SharedTensor:
             for user, one in ((line.reader, access), (line.writer, written))
         )
         for level, stay in stays.items():
-            again = (stay.entries != top[level].entries) | (of_writer[level].entries != of_top[level].entries)
+            again = stay.entries.all != top[level].entries.all
+            again |= of_writer[level].entries.all != of_top[level].entries.all
             counter.numbers.refuse(again, times, name)
-        touched = of_top[first_level(counter.arch, chain, name)].entries
-        return SharedTensor(stays, of_writer, touched, is_written=True, is_fresh=True, dies=True, is_line=True)
+        return SharedTensor(stays, of_writer, of_top, is_written=True, is_fresh=True, dies=True, is_line=True)
 
     def moved(self, level: int, numbers: Numbers[Any]) -> BranchMoves:
         """Return what the node in a level moves.
@@ -591,15 +587,16 @@ class SharedTensor:
         An element that is written is loaded whenever it enters but for the first time, if it has no value before; it is
         drained from each tile in which it is written, but for the last time if nothing uses it after.
         """
-        entries, tile, loads = self.stays[level]
+        entries, tile, wires = self.stays[level]
+        nothing = entries.but(entries)
         if not self.is_written:
-            return BranchMoves(entries, 0, tile, loads)
-        drains = self.of_writer[level].entries
-        if self.dies:
-            drains = drains - self.touched * numbers.equal(drains, entries)
-        fills = entries - (self.touched if self.is_fresh else 0)
-        drains = 0 if self.is_line else drains
-        return BranchMoves(fills, drains, tile, fills)
+            return BranchMoves(entries, nothing, tile, {each: (*loads, 0, 0) for each, loads in wires.items()})
+        written, touched = self.of_writer[level].entries, self.touched[level].entries
+        drains = written.but(touched, numbers.equal(written.all, entries.all)) if self.dies else written
+        drains = nothing if self.is_line else drains
+        fills = entries.but(touched) if self.is_fresh else entries
+        ends = fills.all, fills.all, drains.all, drains.all  # siblings hold elements of their own
+        return BranchMoves(fills, drains, tile, dict.fromkeys(wires, ends))
 
 
 def _shared_access(
@@ -684,11 +681,18 @@ def counter_stays(
     around = (Storage(counter.arch.levels[outer].name, (name,)),) if counter.is_apart(outer) else ()
     ends = (Temporal(each, counter.numbers.unit) for each in names)
     mapping = Mapping((*run.spread, *around, *kept, *ends, Compute("S")))
-    counts = counter.counted(nest, run, mapping, times, even=any(isinstance(loop, Spatial) for loop in loops))
+    counts = counter.counted(nest, run, mapping, times)
     rows = {row.level: row for row in counts.rows if row.tensor == 1}
-    stays, holder = dict[int, Stay](), rows[0]
+    stays, holder = dict[int, Stay](), 0
     for level in sorted(rows):
         if level > outer:
-            stays[level] = Stay(rows[level].fills, rows[level].tile, holder.reads)
-        holder = rows[level]
+            first, parent = (
+                counter.numbers.quotient(bits, tensor.bits)
+                for bits in (counts.busy[level].written, counts.busy[holder].read)
+            )
+            entries = Crossed(rows[level].fills, rows[holder].reads, first, parent)
+            between = counter.fanouts_between(holder, level)
+            wires = {each.fanout: each[2:4] for each in counts.wires if each.tensor == 1 and each.fanout in between}
+            stays[level] = Stay(entries, rows[level].tile, wires)
+        holder = level
     return stays

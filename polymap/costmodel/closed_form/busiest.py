@@ -37,8 +37,9 @@ from polymap.poly import too_large
 
 def busiest_of_levels(
     counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()
-) -> tuple[Busiest[int], ...]:
-    """Return the busiest instance per level, outermost first, of a mapping with these rows.
+) -> tuple[tuple[Busiest[int], ...], bool]:
+    """Return the busiest instance per level, outermost first, of a mapping with these rows, and whether it is the first
+    one in each.
 
     left_out: levels whose figures the caller does not need; they may be 0. Raises BudgetError (PM490) where instances
     are of too many kinds.
@@ -54,14 +55,19 @@ def busiest_of_levels(
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
         uniform = _uniform_levels(counter, rows)
     found: list[Busiest[int]] = []
+    of_first = True
     for level, fans in counter.machine.levels.values():
         if uniform and level not in uneven_levels and not _is_union_spread(counter, fans):
             found.append(uniform[level])
         elif level in left_out:
             found.append(Busiest(0, 0, 0))
+        elif fans:
+            most, first = _busiest(counter, level, fans)
+            found.append(most)
+            of_first = of_first and most == first
         else:
-            found.append(_busiest(counter, level, fans) if fans else bits_of_only_instance(counter.model, rows, level))
-    return tuple(found)
+            found.append(bits_of_only_instance(counter.model, rows, level))
+    return tuple(found), of_first
 
 
 def _is_union_spread(counter: Counter, fans: int) -> bool:
@@ -112,8 +118,9 @@ def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tu
     )
 
 
-def _busiest(counter: Counter, level: int, fans: int) -> Busiest[int]:
-    """Return the most bits that one instance of a level below `fans` fan-outs reads and writes."""
+def _busiest(counter: Counter, level: int, fans: int) -> tuple[Busiest[int], Busiest[int]]:
+    """Return the most bits that one instance of a level below `fans` fan-outs reads and writes, and those of the first
+    instance."""
     here = [
         (tensor, number, nodes)
         for tensor, nodes in zip(counter.model.tensors, counter.nest.holders, strict=True)
@@ -121,15 +128,15 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest[int]:
         if node.level == level
     ]
     instances = Instances(counter)
-    best = Busiest(0, 0, 0)
-    for kind in kinds_of_instances(counter, fans):
-        read = written = 0
-        for tensor, number, nodes in here:
-            reads, writes = instances.accesses(tensor, nodes, number, kind)
-            read += reads * tensor.bits
-            written += writes * tensor.bits
-        best = Busiest(max(best.read, read), max(best.written, written), max(best.moved, read + written))
-    return best
+
+    def bits(kind: dict[int, range]) -> tuple[int, int, int]:
+        moves = [(instances.accesses(tensor, nodes, number, kind), tensor.bits) for tensor, number, nodes in here]
+        read, written = (sum(each[way] * bits for each, bits in moves) for way in range(2))
+        return read, written, read + written
+
+    kinds = list(kinds_of_instances(counter, fans))
+    first = bits({position: range(1) for position in kinds[0]})
+    return Busiest(*map(max, zip(first, *map(bits, kinds), strict=True))), Busiest(*first)
 
 
 def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]]:

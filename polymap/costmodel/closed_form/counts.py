@@ -89,17 +89,19 @@ def _count_nest(model: WorkloadModel, arch: Architecture, mapping: Mapping, *, m
     try:
         if _has_dividing_formulas(model, nest):
             rows, busy = count_dividing(INTEGERS, model, machine, nest.loops, nest.holders)
+            of_first = True
             steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
         else:
             counter = Counter(model, machine, nest)
             _refuse_unknown_peaks(counter)
             rows, steps = counter.rows(), counter.steps()
             left_out = [number for number, level in enumerate(arch.levels) if metered and not level.has_bandwidth]
-            busy = busiest_of_levels(counter, rows, left_out)
+            busy, of_first = busiest_of_levels(counter, rows, left_out)
         wires = _wires(model, machine, nest, rows) if any(machine.costs) else []
     except BudgetError:
         return None
-    return NestCounts(sorted(rows, key=lambda row: (row.level, row.tensor)), busy, steps, wires)
+    rows.sort(key=lambda row: (row.level, row.tensor))
+    return NestCounts(rows, busy, steps, wires, of_first=of_first)
 
 
 def _wires(
