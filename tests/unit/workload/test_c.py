@@ -266,6 +266,12 @@ BAD = [
     ("void f(void) { int i = 0;\ntop: a[i] = 0; if (++i < 8) goto top; }", "PM261 'goto top' jumps, and a loop nest has"),
     (loop('printf("%d", i);'), "PM261 a call stands alone, and what it does is not known: 'printf(\"%d\", i)' (f.c:2)"),
     (loop("a[i] = rand();"), "PM266 the function 'rand' is not known to be pure (f.c:2)"),
+    *(
+        (f"static void set(int *p, int v) {{ {body} }}\n" + loop("{ set(a, i); a += 2; }"), "PM261 a call stands alone")
+        for body in ("*p++ = v; *p = 1;", "*++p = v;", "*(p)++ = v;", "p += v; *p = 1;", "*p = v; v &= 1; p[1] = v;")
+    ),
+    ("#include <tgmath.h>\n" + loop("x[i] = exp(x[i]);"), "PM152 'exp' of <tgmath.h> depends on the type of its arg"),
+    ("#include <math.h>\n" + loop("x[i] = INFINITY;"), "PM152 'INFINITY' is a macro of <math.h>, and no number (f.c:3)"),
     (
         "int max(int a, int b) { if (a > b) return b; return a; }\n" + loop("a[i] = max(a[i], b[i]);"),
         "PM266 the file has a function 'max' of its own, and its body is not read: 'max(a[i], b[i])' (f.c:3)",
