@@ -44,6 +44,7 @@ from polymap.workload.c.tree import (
     all_statements,
     array_of,
 )
+from polymap.workload.c.words import is_changed
 from polymap.workload.tuning import TUNING
 
 _STANDARD = (
@@ -52,6 +53,7 @@ _STANDARD = (
     "long ssize_t", "_Bool bool", "double DATA_TYPE",
 )  # fmt: skip
 _PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
+_REGION = re.compile(r"#pragma scop\b.*?#pragma endscop\b", re.DOTALL)
 _PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
 _UNREAD = {  # what it is called, and what would work
     "Break": ("a break", "Loops run to their bounds: mark a region without this one."),
@@ -143,6 +145,8 @@ class _Reader:
         others = [node for node in nodes_at(tree, "ext") if not isinstance(node, c_ast.FuncDef)]
         tables = [node for node in others if _is_constant_table(node)]
         nodes = [node for node in others if node not in tables]
+        everything = "".join(self.source.file.tokens)
+        _lose_values(nodes, everything)
         outside = [each for node in nodes for each in self._outside(node)]
         self._learn_enums(tree)
         lasting = {each.name for each in outside}
@@ -162,11 +166,13 @@ class _Reader:
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
+            _lose_values(before, _REGION.sub("", everything))
             tables += [each for each in before if _is_constant_table(each)]
             before = [each for each in before if not _is_constant_table(each)]
             outside += self._declared(before)
             nodes += before
             lasting |= {text_at(each, "name") for each in before if _is_kept(each)}
+        _lose_values([each for each in every(items) if _is_kept(each)], everything)
         items = [*self._tables_of(tables, parameters, items), *items]
         self.jumps = self._jumps(items)
         last = None
@@ -487,6 +493,13 @@ def _is_constant_table(node: c_ast.Node) -> bool:
     if not isinstance(node, c_ast.Decl) or not any(isinstance(each, c_ast.InitList) for each in nodes_at(node, "init")):
         return False
     return "const" in _words_at(plain_type(node_at(node, "type")), "quals")
+
+
+def _lose_values(nodes: Sequence[c_ast.Node], text: str) -> None:
+    """Take away, in place, the values of declarations of variables that a text changes."""
+    for each in nodes:
+        if isinstance(each, c_ast.Decl) and nodes_at(each, "init") and is_changed(text_at(each, "name"), text):
+            each.init = None
 
 
 def _names(nodes: Sequence[c_ast.Node], kind: type[c_ast.Node]) -> set[str]:
