@@ -341,7 +341,7 @@ class _Reader:
             case c_ast.If():
                 condition = self.expressions.read(node_at(node, "cond"))
                 return [If(condition, self._body(node, "iftrue"), self._body(node, "iffalse"), line)]
-            case c_ast.EmptyStatement() | c_ast.Pragma():
+            case c_ast.EmptyStatement() | c_ast.Pragma() | c_ast.Cast(expr=c_ast.ID() | c_ast.Constant()):  # (void)n;
                 return []
             case c_ast.FuncCall():
                 what = f"a call stands alone, and what it does is not known{as_text(node)}"

@@ -297,6 +297,8 @@ BAD = [
         (f"static void set(int *p, int v) {{ {body} }}\n" + loop("{ set(a, i); a += 2; }"), "PM261 a call stands alone")
         for body in ("*p++ = v; *p = 1;", "*++p = v;", "*(p)++ = v;", "p += v; *p = 1;", "*p = v; v &= 1; p[1] = v;")
     ),
+    ("void f(int n, int a[8], int b[8]) { (void)n; int *p = n > 3 ? a : b; for (int i = 0; i < 8; i++) p[i] = i; }",
+     "Pointers that are set anew, or by ?:, are not read."),
     ("#include <tgmath.h>\n" + loop("x[i] = exp(x[i]);"), "PM152 'exp' of <tgmath.h> depends on the type of its arg"),
     ("#include <math.h>\n" + loop("x[i] = INFINITY;"), "PM152 'INFINITY' is a macro of <math.h>, and no number (f.c:3)"),
     (
