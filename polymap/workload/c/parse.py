@@ -145,7 +145,7 @@ class _Reader:
         others = [node for node in nodes_at(tree, "ext") if not isinstance(node, c_ast.FuncDef)]
         tables = [node for node in others if _is_constant_table(node)]
         nodes = [node for node in others if node not in tables]
-        everything = "".join(self.source.file.tokens)
+        everything = "".join(each for each in self.source.file.tokens if not each.startswith('"'))
         _lose_values(nodes, everything)
         outside = [each for node in nodes for each in self._outside(node)]
         self._learn_enums(tree)

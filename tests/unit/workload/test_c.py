@@ -244,7 +244,9 @@ def test_a_variable_that_is_changed_before_a_region_has_not_the_value_of_its_dec
       for (int i = 0; i < k; i++) a[i] *= w;
       #pragma endscop
     }}"""
-    assert len(from_c(text.format("int j = k == 2; j = w;"), {"n": 8}).statements) == 2  # the first is w = 2
+    assert (
+        len(from_c(text.format('int j = k == 2; printf("k = %d, w = %f", k, w); j = w;'), {"n": 8}).statements) == 2
+    )  # the first is w = 2
     assert "PM265 'k' has no value that is known" in complaint(text.format("k = n - 1;"))
     assert len(from_c(text.format("w = n * 2;"), {"n": 8}).statements) == 1
 
