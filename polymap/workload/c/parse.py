@@ -145,8 +145,7 @@ class _Reader:
         others = [node for node in nodes_at(tree, "ext") if not isinstance(node, c_ast.FuncDef)]
         tables = [node for node in others if _is_constant_table(node)]
         nodes = [node for node in others if node not in tables]
-        everything = "".join(each for each in self.source.file.tokens if not each.startswith('"'))
-        _lose_values(nodes, everything)
+        self._lose_values([*nodes, *filter(_is_kept, every([function]))])
         outside = [each for node in nodes for each in self._outside(node)]
         self._learn_enums(tree)
         lasting = {each.name for each in outside}
@@ -166,13 +165,12 @@ class _Reader:
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
-            _lose_values(before, _REGION.sub("", everything))
+            self._lose_values(before, around=True)
             tables += [each for each in before if _is_constant_table(each)]
             before = [each for each in before if not _is_constant_table(each)]
             outside += self._declared(before)
             nodes += before
             lasting |= {text_at(each, "name") for each in before if _is_kept(each)}
-        _lose_values([each for each in every(items) if _is_kept(each)], everything)
         items = [*self._tables_of(tables, parameters, items), *items]
         self.jumps = self._jumps(items)
         last = None
@@ -289,6 +287,14 @@ class _Reader:
             if isinstance(node, c_ast.Decl | c_ast.DeclList):
                 found += self._outside(node)
         return found
+
+    def _lose_values(self, nodes: Sequence[c_ast.Node], *, around: bool = False) -> None:
+        """Take away, in place, the values of declarations of variables that the file changes; around: the region."""
+        text = "".join(each for each in self.source.file.tokens if not each.startswith('"'))
+        text = _REGION.sub("", text) if around else text
+        for each in nodes:
+            if isinstance(each, c_ast.Decl) and nodes_at(each, "init") and is_changed(text_at(each, "name"), text):
+                each.init = None
 
     def _outside(self, node: c_ast.Node) -> list[Declare]:
         """Return the declarations of a node outside what is read; tables are reported, as they would be set anew."""
@@ -493,13 +499,6 @@ def _is_constant_table(node: c_ast.Node) -> bool:
     if not isinstance(node, c_ast.Decl) or not any(isinstance(each, c_ast.InitList) for each in nodes_at(node, "init")):
         return False
     return "const" in _words_at(plain_type(node_at(node, "type")), "quals")
-
-
-def _lose_values(nodes: Sequence[c_ast.Node], text: str) -> None:
-    """Take away, in place, the values of declarations of variables that a text changes."""
-    for each in nodes:
-        if isinstance(each, c_ast.Decl) and nodes_at(each, "init") and is_changed(text_at(each, "name"), text):
-            each.init = None
 
 
 def _names(nodes: Sequence[c_ast.Node], kind: type[c_ast.Node]) -> set[str]:
