@@ -76,6 +76,10 @@ BODIES = {
     "lrint": ("", EACH + " { float f = a[i] * 0.75f; double d = c[i] * 1.5; l[i] = lrint(d) + llrintf(f) * 3; a[i] = lround(d) - lroundf(f) + llround(0.5); }"),
     "register": ("static int hop(register int v, const register int w) { return v * w; } _Noreturn void stop(int); static _Noreturn void die(int v) { stop(v); }",
                  "register int i; for (i = 0; i < N; i++) { register int v = a[i]; a[i] = hop(v, i); }"),
+    "numbers of headers": ("#include <math.h>\n#include <stdlib.h>\n#include <limits.h>\n#include <stdint.h>\n#include <float.h>\n#include <stdbool.h>\n",
+                           EACH + " { y[i] *= a[i] > 0 ? M_PI : x[i] < FLT_EPSILON ? DBL_MIN : M_SQRT1_2; x[i] = x[i] > FLT_MIN ? FLT_MAX : -M_2_SQRTPI;"
+                           " l[i] = (c[i] == true ? INT_MIN : LONG_MIN) + (a[i] < INT_MAX - UCHAR_MAX) + SHRT_MIN / (l[i] < UINT_MAX ? INT16_MAX : RAND_MAX); }"
+                           " for (int i = false; i < CHAR_BIT; i++) a[i] += INT8_MIN + (UINT64_MAX > (unsigned long)l[i]); y[N] = DBL_MAX - DBL_EPSILON;"),
     "skipped": ("", "for (int i = N; --i >= 0;) { if (c[i] > 0) continue; a[i] += i; }"),
 }  # fmt: skip
 

@@ -81,7 +81,10 @@ class Variables:
             self.undeclared[name] = variable
         if len(written) != len(variable.shape):
             what = f"{shown(tree.render(place))} has {len(written)} subscripts, '{name}' has {len(variable.shape)}"
-            raise tree.Refused("PM268", place.line, f"{what} (line {variable.line})", "Every axis needs its subscript.")
+            hint = (
+                "Every axis needs its subscript." if written else "Pointers that are set anew, or by ?:, are not read."
+            )
+            raise tree.Refused("PM268", place.line, f"{what} (line {variable.line})", hint)
         own = tuple(dim(each) for each in variable.around)
         return Access(variable.tensor, (*own, *self._index(variable.tensor, written, scope)))
 

@@ -15,7 +15,7 @@ from enum import Enum
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.conditions import Group, WrongConditionError, decided
-from polymap.workload.c.macros import Expander, Macro, macro_of
+from polymap.workload.c.macros import Expander, Macro, macro_of, macros_of_header
 from polymap.workload.c.words import (
     LogicalLine,
     Token,
@@ -303,6 +303,8 @@ class _Walker:
         standard = header is not None and header.group(1) in _STANDARD_HEADERS
         if not standard and not read:
             self.always |= {each for each in doubted if not each.undecided}
+        if read and standard and header is not None:
+            self.builtin = {**self.builtin, **macros_of_header(header.group(1))}
         if read or any(each.undecided for each in doubted):
             self.has_header = True
             self.includes.append(number)

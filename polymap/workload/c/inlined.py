@@ -82,13 +82,21 @@ def _helper_of(text: str) -> tuple[str, Helper] | None:
     tokens = [each for each in tokens_of(_CAST.sub(" ", body)) if not each.isspace()]
     words = set(filter(is_word, tokens))
     known = {own for own, _, _ in parameters} | {one for one, other in pairwise(tokens) if other == "("}
-    sets = "|".join(rf"\b{own}\s*([-+*/]?=(?!=)|{_STEP})|{_STEP}\s*{own}\b" for own, kind, _ in parameters if kind)
-    changes = bool(sets) and re.search(sets, body) is not None
+    changes = any(_sets(own, body) for own, _, _ in parameters)
     if value is not None:
         changes = any(declared for _, _, declared in parameters) or re.search(_CHANGE, body) is not None
     if words & _KEYWORDS or not words <= known or changes or len({own for own, _, _ in parameters}) < len(parameters):
         return None
     return name, Helper(tuple(parameters), body.strip(), kind)
+
+
+def _sets(name: str, body: str) -> bool:
+    """Return whether a body changes a parameter: a number, or where a pointer points to (`*p++ = 0`, not `*p = 0`)."""
+    text, found = "".join(_CAST.sub("", body).split()), 1
+    while found:
+        text, found = re.subn(r"(?<![\w)\]])\((\w+)\)", r"\1", text)
+    sets = rf"(?<![*\w]){name}([-+*/%&|^]|<<|>>)?=(?!=)"
+    return re.search(rf"{sets}|\b{name}{_STEP}|{_STEP}{name}\b(?!\[)", text) is not None
 
 
 def with_inlined(tokens: Sequence[str], helpers: Mapping[str, Helper]) -> tuple[list[str], frozenset[str]]:

@@ -25,6 +25,35 @@ class Macro:
     variadic: bool = False
 
 
+# What standard headers define on every 64-bit Unix (LP64; C99 5.2.4.2, 7.16, 7.18.2; POSIX's <math.h>): name = tokens.
+_OF_HEADERS = {
+    "limits": "CHAR_BIT=8 SCHAR_MAX=127 CHAR_MAX=127 UCHAR_MAX=255 SHRT_MAX=32767 USHRT_MAX=65535 INT_MAX=2147483647 "
+    "UINT_MAX=4294967295u LONG_MAX=9223372036854775807L LLONG_MAX=9223372036854775807L "
+    "ULONG_MAX=18446744073709551615uL ULLONG_MAX=18446744073709551615uL SCHAR_MIN=(-128) CHAR_MIN=(-128) "
+    "SHRT_MIN=(-32768) INT_MIN=(-2147483647-1) LONG_MIN=(-9223372036854775807L-1) "
+    "LLONG_MIN=(-9223372036854775807L-1)",
+    "stdint": "INT8_MAX=127 INT16_MAX=32767 INT32_MAX=2147483647 INT64_MAX=9223372036854775807L UINT8_MAX=255 "
+    "UINT16_MAX=65535 UINT32_MAX=4294967295u UINT64_MAX=18446744073709551615uL SIZE_MAX=18446744073709551615uL "
+    "INT8_MIN=(-128) INT16_MIN=(-32768) INT32_MIN=(-2147483647-1) INT64_MIN=(-9223372036854775807L-1)",
+    "float": "FLT_MAX=0x1.fffffep127f FLT_MIN=0x1p-126f FLT_EPSILON=0x1p-23f DBL_MAX=0x1.fffffffffffffp1023 "
+    "DBL_MIN=0x1p-1022 DBL_EPSILON=0x1p-52",
+    "math": "M_E=2.7182818284590452354 M_LOG2E=1.4426950408889634074 M_LOG10E=0.43429448190325182765 "
+    "M_LN2=0.69314718055994530942 M_LN10=2.30258509299404568402 M_PI=3.14159265358979323846 "
+    "M_PI_2=1.57079632679489661923 M_PI_4=0.78539816339744830962 M_1_PI=0.31830988618379067154 "
+    "M_2_PI=0.63661977236758134308 M_2_SQRTPI=1.12837916709551257390 M_SQRT2=1.41421356237309504880 "
+    "M_SQRT1_2=0.70710678118654752440",
+    "stdbool": "true=1 false=0",
+    "stdlib": "RAND_MAX=2147483647",
+}
+_SAME = {"inttypes": "stdint", "tgmath": "math"}
+
+
+def macros_of_header(header: str) -> dict[str, Macro]:
+    """Return the numbers that a standard header, named without `.h`, defines."""
+    listed = _OF_HEADERS.get(_SAME.get(header, header), "").split()
+    return {name: Macro(None, tuple(tokens_of(text))) for name, _, text in (each.partition("=") for each in listed)}
+
+
 def macro_of(definition: str, refuse: Callable[[str, str], Exception]) -> tuple[str, Macro]:
     """Return name and meaning of what follows `#define`; raises what `refuse` returns for (what is wrong, hint)."""
     match = _DEFINITION.fullmatch(definition)

@@ -44,6 +44,7 @@ from polymap.workload.c.tree import (
     all_statements,
     array_of,
 )
+from polymap.workload.c.words import is_changed
 from polymap.workload.tuning import TUNING
 
 _STANDARD = (
@@ -52,6 +53,7 @@ _STANDARD = (
     "long ssize_t", "_Bool bool", "double DATA_TYPE",
 )  # fmt: skip
 _PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
+_REGION = re.compile(r"#pragma scop\b.*?#pragma endscop\b", re.DOTALL)
 _PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
 _UNREAD = {  # what it is called, and what would work
     "Break": ("a break", "Loops run to their bounds: mark a region without this one."),
@@ -143,6 +145,7 @@ class _Reader:
         others = [node for node in nodes_at(tree, "ext") if not isinstance(node, c_ast.FuncDef)]
         tables = [node for node in others if _is_constant_table(node)]
         nodes = [node for node in others if node not in tables]
+        self._lose_values([*nodes, *filter(_is_kept, every([function]))])
         outside = [each for node in nodes for each in self._outside(node)]
         self._learn_enums(tree)
         lasting = {each.name for each in outside}
@@ -162,6 +165,7 @@ class _Reader:
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
+            self._lose_values(before, around=True)
             tables += [each for each in before if _is_constant_table(each)]
             before = [each for each in before if not _is_constant_table(each)]
             outside += self._declared(before)
@@ -284,6 +288,14 @@ class _Reader:
                 found += self._outside(node)
         return found
 
+    def _lose_values(self, nodes: Sequence[c_ast.Node], *, around: bool = False) -> None:
+        """Take away, in place, the values of declarations of variables that the file changes; around: the region."""
+        text = "".join(each for each in self.source.file.tokens if not each.startswith('"'))
+        text = _REGION.sub("", text) if around else text
+        for each in nodes:
+            if isinstance(each, c_ast.Decl) and nodes_at(each, "init") and is_changed(text_at(each, "name"), text):
+                each.init = None
+
     def _outside(self, node: c_ast.Node) -> list[Declare]:
         """Return the declarations of a node outside what is read; tables are reported, as they would be set anew."""
         found = self.statement(node)
@@ -335,7 +347,7 @@ class _Reader:
             case c_ast.If():
                 condition = self.expressions.read(node_at(node, "cond"))
                 return [If(condition, self._body(node, "iftrue"), self._body(node, "iffalse"), line)]
-            case c_ast.EmptyStatement() | c_ast.Pragma():
+            case c_ast.EmptyStatement() | c_ast.Pragma() | c_ast.Cast(expr=c_ast.ID() | c_ast.Constant()):  # (void)n;
                 return []
             case c_ast.FuncCall():
                 what = f"a call stands alone, and what it does is not known{as_text(node)}"

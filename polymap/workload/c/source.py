@@ -22,6 +22,12 @@ from polymap.workload.tuning import TUNING
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPILERS_OWN = re.compile(r"__[A-Z0-9_]+__|__STDC_\w*|_OPENMP")
+_HEADER = re.compile(r"<(\w+)\.h>")
+_NO_NUMBERS = re.compile(r"INFINITY|NAN|HUGE_VAL[FL]?")
+_GENERIC = re.compile(  # C99 7.22
+    r"a?(sin|cos|tan)h?|atan2|sqrt|cbrt|hypot|pow|exp[2m]?1?|log(2|10|1p|b)?|fabs|fdim|fma|fmax|fmin|fmod|copysign|"
+    r"ceil|floor|trunc|round|rint|nearbyint|ll?(rint|round)|erfc?|[lt]gamma"
+)
 
 # What compilers and PolyBench's headers, which are not followed, would have defined.
 _KNOWN = {
@@ -83,7 +89,8 @@ def prepare(source: str, sizes: Mapping[str, int], file: str, *, is_kept: bool =
     chosen, used = _blanked(tokens, pieces, function)
     interest = _interest(tokens, every, function, used)
     assumed = assumptions(found, interest, file)
-    _check_compilers_names(tokens, interest, file)
+    headers = _HEADER.findall("".join(found.lines[line - 1] for line in found.includes))
+    _check_names_of_others(tokens, interest, file, [] if is_kept else headers)
     _check_includes(found, interest, file)
     own = tokens if function is None else tokens[function.start : function.end]
     return Source(
@@ -227,14 +234,20 @@ def _statements(tokens: list[str], start: int, end: int) -> Iterator[tuple[int, 
     yield start, end
 
 
-def _check_compilers_names(tokens: list[str], interest: Interest, file: str) -> None:
-    """Refuse, in what is read, names whose meaning the compiler tells."""
+def _check_names_of_others(tokens: list[str], interest: Interest, file: str, headers: list[str]) -> None:
+    """Refuse, in what is read, names whose meaning the compiler tells, or one of these headers."""
+    found = [(_COMPILERS_OWN, "is a macro of the compiler", "Run the file through the preprocessor (--cpp).")]
+    if not {"math", "tgmath"}.isdisjoint(headers):
+        found.append((_NO_NUMBERS, "is a macro of <math.h>, and no number", "Let it be a parameter of the function."))
+    if "tgmath" in headers:
+        hint = "Include <math.h>, and call expf, sqrtf, ... for floats."
+        found.append((_GENERIC, "of <tgmath.h> depends on the type of its argument", hint))
     line = 1
     for token in tokens:
         line += token == "\n"
-        if _COMPILERS_OWN.fullmatch(token) and any(each.first <= line <= each.last for each in interest.sure):
-            what = f"{shown(token)} is a macro of the compiler ({file}:{line})"
-            raise InputError(Mistake("PM152", what, "Run the file through the preprocessor (--cpp)."))
+        for names, why, hint in found:
+            if names.fullmatch(token) and any(each.first <= line <= each.last for each in interest.sure):
+                raise InputError(Mistake("PM152", f"{shown(token)} {why} ({file}:{line})", hint))
 
 
 def _check_includes(text: Expanded, interest: Interest, file: str) -> None:

@@ -48,6 +48,17 @@ def is_word(token: str) -> bool:
     return _WORD.fullmatch(token) is not None
 
 
+def is_changed(name: str, text: str) -> bool:
+    """Return whether a text may set a variable elsewhere than in its declaration: assignments, steps, its address."""
+    step = rf"\b{name}\s*(\+\+|--)|(\+\+|--)\s*{name}\b|(?<![\w)\]])(?<![\w)\]] )&\s*{name}\b"
+    sets = rf"(?:\b(\w+)\s+|([^\s\w.>])\s*){name}\s*([-+*/%&|^]|<<|>>)?=(?!=)"
+    before = [match[1] or match[2] for match in re.finditer(sets, text)]
+    declared = sum(is_word(each) and each not in ("else", "do") for each in before)
+    lists = before.count(",")  # int a = 1, b = 2;
+    others = len(before) - declared - before.count("*") - lists
+    return others > 0 or lists > (not declared) or re.search(step, text) is not None
+
+
 def without_comments(source: str, file: str) -> str:
     """Return the text with comments as blanks, every character at its place, `SPLICE` and `INNER` for ends of lines.
 

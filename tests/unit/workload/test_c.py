@@ -223,6 +223,35 @@ def test_only_the_marked_region_is_read() -> None:
     assert not work.tensor("a").temporary
 
 
+@pytest.mark.parametrize(
+    "before, inside",
+    [
+        ("int k = 2; void g(void) { k = 5; }", "a[i] *= k;"),
+        ("int k = 2; void g(void) { h(&k); }", "a[i] *= k;"),
+        ("int m = 1, k = 2; void g(void) { ++k; }", "a[i] *= k;"),
+        ("static float k = 2; void g(void) { if (k) h(); else k = 3; }", "a[i] *= k;"),
+        ("float k = 2;", "a[i] *= k; k -= 1;"),
+    ],
+)
+def test_a_variable_that_the_file_changes_has_not_the_value_of_its_declaration(before: str, inside: str) -> None:
+    work = from_c(f"{before}\nvoid f(float a[8]) {{ for (int i = 0; i < 8; i++) {{ {inside} }} }}")
+    assert work.statements[0].target.tensor == "a"  # k is not set first
+    assert "k" in {each.tensor for each in work.statements[0].reads}
+
+
+def test_a_variable_that_is_changed_before_a_region_has_not_the_value_of_its_declaration() -> None:
+    text = """void f(int n, float a[n]) {{ int k = 2; float w = 2; {}
+      #pragma scop
+      for (int i = 0; i < k; i++) a[i] *= w;
+      #pragma endscop
+    }}"""
+    assert (
+        len(from_c(text.format('int j = k == 2; printf("k = %d, w = %f", k, w); j = w;'), {"n": 8}).statements) == 2
+    )  # the first is w = 2
+    assert "PM265 'k' has no value that is known" in complaint(text.format("k = n - 1;"))
+    assert len(from_c(text.format("w = n * 2;"), {"n": 8}).statements) == 1
+
+
 def test_other_functions_are_not_read() -> None:
     work = from_c(
         "static void init(int a[8]) { int i = 0; while (i < 8) a[i] = i; }\n"
@@ -267,6 +296,14 @@ BAD = [
     ("void f(void) { int i = 0;\ntop: a[i] = 0; if (++i < 8) goto top; }", "PM261 'goto top' jumps, and a loop nest has"),
     (loop('printf("%d", i);'), "PM261 a call stands alone, and what it does is not known: 'printf(\"%d\", i)' (f.c:2)"),
     (loop("a[i] = rand();"), "PM266 the function 'rand' is not known to be pure (f.c:2)"),
+    *(
+        (f"static void set(int *p, int v) {{ {body} }}\n" + loop("{ set(a, i); a += 2; }"), "PM261 a call stands alone")
+        for body in ("*p++ = v; *p = 1;", "*++p = v;", "*(p)++ = v;", "p += v; *p = 1;", "*p = v; v &= 1; p[1] = v;")
+    ),
+    ("void f(int n, int a[8], int b[8]) { (void)n; int *p = n > 3 ? a : b; for (int i = 0; i < 8; i++) p[i] = i; }",
+     "Pointers that are set anew, or by ?:, are not read."),
+    ("#include <tgmath.h>\n" + loop("x[i] = exp(x[i]);"), "PM152 'exp' of <tgmath.h> depends on the type of its arg"),
+    ("#include <math.h>\n" + loop("x[i] = INFINITY;"), "PM152 'INFINITY' is a macro of <math.h>, and no number (f.c:3)"),
     (
         "int max(int a, int b) { if (a > b) return b; return a; }\n" + loop("a[i] = max(a[i], b[i]);"),
         "PM266 the file has a function 'max' of its own, and its body is not read: 'max(a[i], b[i])' (f.c:3)",
@@ -293,6 +330,7 @@ BAD = [
     (loop("a[i] <<= b[i];"), "PM266 'a[i] << b[i]' shifts by no constant"),
     (loop("a[i] = 1 + (b[i] = 0);"), "PM261 an assignment inside an expression cannot be read: 'b[i] = 0' (f.c:2)"),
     (loop("{ a[i] = 0; a[i][i] = 1; }"), "PM268 'a[i][i]' has 2 subscripts, 'a' has 1 (line 2) (f.c:2)"),
+    ("void f(int a[8]) { static int s = 5; for (int i = 0; i < 8; i++) s += a[i]; a[0] = s; }", "PM269 's' is read before it is set"),
     (loop("{ static float t[4] = {0}; a[i] = t[0]; }"), "PM261 't' is set by a list before the loops run (f.c:2)"),
     (loop("{ float t; a[i] = t; }"), "PM269 't' is read but never set (f.c:2)"),
     (loop("{ float t; if (i > 2) t = 1; a[i] = t; }"), "PM269 't' is read before it is set, first in S1[i=0] (f.c:2)"),
