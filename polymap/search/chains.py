@@ -356,9 +356,8 @@ class Chains:
         chip, and neighbours of them below common loops; none where some statement has no tree. Asked again it goes on.
         Where segments would cost less if they saved all that they may, one is looked at of those that overlap fewest
         looked at before, the one that may save most, until none would. end_share: of the limit, for it."""
-        statements, limits, all_share = self._workload.statements, self._search.limits, end_share
+        statements, limits = self._workload.statements, self._search.limits
         long = is_long(self._workload)  # else one segment may be all of it, common loops too
-        end_share -= TUNING.staying_share * max(0.0, end_share - limits.share()) * (not long)
         for at in range(len(statements)):
             alone = self.part(statements[at : at + 1], end_share)
             if alone is None:
@@ -371,7 +370,7 @@ class Chains:
         else:
             self._together = self._below_common_heads(self._found, limits)  # a few trees, after what is cut
         every = self._found | self._together
-        staying = self._staying.trees(every, limits.until(all_share), TUNING.staying_slack)
+        staying = self._staying.trees(every, limits.until(end_share), TUNING.staying_slack)
         staying = [*staying] if adds_up(self._search, self._objective) else []
         return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(every), *staying[-1:])))
 
