@@ -105,11 +105,14 @@ def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objecti
 
 
 def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:
-    """Return the evidence with the tree in which the tensors stay on chip that save most together, of sums; not of
-    large programs of many nests, of which chains need the time (31 of 120 CPU s for a block of Llama-3-8B)."""
+    """Return the evidence with the tree in which the tensors stay on chip that save most together, of sums. Not of
+    programs in which neighbours alone share tensors, which chains decide, nor of large ones of many nests, of which
+    these need the time (31 of 120 CPU s for a block of Llama-3-8B)."""
     workload, limits = search.workload, search.limits
     is_large = is_long(workload) and takes_long_to_climb(search)
-    if is_large or not adds_up(search, objective) or any(nest.sets for nest in nests) or evidence.is_met:
+    is_chain = all(users[-1] - users[0] < 2 for users in _users(workload).values() if users)
+    is_other = is_chain or is_large or any(nest.sets for nest in nests) or not adds_up(search, objective)
+    if is_other or evidence.is_met:
         return evidence
     trees = FusedTrees(search, workload, objective, divides=search.divides)
     alone = {(at, at + 1): (part_of(workload, (each,)), each) for at, each in enumerate(workload.statements)}
@@ -118,6 +121,15 @@ def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], obj
     for nodes in Staying(search, workload, objective).trees(parts, is_over, TUNING.staying_slack):
         evidence = search.with_tree(evidence, workload, Mapping(nodes))
     return evidence
+
+
+def _users(workload: Workload) -> dict[str, list[int]]:
+    """Return the numbers of the statements that touch each tensor."""
+    users = {each.name: list[int]() for each in workload.tensors}
+    for at, each in enumerate(workload.statements):
+        for name in users:
+            users[name] += [at] if accesses_of(each, name) else []
+    return users
 
 
 def _mapped_alone(search: Search, nests: tuple[Nest, ...], objective: Objective) -> list[Nodes]:
@@ -371,9 +383,9 @@ class Staying:
 
     def _stays(self) -> Iterator[Stay]:
         """Yield the stays that are tried: of what several statements touch, one of which at most writes it."""
-        statements, arch = self.workload.statements, self.search.arch
+        statements, arch, users_of = self.workload.statements, self.search.arch, _users(self.workload)
         for tensor in self.workload.tensors:
-            users = [at for at, each in enumerate(statements) if accesses_of(each, tensor.name)]
+            users = users_of[tensor.name]
             writers = [at for at in users if statements[at].target.tensor == tensor.name]
             bits = self._bits(tensor.name)
             is_made_once = writers in ([], users[:1]) and not (writers and tensor.initial)

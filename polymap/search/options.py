@@ -234,7 +234,7 @@ class Tuning:
     """Of the time of a tree, from which on a level's transfers are charged in sums near it (not swept)."""
     joined_share: float = 0.25
     """Of the time for trees of neighbours, for segments below common loops (not swept)."""
-    staying_share_of_nests: float = 0.25
+    staying_share_of_nests: float = 0.15
     """Of what is left of the limit, for what stays whole between nests (not swept)."""
     staying_slack: Fraction = Fraction(1, 2000)
     """Of what the best choice costs, what better ones may save at most that are not looked for (not swept)."""
