@@ -156,8 +156,8 @@ def test_thousands_of_lines_are_counted_as_they_stay() -> None:
 
 
 MISTAKES = {  # a line in polymap, what stands there instead
-    "dead rows are written back": ("drains = 0 if self.is_line else drains", "pass"),
-    "all rows are made inside": ("touched = of_top[first_level(", "touched = top[first_level("),
+    "dead rows are written back": ("drains = nothing if self.is_line else drains", "pass"),
+    "all rows are made inside": ("stays, of_writer, of_top, is_written=True", "stays, of_writer, top, is_written=True"),
     "rows that come again": ("counter.numbers.refuse(again, times, name)", "pass"),
 }
 

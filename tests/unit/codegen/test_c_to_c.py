@@ -251,7 +251,7 @@ def test_options_are_checked() -> None:
 
 def test_the_command_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "kernel.c").write_text(FILE, encoding="utf-8")
-    (tmp_path / "order.txt").write_text("S0[] -> [0]\nS1[i] -> [i]\nS2[i,j] -> [i, 1, parallel j]\n", encoding="utf-8")
+    (tmp_path / "order.txt").write_text("S0[i] -> [i]\nS1[i,j] -> [i, 1, parallel j]\n", encoding="utf-8")
     source, target = str(tmp_path / "kernel.c"), tmp_path / "out.c"
     assert main(["transform", source, "-o", str(target), "--tile", "4", "--parallel"]) == 0
     assert target.read_text(encoding="utf-8") == pm.transform_c(FILE, tile=4, parallel=True)
