@@ -19,7 +19,7 @@ from polymap.codegen.source.loops import Names, isl_loops
 from polymap.codegen.source.orders import isl_order
 from polymap.codegen.source.region import Region, region_of
 from polymap.poly import budget
-from polymap.schedules.legality import Parallel
+from polymap.schedules.legality import Parallel, parallel_loops
 from polymap.workload.c.reader import read_program
 from polymap.workload.dependence_analysis import dependence_relations, domain_of
 from tests.c_to_c import (
@@ -35,7 +35,6 @@ from tests.c_to_c import (
 )
 from tests.c_to_c_functions import run_functions
 from tests.c_to_c_programs import run
-from tests.parallel_places import parallel_loops
 from tests.wild_programs import random_counted, random_crossed, random_named
 
 LOCALS = """

@@ -15,6 +15,8 @@ from polymap.schedules.legality import (
     Parallel,
     dependence_violations,
     legal_orders,
+    parallel_loops,
+    parallel_places,
     schedule_violations,
 )
 from polymap.schedules.relation import original_schedule, schedule_of
@@ -42,7 +44,6 @@ from tests.nests import (
     two_reductions,
     workload,
 )
-from tests.parallel_places import parallel_loops, parallel_places
 
 
 def order_schedule(work: Workload, order: tuple[str, ...]) -> dict[str, tuple[Affine, ...]]:

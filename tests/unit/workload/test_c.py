@@ -10,9 +10,8 @@ from polymap.codegen.source import transform_c
 from polymap.ir.errors import InputError, PolymapError, WorkloadError
 from polymap.ir.loopnest import Apply, Convert, Index, Number, Operator, Read, Role, Workload
 from polymap.ir.quasi_affine import affine
-from polymap.schedules.legality import Parallel, legal_orders
+from polymap.schedules.legality import Parallel, legal_orders, parallel_loops
 from polymap.workload.c.reader import from_c
-from tests.parallel_places import parallel_loops
 
 
 def nest(body: str, declarations: str = "", **sizes: int) -> Workload:
