@@ -371,8 +371,8 @@ class Chains:
             self._together = self._below_common_heads(self._found, limits)  # a few trees, after what is cut
         every = self._found | self._together
         staying = self._staying.trees(every, limits.until(end_share), TUNING.staying_slack)
-        staying = [*staying] if adds_up(self._search, self._objective) else []
-        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(every), *staying[-1:])))
+        last = [nodes for _, nodes in staying][-1:] if adds_up(self._search, self._objective) else []
+        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(every), *last)))
 
     def least_value(self) -> Fraction | None:
         """Return what the segments that are known cost together at least; None where some statement has none."""

@@ -50,7 +50,7 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Objective, parse_objective
-from polymap.search.programs import Around, Choice, Column, Place, Stay, choices, nests_of, with_values
+from polymap.search.programs import Around, Column, Home, Residence, Selection, nests_of, selections, with_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _with_stays(search: Search, evidence: Evidence, nests: tuple[Nest, ...], obj
     alone = {(at, at + 1): (part_of(workload, (each,)), each) for at, each in enumerate(workload.statements)}
     parts = {ends: part for ends, each in alone.items() if (part := trees.alone(*each)) is not None}
     is_over = limits.until(limits.share() + TUNING.staying_share_of_nests * max(0.0, 1 - limits.share()))
-    for nodes in Staying(search, workload, objective).trees(parts, is_over, TUNING.staying_slack):
+    for _, nodes in Staying(search, workload, objective).trees(parts, is_over, TUNING.staying_slack):
         evidence = search.with_tree(evidence, workload, Mapping(nodes))
     return evidence
 
@@ -279,42 +279,38 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
 Ends = tuple[int, int]  # the number of a part's first statement, and of the one after its last
 
 
-class PartsBelow(dict[tuple[Nodes, tuple[Place, ...], tuple[tuple[int, int], ...]], Part]):
+class PartsBelow(dict[tuple[Nodes, tuple[Home, ...], tuple[tuple[int, int], ...]], Part]):
     """Parts below what stays around them, by their nodes alone, their tensors there, and what is taken."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Staying:
-    """What may stay whole in levels around parts of a program, where no loop stands around them. last: the last
-    choice."""
+    """What may stay whole in levels around parts of a program, where no loop stands around them."""
 
     search: Search
     workload: Workload
     objective: Objective
-    last: Choice | None = None
 
     @property
     def known(self) -> PartsBelow:
         return self.search.engines.made(PartsBelow, PartsBelow, (self.objective.text, self.workload))
 
-    def trees(self, parts: dict[Ends, Part], is_over: Stop, slack: Fraction) -> Iterator[Nodes]:
-        """Yield ever better trees in which tensors stay: of the last one no choice costs less, if there was time.
-        parts: by their ends. slack: of what it costs, by how much less others may cost."""
-        own, stays = (
-            sorted(parts.items()),
-            list(self._stays()) if {*range(len(self.workload.statements))} <= {n for n, _ in parts} else [],
-        )
+    def trees(self, parts: dict[Ends, Part], is_over: Stop, slack: Fraction) -> Iterator[tuple[Selection, Nodes]]:
+        """Yield ever better selections of what stays, with their trees. parts: by their ends. slack: of what the last
+        one costs, by how much less others may cost."""
+        own, are_all = sorted(parts.items()), {*range(len(self.workload.statements))} <= {begin for begin, _ in parts}
+        stays = list(self._stays()) if are_all else []
         columns = [self._column(*each) for each in own]
         levels = self.search.arch.levels
-        rooms = {number: levels[number].usable_bits for number in sorted({each.place[1] for each in stays})}
+        rooms = {number: levels[number].usable_bits for number in sorted({each.home[1] for each in stays})}
 
         def ask(asked: Around) -> Fraction | None:
             return self._cost(*own[asked.column], asked)
 
-        for choice in choices(columns, stays, rooms, ask, is_over, slack) if stays else ():
-            self.last = choice
-            children = {own[each.column][0]: self._child(own[each.column][1], each) for each in choice.parts}
-            yield _nested((0, len(self.workload.statements)), children, choice.stays, [each.name for each in levels])
+        ends, names = (0, len(self.workload.statements)), [each.name for each in levels]
+        for found in selections(columns, stays, rooms, ask, is_over, slack) if stays else ():
+            children = {own[each.column][0]: self._child(own[each.column][1], each) for each in found.parts}
+            yield found, _nested(ends, children, found.stays, names)
 
     def _cost(self, ends: Ends, part: Part, asked: Around) -> Fraction | None:
         """Return what a part costs, without what passes to and from the tensors that stay around it."""
@@ -381,7 +377,7 @@ class Staying:
         saved = {(name, level): self._moved(level, *passes[name]) for name, level in places}
         return Column(*ends, part.value, saved)
 
-    def _stays(self) -> Iterator[Stay]:
+    def _stays(self) -> Iterator[Residence]:
         """Yield the stays that are tried: of what several statements touch, one of which at most writes it."""
         statements, arch, users_of = self.workload.statements, self.search.arch, _users(self.workload)
         for tensor in self.workload.tensors:
@@ -403,16 +399,16 @@ class Staying:
                         is_made = inside[0] in writers
                         is_kept = is_made and (not tensor.temporary or inside[-1] != users[-1])
                         cost = self._moved(level, bits * (not is_made), bits * is_kept)
-                        yield Stay((tensor.name, level), begin, end, bits, cost)
+                        yield Residence((tensor.name, level), begin, end, bits, cost)
 
 
 def _nested(
-    ends: tuple[int, int], children: dict[tuple[int, int], Nodes], stays: Sequence[Stay], names: Sequence[str]
+    ends: tuple[int, int], children: dict[tuple[int, int], Nodes], stays: Sequence[Residence], names: Sequence[str]
 ) -> Nodes:
     """Return children one after the other, below what stays around them."""
     here = [each for each in stays if (each.begin, each.end) == ends]
     if here:
-        (tensor, level), inner = here[0].place, [each for each in stays if each != here[0]]
+        (tensor, level), inner = here[0].home, [each for each in stays if each != here[0]]
         return (Storage(names[level], (tensor,)), *_nested(ends, children, inner, names))
     found, at = list[Nodes](), ends[0]
     while at < ends[1]:

@@ -11,19 +11,19 @@ with lazy(__name__):
         instance_bound as instance_bound,
         program_arrays as program_arrays,
     )
-    from polymap.search.programs.residence import (
-        Around as Around,
-        Choice as Choice,
-        Column as Column,
-        Place as Place,
-        Stay as Stay,
-        choices as choices,
-    )
     from polymap.search.programs.rewriting import reorder_arrays as reorder_arrays, with_values as with_values
     from polymap.search.programs.search import (
         ProgramSearch as ProgramSearch,
         ProgramTree as ProgramTree,
         may_be_climbed as may_be_climbed,
+    )
+    from polymap.search.programs.selection import (
+        Around as Around,
+        Column as Column,
+        Home as Home,
+        Residence as Residence,
+        Selection as Selection,
+        selections as selections,
     )
     from polymap.search.programs.shapes import nest_programs as nest_programs, nests_of as nests_of
     from polymap.search.programs.tilings import (

@@ -38,7 +38,7 @@ class Tuning:
 
     most_in_tiles: int = 6
     """Statements of a run in tiles (not swept)."""
-    residence_s: float = 1.0
+    selection_s: float = 1.0
     """Deterministic seconds of CP-SAT for one choice of what stays in a level (not swept)."""
 
     # Climbing.

@@ -410,8 +410,9 @@ def test_no_choice_of_what_stays_costs_less_than_the_one_that_is_proven(seed: in
         part = trees.part_with_best_legs(work, nodes)
         values += [] if part is None else [part.value]
     best = sum(part.value for part in parts.values() if part is not None)  # where nothing has room
-    if staying.last is not None:
-        assert staying.last.is_proven
-        best = staying.last.value
-        assert asked.incumbent(Mapping(found[-1])).values == (best,)
+    if found:
+        last, nodes = found[-1]
+        assert last.is_proven
+        best = last.value
+        assert asked.incumbent(Mapping(nodes)).values == (best,)
     assert best == min(values)

@@ -12,16 +12,16 @@ from types import ModuleType
 import pytest
 
 from polymap.resources import never
-from polymap.search.programs import residence
-from polymap.search.programs.residence import Around, Choice, Column, Stay
+from polymap.search.programs import selection
+from polymap.search.programs.selection import Around, Column, Residence, Selection
 from tests.times import few
 
-Choices = Callable[..., Iterator[Choice]]
+Selections = Callable[..., Iterator[Selection]]
 
 
 def graph(
     rng: random.Random, *, is_chain: bool
-) -> tuple[list[Column], list[Stay], dict[int, int | None], dict[str, int]]:
+) -> tuple[list[Column], list[Residence], dict[int, int | None], dict[str, int]]:
     """Return parts, stays, rooms, and what each part needs: statements in a row (a chain: each tensor has two
     neighbours as users) or with edges that jump over others."""
     many, levels = rng.randint(2, 5), rng.choice(((1,), (1, 2)))
@@ -47,7 +47,7 @@ def graph(
         for begin, end in ends
     ]
     stays = [
-        Stay((name, level), begin, end, bits[name], Fraction(rng.randint(0, 5)))
+        Residence((name, level), begin, end, bits[name], Fraction(rng.randint(0, 5)))
         for name, own in users.items()
         for level in levels
         for begin in range(many)
@@ -76,7 +76,7 @@ def cost_of(columns: list[Column], rooms: dict[int, int | None], seed: int, aske
 
 
 def all_choices(
-    columns: list[Column], stays: list[Stay], rooms: dict[int, int | None], seed: int
+    columns: list[Column], stays: list[Residence], rooms: dict[int, int | None], seed: int
 ) -> Iterator[Fraction]:
     """Yield the values of all choices, one by one."""
     many = max(each.end for each in columns)
@@ -88,9 +88,9 @@ def all_choices(
             if each.begin == at:
                 yield from ((number, *rest) for rest in ways(each.end))
 
-    def is_legal(own: tuple[Stay, ...]) -> bool:
+    def is_legal(own: tuple[Residence, ...]) -> bool:
         for one, other in combinations(own, 2):
-            if one.place[0] == other.place[0] and max(one.begin, other.begin) < min(one.end, other.end):
+            if one.home[0] == other.home[0] and max(one.begin, other.begin) < min(one.end, other.end):
                 return False
             first, last = sorted(((one.begin, one.end), (other.begin, other.end)))
             if first[0] < last[0] < first[1] < last[1]:
@@ -105,8 +105,8 @@ def all_choices(
             total: Fraction | None = sum((each.cost for each in own), Fraction(0))
             for number in way:
                 here = [each for each in own if each.begin <= columns[number].begin < each.end]
-                taken = {level: sum(each.bits for each in here if each.place[1] == level) for level in rooms}
-                held = tuple(sorted(each.place for each in here if each.place in columns[number].saved))
+                taken = {level: sum(each.bits for each in here if each.home[1] == level) for level in rooms}
+                held = tuple(sorted(each.home for each in here if each.home in columns[number].saved))
                 used = tuple(sorted((level, bits) for level, bits in taken.items() if bits))
                 cost = cost_of(columns, rooms, seed, Around(number, held, used))
                 if any(room is not None and taken[level] > room for level, room in rooms.items()):
@@ -116,7 +116,7 @@ def all_choices(
                 yield total
 
 
-def found_and_least(seed: int, choices: Choices) -> tuple[Choice, Fraction]:
+def found_and_least(seed: int, choices: Selections) -> tuple[Selection, Fraction]:
     """Return what is found for a random graph, and the least of all choices."""
     rng = random.Random(seed)
     while True:
@@ -137,7 +137,7 @@ def found_and_least(seed: int, choices: Choices) -> tuple[Choice, Fraction]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", few(range(200), 20))
 def test_no_choice_costs_less(seed: int) -> None:
-    last, least = found_and_least(seed, residence.choices)
+    last, least = found_and_least(seed, selection.selections)
     assert last.is_proven
     assert last.value == least
 
@@ -155,20 +155,20 @@ def test_costs_of_many_digits_lose_no_choice() -> None:
     }
     place, unit = ("T", 1), Fraction(1, 10**9)
     columns = [Column(*ends, least * unit, {place: saved * unit}) for ends, (least, saved) in costs.items()]
-    stays = [Stay(place, 0, 4, 2, 598_757_003 * unit)]
+    stays = [Residence(place, 0, 4, 2, 598_757_003 * unit)]
 
     def ask(around: Around) -> Fraction:
         column = columns[around.column]
         return column.least - sum((column.saved[each] for each in around.held), Fraction(0))
 
-    *_, last = residence.choices(columns, stays, {1: 3}, ask, never)
+    *_, last = selection.selections(columns, stays, {1: 3}, ask, never)
     assert last.value == stays[0].cost
 
 
 MISTAKES = {
     "stays cross": ("if one[0] < other[0] < one[1] < other[1]:", "if False:"),
     "stays cut parts": ("any(column.begin < end < column.end for end in ends)", "False"),
-    "a tensor stands twice": ("model.add_at_most_one(v for each, v in here if each.place[0] == name)", "pass"),
+    "a tensor stands twice": ("model.add_at_most_one(v for each, v in here if each.home[0] == name)", "pass"),
     "what is taken is forgotten": ("for level, bits in asked.taken:", "for level, bits in ():"),
     "nothing is saved": ("model.add(cost >= least - saved)", "model.add(cost >= least)"),
 }
@@ -178,12 +178,12 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_found(mistake: str) -> None:
     old, new = MISTAKES[mistake]
-    text = Path(residence.__file__).read_text(encoding="utf-8")
+    text = Path(selection.__file__).read_text(encoding="utf-8")
     assert text.count(old) == 1
-    wrong = ModuleType(residence.__name__)
+    wrong = ModuleType(selection.__name__)
     exec(compile(text.replace(old, new), mistake, "exec"), wrong.__dict__)
     for seed in range(60):
-        last, least = found_and_least(seed, wrong.choices)
+        last, least = found_and_least(seed, wrong.selections)
         if last.value != least:
             return
     pytest.fail("no graph tells")

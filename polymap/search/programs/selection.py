@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 MOST = 2**30  # of sums in the model: of larger ones CP-SAT 9.15 loses the best choices, and calls others optimal
-Place = tuple[str, int]  # a tensor in a level
+Home = tuple[str, int]  # a tensor in a level
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A part that may run the statements from one number to before another. least: what it costs at least where
-    nothing stays around it. saved: what each tensor that it touches saves at most, by its place."""
+    nothing stays around it. saved: what each tensor that it touches saves at most, by its home."""
 
     begin: int
     end: int
     least: Fraction
-    saved: dict[Place, Fraction]
+    saved: dict[Home, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class Residence:
     """A tensor that stands in a level around the statements from one number to before another, and what it costs to
     come and go."""
 
-    place: Place
+    home: Home
     begin: int
     end: int
     bits: int
@@ -60,31 +60,31 @@ class Around:
     do."""
 
     column: int
-    held: tuple[Place, ...]
+    held: tuple[Home, ...]
     taken: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selection:
     """Parts in their order, and what stays around them. value: in all. is_proven: whether no choice costs less."""
 
     value: Fraction
     parts: tuple[Around, ...]
-    stays: tuple[Stay, ...]
+    stays: tuple[Residence, ...]
     is_proven: bool = False
 
 
 Ask = Callable[[Around], Fraction | None]  # what a part costs; None where it has no room
 
 
-def choices(
+def selections(
     columns: list[Column],
-    stays: list[Stay],
+    stays: list[Residence],
     rooms: dict[int, int | None],
     ask: Ask,
     stop: Stop,
     slack: Fraction = Fraction(0),
-) -> Iterator[Choice]:
+) -> Iterator[Selection]:
     """Yield ever better choices, the last one proven if there was time. rooms: bits of each level, None without end.
     slack: of the best one's cost what better ones may save at most that are not looked for."""
     known, best = dict[Around, Fraction | None](), None
@@ -103,7 +103,7 @@ def choices(
         costs = [known[each] for each in asked]
         value = sum(filter(None, costs), sum((each.cost for each in own), Fraction(0)))
         if None not in costs and (best is None or value < best.value):
-            best = Choice(value, tuple(asked), own)
+            best = Selection(value, tuple(asked), own)
             yield best
         if best is not None and best.value <= least and model.is_exact:
             yield replace(best, is_proven=True)
@@ -111,18 +111,18 @@ def choices(
             return
 
 
-def _around(columns: list[Column], number: int, stays: tuple[Stay, ...]) -> Around:
+def _around(columns: list[Column], number: int, stays: tuple[Residence, ...]) -> Around:
     """Return what stands around a part."""
-    taken, held = dict[int, int](), list[Place]()
+    taken, held = dict[int, int](), list[Home]()
     for each in stays:
         if each.is_around(columns[number]):
-            taken[each.place[1]] = taken.get(each.place[1], 0) + each.bits
-            held += [each.place] if each.place in columns[number].saved else []
+            taken[each.home[1]] = taken.get(each.home[1], 0) + each.bits
+            held += [each.home] if each.home in columns[number].saved else []
     return Around(number, tuple(sorted(held)), tuple(sorted(taken.items())))
 
 
 def _scale(
-    columns: list[Column], stays: list[Stay], known: dict[Around, Fraction | None]
+    columns: list[Column], stays: list[Residence], known: dict[Around, Fraction | None]
 ) -> tuple[Fraction, bool, int]:
     """Return by what costs are multiplied to be integers, whether they are without rounding, and the most that a part
     costs."""
@@ -143,7 +143,7 @@ class _Model:
     def __init__(
         self,
         columns: list[Column],
-        stays: list[Stay],
+        stays: list[Residence],
         rooms: dict[int, int | None],
         known: dict[Around, Fraction | None],
     ) -> None:
@@ -176,29 +176,29 @@ class _Model:
         for at in range(max(each.end for each in columns)):
             model.add_exactly_one(v for each, v in zip(columns, self._runs, strict=True) if each.begin <= at < each.end)
             here = [(each, v) for each, v in pairs if each.begin <= at < each.end]
-            for name in sorted({each.place[0] for each, _ in here}):
-                model.add_at_most_one(v for each, v in here if each.place[0] == name)
+            for name in sorted({each.home[0] for each, _ in here}):
+                model.add_at_most_one(v for each, v in here if each.home[0] == name)
             for level, room in rooms.items():
                 if room is not None:
-                    model.add(sum(each.bits * v for each, v in here if each.place[1] == level) <= room)
+                    model.add(sum(each.bits * v for each, v in here if each.home[1] == level) <= room)
 
     def _cost(self, number: int, known: dict[Around, Fraction | None]) -> cp_model.IntVar:
         """Return what a part costs: at least what is known with as much taken, else its least without what is saved."""
         model, column, runs = self._model, self._columns[number], self._runs[number]
         around = [(each, v) for each, v in zip(self._stays, self._stands, strict=True) if each.is_around(column)]
-        held = {place: sum(v for each, v in around if each.place == place) for place in column.saved}
+        held = {home: sum(v for each, v in around if each.home == home) for home in column.saved}
         cost = model.new_int_var(0, self._most, f"cost {number}")
         least = floor(column.least * self._scale)
-        saved = sum(ceil(column.saved[place] * self._scale) * held[place] for place in held)
+        saved = sum(ceil(column.saved[home] * self._scale) * held[home] for home in held)
         _enforce(model.add(cost >= least - saved), runs)
         for at, (asked, value) in enumerate(known.items()):
             if asked.column != number:
                 continue
-            unlike = sum((1 - held[place]) if place in asked.held else held[place] for place in held)
+            unlike = sum((1 - held[home]) if home in asked.held else held[home] for home in held)
             fewer: list[cp_model.IntVar] = []
             for level, bits in asked.taken:
                 fewer.append(model.new_bool_var(f"less {at} {level}"))
-                taken = sum(each.bits * v for each, v in around if each.place[1] == level)
+                taken = sum(each.bits * v for each, v in around if each.home[1] == level)
                 _enforce(model.add(taken <= bits - 1), fewer[-1])
             other = model.new_bool_var(f"other {at}")
             _enforce(model.add(unlike >= 1), other)
@@ -210,7 +210,7 @@ class _Model:
                 _enforce(model.add(cost >= floor(value * self._scale)), one)
         return cost
 
-    def solved(self) -> tuple[tuple[int, ...], tuple[Stay, ...], Fraction] | None:
+    def solved(self) -> tuple[tuple[int, ...], tuple[Residence, ...], Fraction] | None:
         """Return the parts and stays of a choice that costs least by what is known, and that; None where there is none,
         or it is not proven in time."""
         from ortools.sat.python import cp_model
@@ -218,7 +218,7 @@ class _Model:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
-        solver.parameters.max_deterministic_time = TUNING.residence_s
+        solver.parameters.max_deterministic_time = TUNING.selection_s
         solver.parameters.catch_sigint_signal = False
         if solver.solve(self._model) != cp_model.OPTIMAL:
             return None
