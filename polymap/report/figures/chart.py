@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log2, log10
+from sys import float_info
+from typing import NamedTuple
 
 from polymap.formatting import energy, short, size
 from polymap.inputs import as_integer, shown
@@ -13,10 +15,24 @@ from polymap.report.figures import svg
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 WIDTH_PX = 860  # of charts, unless another width is asked for
-LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
-MOST_PX = 100_000  # widest picture
-_AXIS_PX = 56.0  # an axis' numbers and its name
-_LEAST = 1e-300  # a logarithm needs something
+
+
+class Tuning(NamedTuple):
+    """Lengths of pictures, in pixels (not swept)."""
+
+    least_px: int = 320
+    """The narrowest picture,"""
+    beside_px: int = 640
+    """the narrowest with its key at the right,"""
+    key_px: int = 216
+    """that key,"""
+    most_px: int = 100_000
+    """and the widest picture."""
+    axis_px: float = 56.0
+    """An axis' numbers and its name."""
+
+
+TUNING = Tuning()
 
 
 def unit_text(objective: str, digits: int = 3) -> Callable[[float], str]:
@@ -57,7 +73,7 @@ class Axis:
     def place(self, value: float) -> float:
         """Return the coordinate of a value."""
         if self.logarithmic:
-            share = (log10(max(value, _LEAST)) - log10(self.low)) / (log10(self.high) - log10(self.low))
+            share = (log10(max(value, float_info.min)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
             share = (value - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
@@ -293,7 +309,7 @@ class Chart:
         *,
         told: Sequence[str] = (),
         marks: Sequence[svg.Mark] = (),
-        below: float = _AXIS_PX,
+        below: float = TUNING.axis_px,
     ) -> svg.Picture:
         """Return the picture: heading, shapes, key, and sentences below. spoken: what a screen reader says; marks: what
         a pointer finds in the interactive form; below: room under the frames for numbers and the axis' name."""
@@ -321,7 +337,7 @@ def new_chart(
     left: float = 96.0,
     right: float = 0.0,
     high: Sequence[float] = (284.0,),
-    key: float = KEY_PX,
+    key: float = TUNING.key_px,
     apart: float = 46.0,
 ) -> Chart:
     """Return the layout of a chart. left, right: room in pixels for the numbers or names at the sides; high: of each
@@ -329,7 +345,7 @@ def new_chart(
     narrower one the key is below, and names get at most a third of the width. Raises OptionError for a width that is no
     integer of at least 320."""
     width = checked_width(width_px)
-    beside = width >= BESIDE_PX
+    beside = width >= TUNING.beside_px
     heading, top = _heading(title, told, width)
     start = left if beside else min(left, 0.36 * width if left > 120 else 66.0)
     end = width - key - right - 4 if beside else width - 24 - min(right, 0.3 * width)
@@ -348,14 +364,14 @@ def cell_chart(
     left: float,
     side: float,
     high: float = 0.0,
-    key: float = KEY_PX,
+    key: float = TUNING.key_px,
 ) -> tuple[Chart, float]:
     """Return the layout of a map of cells and how wide a cell is: at most `side`, less where the width asks for it.
     cells: (columns, rows); high: of a row (0: as wide). The key stands at the right of the last column."""
     room = new_chart(title, told, width_px, left=left, high=(0.0,), key=key)
     wide = min(side, (room.frame.right - room.frame.left) / cells[0])
     needed = round(room.frame.left + wide * cells[0] + key + 4)
-    width = max(BESIDE_PX, min(room.width, needed)) if room.beside else room.width
+    width = max(TUNING.beside_px, min(room.width, needed)) if room.beside else room.width
     layout = new_chart(title, told, width, left=left, high=((high or wide) * cells[1],), key=key)
     frame = replace(layout.frame, right=layout.frame.left + wide * cells[0])
     return replace(layout, frames=(frame,), body=frame), wide
@@ -392,15 +408,15 @@ def _heading(title: str, told: str, width: int) -> tuple[list[str], float]:
 
 
 def _begin(width: float) -> float:
-    return 28.0 if width >= BESIDE_PX else 16.0
+    return 28.0 if width >= TUNING.beside_px else 16.0
 
 
 def checked_width(width_px: object) -> int:
     """Return the width of a picture; raises OptionError for one that is no integer from 320 to 100,000."""
     width = as_integer(width_px) or 0
-    if not LEAST_PX <= width <= MOST_PX:
+    if not TUNING.least_px <= width <= TUNING.most_px:
         what = f"width_px is {shown(width_px)}"
-        raise OptionError(Mistake("PM120", what, f"Expected an integer from {LEAST_PX} to {MOST_PX}."))
+        raise OptionError(Mistake("PM120", what, f"Expected an integer from {TUNING.least_px} to {TUNING.most_px}."))
     return width
 
 

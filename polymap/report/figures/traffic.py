@@ -131,7 +131,7 @@ def traffic_svg(
     workload, arch = question_of(workload, arch)
     figure = traffic_figure(workload, arch, cost)
     high = _ROW * len(figure.bars)
-    panels = (high,) if chart.checked_width(width_px) >= chart.BESIDE_PX else (high, high)
+    panels = (high,) if chart.checked_width(width_px) >= chart.TUNING.beside_px else (high, high)
     key = 64 + max(svg.text_width(name) for name, _ in figure.colours)
     layout = chart.new_chart(
         "What moves, and what it costs", figure.title, width_px, left=122, high=panels, key=key, apart=40

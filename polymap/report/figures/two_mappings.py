@@ -8,7 +8,7 @@ from polymap.costmodel import dataflow, evaluate
 from polymap.formatting import energy, exact, table, times
 from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BESIDE_PX, BOUND, FOUND, WIDTH_PX, Frame, checked_width, new_chart
+from polymap.report.figures.chart import BOUND, FOUND, TUNING, WIDTH_PX, Frame, checked_width, new_chart
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
@@ -105,7 +105,7 @@ def side_by_side_text(figure: SideBySide) -> str:
 def side_by_side_svg(figure: SideBySide, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return both loop nests, side by side where there is room, and below them the energy of both by level."""
     told = f"{figure.title}: {figure.names[0]} ({figure.dataflows[0]}), {figure.names[1]} ({figure.dataflows[1]})"
-    columns = 2 if checked_width(width_px) >= BESIDE_PX else 1
+    columns = 2 if checked_width(width_px) >= TUNING.beside_px else 1
     room = (width_px - 44) / columns
     nests = [
         [part for each in lines for part in svg.wrapped(each, room - 20, 11.5, mono=True)] for lines in figure.loops
