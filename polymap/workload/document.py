@@ -23,16 +23,12 @@ from polymap.inputs import (
 from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
 from polymap.workload.layers import LAYERS, layer
-from polymap.workload.mlir_affine import affine_to_c
 from polymap.workload.networks import builtin_names, builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
-from polymap.workload.openscop_loops import openscop_to_c
-from polymap.workload.statement_documents import program_from_document, program_to_document
 
 FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
 C_FIELDS = ("name", "c", "sizes", "associative")
 _OTHER_FILES = (".toml", ".yaml", ".yml", ".txt", ".cpp", ".cc", ".h", ".py", ".onnx", ".pt")
-_AS_C = {".scop": openscop_to_c, ".mlir": affine_to_c}
 _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 
 
@@ -55,6 +51,8 @@ def workload_from_document(document: object) -> Workload:
         if "c" in document:
             return _from_c_document(document)
         if "statements" in document:
+            from polymap.workload.statement_documents import program_from_document
+
             return program_from_document(document)
         for kind in LAYERS:
             if kind in document:
@@ -99,6 +97,8 @@ def workload_to_document(workload: Workload) -> dict[str, object]:
         return _c_document(workload, workload.original, refusal)
     if workload.original is not None:
         raise refusal
+    from polymap.workload.statement_documents import program_to_document
+
     for document in (_einsum_document(workload), program_to_document(workload)):
         try:
             if document is not None and workload_from_document(document) == workload:
@@ -114,6 +114,8 @@ def _einsum_document(workload: Workload) -> dict[str, object] | None:
     indices = [index for access in (statement.target, *statement.reads) for index in access.index]
     if len(workload.statements) > 1 or not all(index.is_linear for index in (*indices, *statement.constraints)):
         return None
+    from polymap.workload.statement_documents import program_to_document
+
     document = program_to_document(workload)
     constraints = [affine_text(constraint) for constraint in statement.constraints]
     del document["statements"]
@@ -178,7 +180,7 @@ def load_workload(word: str | Mapping[str, object], sizes: Mapping[str, int] | S
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()
     refuse_yaml(word, "workload")
-    if suffix in (".c", *_AS_C):
+    if suffix in (".c", ".scop", ".mlir"):
         return _from_c_file(word, given, mistakes)
     if word.split()[:1] in [[kind] for kind in LAYERS]:
         word, *arguments = word.split()
@@ -254,9 +256,16 @@ def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]
 
 def read_c(path: str) -> tuple[str, str]:
     """Return a C text and what to call it: a C file's own, or what OpenScop (.scop) or affine loops (.mlir) say."""
-    text, file = read_text(path), PurePath(path).name
-    as_c = _AS_C.get(PurePath(path).suffix.lower())
-    return (text, file) if as_c is None else (as_c(text, file=file), f"{file} as C")
+    text, file, suffix = read_text(path), PurePath(path).name, PurePath(path).suffix.lower()
+    if suffix == ".scop":
+        from polymap.workload.openscop_loops import openscop_to_c
+
+        return openscop_to_c(text, file=file), f"{file} as C"
+    if suffix == ".mlir":
+        from polymap.workload.mlir_affine import affine_to_c
+
+        return affine_to_c(text, file=file), f"{file} as C"
+    return text, file
 
 
 def _c_sizes(sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:

@@ -430,7 +430,7 @@ def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: B
     """Search pairs of a plan and a structure (or a kind) with these bounds, raised by the orders of each; return False
     where time ends before it."""
     plans, by_orders = asked.plans, dict[int, Bounds]()
-    for one in np.unique(plan).tolist():
+    for one in sorted(set(plan.tolist())):
         every = np.flatnonzero(plan == one)
         if asked.stop() and best.order is not None:
             return False
