@@ -36,11 +36,12 @@ import polymap
 from polymap.costmodel.assembly import assemble
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.costmodel.referees.set_counts import counts_of_sets
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.costmodel.tables.cost_arrays import evaluate_many
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Spatial, Temporal
+from polymap.poly import within
 from tests.case_chains import input_window_case, output_window_case, random_chain_case
 from tests.case_crossed import random_crossed_case
 from tests.case_features import BOX_FEATURES, GENERAL_FEATURES, LONG_FEATURES, features_of
@@ -187,7 +188,7 @@ def _without_unknown(found: Counts, truth: Counts) -> Counts:
 
 def _counted_with_sets(case: Case) -> Counts | None:
     try:
-        return count_with_sets(case.workload, case.arch, case.mapping)
+        return within(60, "counting with sets", counts_of_sets, case.workload, case.arch, case.mapping)
     except BudgetError:
         return None
 

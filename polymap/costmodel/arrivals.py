@@ -34,6 +34,7 @@ from polymap.ir import (
     Tensor,
     Workload,
     accesses_of,
+    components,
     rule_of,
 )
 from polymap.resources import is_time_up
@@ -571,15 +572,9 @@ def _is_sent(roles: Sequence[int]) -> bool:
 def _groups_of(access: Access) -> list[_Group]:
     """Return the groups of axes of a tensor that is accessed so."""
     axes = [tuple(index.coefficients()) for index in access.index]
-    left, found = list(range(len(axes))), list[_Group]()
-    while left:
-        group, dims = [left[0]], list(axes[left[0]])
-        while more := [axis for axis in left if axis not in group and set(axes[axis]) & set(dims)]:
-            group += more
-            dims += [dim for axis in more for dim in axes[axis]]
-        left = [axis for axis in left if axis not in group]
-        found.append(_Group(tuple(group), tuple(dict.fromkeys(dims))))
-    return found
+    return [
+        _Group(group, tuple(dict.fromkeys(dim for axis in group for dim in axes[axis]))) for group in components(axes)
+    ]
 
 
 def too_many_tiles(of: str) -> BudgetError:

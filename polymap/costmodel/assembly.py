@@ -125,14 +125,9 @@ def compute_cycles(arch: Architecture, counts: Counts) -> int:
     return -(-counts.steps // arch.compute.per_cycle)
 
 
-def latency_cycles(arch: Architecture, counts: Counts) -> int:
-    """Return the cycles of the run without regard to steps: the maximum of compute and transfers where they overlap,
-    else their sum."""
-    return math.ceil(exact_latency(arch, counts))
-
-
 def exact_latency(arch: Architecture, counts: Counts) -> Fraction:
-    """Return these cycles, not rounded."""
+    """Return the cycles of the run without regard to steps, not rounded: the maximum of compute and transfers where
+    they overlap, else their sum."""
     return _in_all(arch, _shares(arch, counts))
 
 

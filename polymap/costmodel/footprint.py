@@ -23,6 +23,7 @@ from polymap.ir import (
     Temporal,
     Workload,
     accesses_of,
+    components,
     dim,
     is_box,
 )
@@ -271,7 +272,7 @@ def _image_size(workload: Workload, access: Access, limits: dict[str, list[Affin
     """Return the size of one access's image of a box: a product over groups of axes that share dims."""
     total = 1
     extents = workload.extents()
-    for axes in axis_groups(access):
+    for axes in components(axis.dims for axis in access.index):
         dims = sorted({name for axis in axes for name in access.index[axis].dims})
         box = integer_set(
             "S", [(name, extents[name]) for name in dims], [c for name in dims for c in limits.get(name, ())]
@@ -294,17 +295,3 @@ def _union_size(workload: Workload, touching: list[Statement], tensor: str, limi
     for image in images[1:]:
         united = united.union(image)
     return count(coalesced(united))
-
-
-def axis_groups(access: Access) -> tuple[tuple[int, ...], ...]:
-    """Return the axes of an access in groups: two axes are in one group if they share a dim, directly or through
-    others."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for axis, index in enumerate(access.index):
-        dims, members = set(index.dims), [axis]
-        for group in [group for group in groups if group[0] & dims]:
-            dims |= group[0]
-            members = [*group[1], *members]
-            groups.remove(group)
-        groups.append((dims, members))
-    return tuple(tuple(sorted(members)) for _, members in groups)

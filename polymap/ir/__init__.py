@@ -4,6 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.ir.brief import Brief as Brief
+    from polymap.ir.connections import components as components
     from polymap.ir.construction import (
         UNIT_RULE as UNIT_RULE,
         Rule as Rule,

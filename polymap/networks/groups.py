@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from polymap.ir import Workload, accesses_of
+from polymap.ir import Workload, accesses_of, components
 from polymap.networks.model import Network
 from polymap.networks.tuning import TUNING
 from polymap.workload import Link, join_nests, why_apart, with_axes_merged, without_idle_dims
@@ -236,21 +236,8 @@ class _Reader:
 
 def _components(count: int, links: Sequence[Link]) -> list[tuple[int, ...]]:
     """Return the sets of several nests that links connect, each in order."""
-    root = list(range(count))
-
-    def found(number: int) -> int:
-        while root[number] != number:
-            root[number] = root[root[number]]
-            number = root[number]
-        return number
-
-    for link in links:
-        first, second = found(link.producer), found(link.consumer)
-        root[max(first, second)] = min(first, second)
-    parts: dict[int, list[int]] = {}
-    for number in range(count):
-        parts.setdefault(found(number), []).append(number)
-    return [tuple(each) for each in parts.values() if len(each) > 1]
+    own = ([at for at, link in enumerate(links) if number in (link.producer, link.consumer)] for number in range(count))
+    return [each for each in components(own) if len(each) > 1]
 
 
 def _parts_of(

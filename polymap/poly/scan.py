@@ -15,7 +15,7 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import BudgetError, Mistake
+from polymap.ir import BudgetError, Mistake, components
 from polymap.poly.budgets import check_clock, integer
 from polymap.poly.tuning import TUNING
 
@@ -49,17 +49,9 @@ class Constraints:
 
     def components(self) -> list[tuple[int, ...]]:
         """Return the connected components of the dims under the constraints, each in order."""
-        group = list(range(len(self.bounds)))
-        for row in self.rows:
-            members = [position for position, number in enumerate(row[:-1]) if number]
-            for member in members[1:]:
-                old, new = group[member], group[members[0]]
-                if old != new:
-                    group = [new if each == old else each for each in group]
-        found: dict[int, tuple[int, ...]] = {}
-        for position, number in enumerate(group):
-            found[number] = (*found.get(number, ()), position)
-        return list(found.values())
+        return components(
+            [number for number, row in enumerate(self.rows) if row[position]] for position in range(len(self.bounds))
+        )
 
 
 def _bounds(piece: isl.BasicSet, rows: list[Row]) -> Bounds:

@@ -140,7 +140,7 @@ def more_energy(*subject: object) -> object:
     ("name", "counter", "wrong"),
     [
         ("count_closed_form", "closed form", one_step_more),
-        ("count_with_sets", "sets", a_word_more),
+        ("counts_of_sets", "sets", a_word_more),
         ("assemble", "cost", a_cycle_more),
         ("evaluate_many", "table of tiles", more_energy),
     ],

@@ -14,7 +14,7 @@ from enum import Enum
 from fractions import Fraction
 from math import gcd
 
-from polymap.ir import Access, Affine, Operator, Statement, Workload, accesses_of, bounds, is_box
+from polymap.ir import Access, Affine, Operator, Statement, Workload, accesses_of, bounds, components, is_box
 
 
 class DimKind(Enum):
@@ -259,8 +259,8 @@ def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...]
         else:
             joined.append(terms)
     windows: list[Window] = []
-    for component in _components(joined):
-        form = _one_form(component, extents)
+    for numbers_of in components([name for name, _ in row] for row in joined):
+        form = _one_form([joined[number] for number in numbers_of], extents)
         if _is_injective(form, extents):
             singles += [numbers[name] for name in form]
         else:
@@ -308,19 +308,6 @@ def _primitive(names: list[str], row: list[Fraction]) -> list[tuple[str, int]]:
     terms = [(name, int(value * scale)) for name, value in zip(names, row, strict=True) if value]
     common = gcd(*(factor for _, factor in terms))
     return [(name, factor // common) for name, factor in terms]
-
-
-def _components(rows: list[list[tuple[str, int]]]) -> list[list[list[tuple[str, int]]]]:
-    """Return the connected components of rows: two rows are in one if they share a dim, directly or through others."""
-    components: list[tuple[set[str], list[list[tuple[str, int]]]]] = []
-    for row in rows:
-        dims, members = {name for name, _ in row}, [row]
-        for component in [each for each in components if each[0] & dims]:
-            dims |= component[0]
-            members = [*component[1], *members]
-            components.remove(component)
-        components.append((dims, members))
-    return [members for _, members in components]
 
 
 def _one_form(rows: list[list[tuple[str, int]]], extents: dict[str, int]) -> dict[str, int]:

@@ -7,28 +7,13 @@ from polymap.costmodel.referees.flow import Ledger, Scene
 from polymap.costmodel.referees.peak import coordinates, peak_bits
 from polymap.costmodel.referees.set_rules import count_moves
 from polymap.costmodel.referees.set_tree import Tree, read_tree
-from polymap.costmodel.referees.tuning import TUNING
-from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload
-from polymap.poly import Tally, budget, is_exhausted, is_open, within
-
-
-def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
-    """Return the counts of a mapping that `check_mapping` accepts.
-
-    Raises BudgetError where the sets are too large to be counted in time.
-    """
-    what = "counting this mapping with sets"
-    try:
-        return within(TUNING.seconds, what, counts_of_sets, workload, arch, mapping)
-    except BudgetError as error:
-        if is_open() or not is_exhausted(error):
-            raise
-        hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
-        raise BudgetError(Mistake("PM490", f"{what} takes more than {TUNING.seconds:.3g} s", hint)) from None
+from polymap.ir import Architecture, Mapping, Workload
+from polymap.poly import Tally, budget
 
 
 def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
-    """Return the counts of a mapping, within the caller's budget; raises BudgetError (see `is_exhausted`) beyond it."""
+    """Return the counts of a mapping that `check_mapping` accepts, within the caller's budget; raises BudgetError (see
+    `is_exhausted`) beyond it."""
     with budget(what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()

@@ -8,8 +8,6 @@ from typing import NamedTuple
 class Tuning(NamedTuple):
     """Limits of the counts by integer sets."""
 
-    seconds: float = 60.0
-    """Seconds of the counts of one mapping."""
     walked_tiles: int = 3_000_000
     """Tiles that are looked at one by one for the peak of a level: some seconds."""
     most_vectors: int = 100_000

@@ -23,7 +23,7 @@ from polymap.search.any_size.single_tensor import Counts, Working, one_box
 from polymap.search.any_size.sizes import Axis, coarse_axis
 from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.problem import Component, HolderEdge, Measure, Problem, most_costed
+from polymap.search.problem import Component, HolderEdge, Measure, Problem, minimum_below, most_costed
 
 State = tuple[int, ...]  # per tensor, the holder state
 HeldBits = tuple[dict[int, float], ...]  # per level and tensor
@@ -420,16 +420,6 @@ def _room(problem: Problem, level: int) -> float:
     return float(np.inf) if usable is None else float(usable)
 
 
-def _minimum_inside(table: FloatArray) -> None:
-    """Replace every entry by the least among the cells that are not larger in any dim."""
-    before = 1
-    for length in table.shape:
-        view = table.reshape(before, length, -1)
-        for position in range(1, length):
-            np.minimum(view[:, position], view[:, position - 1], out=view[:, position])
-        before *= length
-
-
 class Recurrence:
     """One pass of the dynamic program: least[unit, state] is the least cost of a chain's rest inside every cell."""
 
@@ -452,7 +442,7 @@ class Recurrence:
                 best = np.full(shapes[unit], self._end(unit, each.state))
                 for _, _, value in self._options(unit, each):
                     np.minimum(best, value, out=best)
-                _minimum_inside(best)
+                minimum_below(best[None])
                 self.least[unit, each.state] = best
         start = (0,) * len(self.structure.nodes)
         least = float(self.least[0, start][tuple(n - 1 for n in shapes[0])])

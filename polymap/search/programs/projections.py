@@ -23,6 +23,7 @@ from fractions import Fraction
 from itertools import combinations, islice, permutations, product
 from math import ceil, lcm, log
 
+from polymap.costmodel import integer_root
 from polymap.search.programs.bound_tuning import TUNING
 
 _EXPONENTS = (Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
@@ -126,19 +127,8 @@ def largest_set(sets: Sets, exponents: Exponents, room_bits: int) -> Fraction:
         power *= one.factor ** int(s * root)
     for t, extent in zip(exponents.dims, sets.extents, strict=True):
         power *= extent ** int(t * root)
-    return Fraction(root_above(ceil(power * 1000**root), root), 1000 * sets.copies)
-
-
-def root_above(value: int, degree: int) -> int:
-    """Return the least integer whose power is at least `value`."""
-    low, high = 0, 1 << (value.bit_length() // degree + 1)
-    while low < high:
-        middle = (low + high) // 2
-        if middle**degree >= value:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    least = ceil(power * 1000**root)  # the least integer whose power is at least this
+    return Fraction(integer_root(least - 1, root) + 1 if least else 0, 1000 * sets.copies)
 
 
 def best_exponents(choices: Sequence[tuple[float, float, Exponents]], room_bits: int) -> Exponents:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.costmodel.assembly import assemble, capacity_violations, latency_cycles
+from polymap.costmodel.assembly import assemble, capacity_violations, exact_latency
 from polymap.costmodel.counts import Counts, LevelUse, Traffic
 from polymap.ir.errors import BudgetError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
@@ -88,7 +88,7 @@ def test_an_element_costs_its_share_of_a_word_and_the_sum_is_exact() -> None:
 def test_leakage_lasts_as_long_as_the_program() -> None:
     arch = tiny(MemoryLevel("DRAM", leak_pj_per_cycle=Fraction("0.5"), bandwidth_bits_per_cycle=Fraction(3)))
     # 100 bits at 3 per cycle: 33.3, so 34 cycles.
-    assert latency_cycles(arch, COUNTS) == 34
+    assert exact_latency(arch, COUNTS) == Fraction(100, 3)
     cost = assemble(TINY, arch, COUNTS, (), "sets")
     assert cost.energy_by_level_pj == (("DRAM", 17.0), ("PE", 0.0))
 
@@ -145,7 +145,7 @@ def test_huge_numbers_stay_exact_or_are_refused_by_name() -> None:
     arch = tiny(MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(7), read_pj=Fraction(1)))
     for size in (2**31, 2**53 + 1, 2**63, 10**30 + 1):
         counts = Counts(size, size, (Traffic("DRAM", "A", size, 0, 0, 0),), (LevelUse("DRAM", 0, 8, 0, 8 * size),))
-        assert latency_cycles(arch, counts) == -(-8 * size // 7)
+        assert exact_latency(arch, counts) == Fraction(8 * size, 7)
         assert assemble(TINY, arch, counts, (), "sets").energy_pj_exact == size
     counts = Counts(1, 1, (Traffic("DRAM", "A", 10**400, 0, 0, 0),), (LevelUse("DRAM", 0, 8, 0, 8),))
     with pytest.raises(BudgetError, match=r"PM491 an energy of about 10\^400 pJ"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from polymap.costmodel.bounds import compulsory_traffic
-from polymap.costmodel.footprint import axis_groups, footprints, touched_elements
+from polymap.costmodel.footprint import footprints, touched_elements
 from polymap.costmodel.referees.walk import count_by_simulation
+from polymap.ir.connections import components
 from polymap.ir.quasi_affine import dim
 from polymap.schedules.check import check_mapping
 from polymap.workload.einsums import einsum
@@ -65,7 +67,18 @@ def test_a_domain_that_is_no_box_counts_as_it_is_but_has_no_largest_first_tile()
 
 def test_axes_that_share_a_dim_stand_together() -> None:
     (statement,) = einsum("C[i] += A[i+j,k,i,2] * B[j]", i=2, j=2, k=2).statements
-    assert set(axis_groups(statement.reads[0])) == {(0, 2), (1,), (3,)}
+    assert components(axis.dims for axis in statement.reads[0].index) == [(0, 2), (1,), (3,)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_are_what_steps_between_sets_that_share_an_item_reach(seed: int) -> None:
+    rng = random.Random(seed)
+    sets = [{rng.randrange(9) for _ in range(rng.randrange(4))} for _ in range(7)]
+    reached = [{one} for one in range(len(sets))]
+    for _ in sets:
+        for one in reached:
+            one |= {n for n, own in enumerate(sets) for at in one if own & sets[at]}
+    assert components(sets) == sorted({tuple(sorted(each)) for each in reached})
 
 
 def test_compulsory_traffic_follows_initial_and_temporary() -> None:

@@ -10,14 +10,16 @@ import pytest
 
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts, Traffic
-from polymap.costmodel.referees import peak as sets_peak, set_counts as sets
+from polymap.costmodel.referees import peak as sets_peak
 from polymap.costmodel.referees.maximum import SumTerm, largest_sum
-from polymap.costmodel.referees.set_counts import count_with_sets
+from polymap.costmodel.referees.set_counts import counts_of_sets
 from polymap.inputs.presets import load_arch
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.ir.quasi_affine import dim
+from polymap.poly import budget, is_exhausted, within
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
@@ -35,6 +37,10 @@ def triangle(size: int) -> Workload:
     workload = einsum("C[i,j] += A[i,k] * B[k,j]", i=size, j=size, k=size)
     (statement,) = workload.statements
     return replace(workload, statements=(replace(statement, constraints=(dim("i") - dim("k"),)),))
+
+
+def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
+    return within(60, "counting this mapping with sets", counts_of_sets, workload, arch, mapping)
 
 
 def tiled(tile: int) -> Mapping:
@@ -114,10 +120,10 @@ def test_an_element_that_is_read_before_it_is_overwritten_is_loaded(body: str, f
     assert (row(counts, "GB", "A").fills, row(counts, "GB", "A").drains) == (fills, 6)
 
 
-def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets, "TUNING", sets.TUNING._replace(seconds=0))
-    with pytest.raises(BudgetError, match="PM490 counting this mapping with sets takes more than 0 s"):
-        count_with_sets(triangle(8), SIMPLE, tiled(4))
+def test_the_callers_budget_ends_a_count() -> None:
+    with pytest.raises(BudgetError) as refused, budget(1, what="a count of nothing else"):
+        counts_of_sets(triangle(8), SIMPLE, tiled(4))
+    assert is_exhausted(refused.value)
 
 
 def test_walking_too_many_tiles_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
