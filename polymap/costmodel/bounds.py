@@ -1,5 +1,5 @@
-"""Lower bounds on traffic that hold for every mapping, and a mapping's roofline: the rate that each level's bandwidth
-allows, from the bits that the mapping moves.
+"""Lower bounds on traffic that hold for every mapping, textbook formulas to compare a mapping with, and its roofline:
+the rate that each level's bandwidth allows, from the bits that the mapping moves.
 
 Source of the roofline: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4),
 2009.
@@ -7,7 +7,7 @@ Source of the roofline: Williams, Waterman, Patterson, "Roofline: an insightful 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
@@ -68,6 +68,77 @@ def compulsory_bits(workload: Workload) -> int | None:
     return total
 
 
+def unfused_bits(workload: Workload) -> int | None:
+    """Return the compulsory bits of the statements run one after the other, each from and to the outermost level.
+
+    None where some tensor cannot be counted.
+    """
+    total = 0
+    for statement in workload.statements:
+        names = {access.tensor for access in (statement.target, *statement.reads)}
+        single = replace(
+            workload,
+            tensors=tuple(replace(t, temporary=False) for t in workload.tensors if t.name in names),
+            statements=(statement,),
+        )
+        bits = compulsory_bits(single)
+        if bits is None:
+            return None
+        total += bits
+    return total
+
+
+def energy_per_operation(accesses: Fraction | int, access_pj: Fraction | int, operation_pj: Fraction | int) -> Fraction:
+    """Return pJ per operation with `accesses` memory accesses each (a fraction where operations share them)."""
+    return Fraction(operation_pj) + Fraction(accesses) * Fraction(access_pj)
+
+
+@dataclass(frozen=True, slots=True)
+class Im2col:
+    """The im2col matrix of one channel of a convolution.
+
+    entries: its entries. distinct: different image elements among them. growth: entries per element of the image.
+    """
+
+    entries: int
+    distinct: int
+    growth: Fraction
+
+
+def im2col(*, height: int, width: int, rows: int, columns: int, stride: int = 1, padding: int = 0) -> Im2col:
+    """Return the size of one channel's im2col matrix for a `rows` x `columns` kernel on a `height` x `width` image.
+
+    Entries that fall on padding count as entries, not as distinct elements.
+    """
+    outputs = (_outputs(height, rows, stride, padding), _outputs(width, columns, stride, padding))
+    entries = outputs[0] * outputs[1] * rows * columns
+    distinct = prod(
+        len({stride * p + r - padding for p in range(outs) for r in range(taps)} & set(range(size)))
+        for outs, taps, size in ((outputs[0], rows, height), (outputs[1], columns, width))
+    )
+    return Im2col(entries, distinct, Fraction(entries, height * width))
+
+
+def _outputs(size: int, taps: int, stride: int, padding: int) -> int:
+    return (size + 2 * padding - taps) // stride + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTiling:
+    """A dim cut into pieces of one index per lane. pieces: how many. last: lanes that the last piece uses. utilization:
+    the share of lane slots used."""
+
+    pieces: int
+    last: int
+    utilization: Fraction
+
+
+def array_tiling(extent: int, lanes: int) -> ArrayTiling:
+    """Return how `extent` indices fill `lanes` lanes, piece after piece."""
+    pieces = -(-extent // lanes)
+    return ArrayTiling(pieces, extent - (pieces - 1) * lanes, Fraction(extent, pieces * lanes))
+
+
 @dataclass(frozen=True, slots=True)
 class LevelRoof:
     """One level's roof and the mapping's place below it.
@@ -107,6 +178,11 @@ class Roofline:
     bound_by: str
     compulsory_intensity: Fraction | None
     levels: tuple[LevelRoof, ...]
+
+
+def arithmetic_intensity(operations: Fraction | int, moved_bytes: Fraction | int) -> Fraction:
+    """Return operations per byte moved."""
+    return Fraction(operations) / Fraction(moved_bytes)
 
 
 def ridge_point(peak: Fraction | int, bandwidth: Fraction | int) -> Fraction:

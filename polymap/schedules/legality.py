@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import Enum
 
 from polymap.ir import BudgetError, InstancePoint, Mapping, Mistake, Violation, Workload
-from polymap.poly import Clock, Map, budget, first_pair, is_exhausted, is_open, not_in_order, within
+from polymap.poly import Clock, Map, at_same_time, budget, first_pair, is_exhausted, is_open, not_in_order, within
 from polymap.schedules.relation import Times, schedule_of
 from polymap.schedules.signs import band, carried_by, legal_permutations, only_accumulates, sign_vectors
 from polymap.schedules.tuning import TUNING
@@ -98,6 +98,22 @@ def parallel_loop(workload: Workload, name: str) -> Parallel:
     return answer
 
 
+def parallel_places(workload: Workload, schedule: Times) -> tuple[Parallel, ...]:
+    """Return, per position of a legal schedule, whether instances that first differ there are independent."""
+    length = max(len(times) for times in schedule.values())
+    answers = [Parallel.YES] * length
+    with budget(TUNING.places_operations, what="the parallel loops of a schedule"):
+        for dependence, relation in dependence_relations(workload):
+            source, sink = (_clock(workload, schedule, name) for name in (dependence.source, dependence.sink))
+            relaxed = workload.associative and dependence.kind is Kind.REDUCTION
+            for place in _carrying_places(relation, source, sink, length):
+                if not relaxed:
+                    answers[place] = Parallel.NO
+                elif answers[place] is Parallel.YES:
+                    answers[place] = Parallel.REDUCTION
+    return tuple(answers)
+
+
 def point(workload: Workload, statement: str, counters: Sequence[int]) -> InstancePoint:
     """Return a statement instance with the values of the user's own loop variables."""
     own = {each.name: each for each in workload.dims}
@@ -108,6 +124,17 @@ def point(workload: Workload, statement: str, counters: Sequence[int]) -> Instan
 
 def _clock(workload: Workload, schedule: Times, statement: str) -> Clock:
     return Clock(statement, workload.statement(statement).dims, schedule[statement])
+
+
+def _carrying_places(relation: Map, source: Clock, sink: Clock, length: int) -> Iterator[int]:
+    """Yield the positions of a legal schedule at which some pair of the relation first differs."""
+    for place in range(length):
+        if relation.is_empty():
+            return
+        equal = relation.intersect(at_same_time(source, sink, place))
+        if not equal.is_equal(relation):
+            yield place
+        relation = equal
 
 
 def _violation(workload: Workload, schedule: Times, dependence: Dependence, broken: Map) -> Violation:

@@ -10,6 +10,8 @@ class Tuning(NamedTuple):
 
     legality_s: float = 20.0
     """CPU seconds of the question whether a mapping is legal."""
+    places_operations: int = 5_000_000
+    """Operations of isl for the parallel loops of a schedule."""
     shown_orders: int = 6
     """Of the legal orders that a message lists."""
     report_s: float = 4.5

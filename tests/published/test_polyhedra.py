@@ -13,11 +13,10 @@ import pytest
 import polymap as pm
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.quasi_affine import Affine, dim
-from polymap.schedules.legality import Parallel, parallel_loops, schedule_violations
+from polymap.schedules.legality import Parallel, parallel_loops, parallel_places, schedule_violations
 from polymap.workload.c.reader import from_c
 from polymap.workload.dependence_analysis import Kind, dependences, unset_read
 from tests.c_to_c import Job, compiled, flags_of, parameters_of, run_jobs
-from tests.parallel_places import parallel_places
 from tests.referee.value_flow import value_based_flow
 
 GEMVER = """

@@ -10,7 +10,17 @@ from itertools import pairwise
 
 import pytest
 
-from polymap.costmodel.bounds import attainable, compulsory_bits, ridge_point, roofline
+from polymap.costmodel.bounds import (
+    arithmetic_intensity,
+    array_tiling,
+    attainable,
+    compulsory_bits,
+    energy_per_operation,
+    im2col,
+    ridge_point,
+    roofline,
+    unfused_bits,
+)
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.footprint import touched_elements
 from polymap.ir.loopnest import Access, Dim, Operator, Read, Role, Statement, Tensor, Workload
@@ -18,13 +28,6 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
 from polymap.ir.quasi_affine import dim
 from polymap.workload.einsums import einsum
-from tests.published.textbook import (
-    arithmetic_intensity,
-    array_tiling,
-    energy_per_operation,
-    im2col,
-    unfused_bits,
-)
 
 
 def instances(workload: Workload) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.schedules.size import legal_count
+from polymap.schedules.textbook_estimates import loop_orders, mappings, parallel_choices, tilings
 from polymap.workload.einsums import einsum
-from tests.published.textbook import loop_orders, mappings, parallel_choices, tilings
 
 
 def test_s1_orders_of_seven_loops() -> None:

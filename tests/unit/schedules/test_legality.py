@@ -16,6 +16,7 @@ from polymap.schedules.legality import (
     dependence_violations,
     legal_orders,
     parallel_loops,
+    parallel_places,
     schedule_violations,
 )
 from polymap.schedules.relation import original_schedule, schedule_of
@@ -43,7 +44,6 @@ from tests.nests import (
     two_reductions,
     workload,
 )
-from tests.parallel_places import parallel_places
 
 
 def order_schedule(work: Workload, order: tuple[str, ...]) -> dict[str, tuple[Affine, ...]]:
