@@ -164,6 +164,8 @@ def test_costs_of_many_digits_lose_no_choice() -> None:
 
     *_, last = selection.selections(columns, stays, {1: 3}, ask, never)
     assert last.value == stays[0].cost
+    assert last.value * Fraction(999_999, 10**6) <= last.bound <= last.value  # of costs that are rounded
+    assert not last.is_proven
 
 
 MISTAKES = {
