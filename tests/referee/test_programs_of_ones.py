@@ -4,6 +4,7 @@ buffer around all statements, around some of its users one by one, or nowhere; w
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations, permutations, product
 
@@ -89,3 +90,12 @@ def test_the_least_of_all_trees_is_proven(seed: int, tiles: str) -> None:
     assert found.status == "OPTIMAL"
     assert found.cost.latency_cycles == len(work.statements)
     assert found.cost.energy_pj_exact == least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few((3, 13, 38), 1))
+def test_what_is_proven_among_some_trees_is_so_on_machines_timed_in_steps(seed: int) -> None:
+    work, arch, _ = words_of(seed)
+    found = pm.explore(work, replace(arch, start_cycles=Fraction(3)), tiles="divide", time_limit_s=300)
+    assert (found.status, found.space.name) == ("OPTIMAL", "rewritten program trees")
+    assert found.cost.energy_pj_exact == least_energy(work, arch)
