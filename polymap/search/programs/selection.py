@@ -66,17 +66,12 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Parts in their order, and what stays around them. value: in all. bound: no choice is known to cost less."""
+    """Parts in their order, and what stays around them. value: in all. bound: no choice costs less."""
 
     value: Fraction
     parts: tuple[Around, ...]
     stays: tuple[Residence, ...]
     bound: Fraction
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether no choice costs less."""
-        return self.value <= self.bound
 
 
 Ask = Callable[[Around], Fraction | None]  # what a part costs; None where it has no room
@@ -109,10 +104,11 @@ def selections(
         costs = [known[each] for each in asked]
         value = sum(filter(None, costs), sum((each.cost for each in own), Fraction(0)))
         if None not in costs and (best is None or value < best.value):
-            best = Selection(value, tuple(asked), own, least)
+            best = Selection(value, tuple(asked), own, min(least, value))
             yield best
         if not new or (best is not None and best.value - least <= best.value * slack):
-            yield from () if best is None else (replace(best, bound=least),)
+            if best is not None:
+                yield replace(best, bound=min(least, best.value))
             return
 
 
