@@ -121,3 +121,13 @@ def test_products_with_time_that_are_proven_equal_enumeration(seed: int) -> None
     )
     assert found.cost.energy_pj_exact * found.cost.latency_cycles**power == least
     assert widths or found.status == "OPTIMAL"  # else a tree of more energy may be faster
+
+
+def test_the_least_energy_proves_nothing_of_a_product_where_another_tree_is_faster() -> None:
+    work = pm.program(["T[m] = max(A[m], 0)", "E[m] = T[m] * A[m]"], m=2, temporary=["T"], bits=8)
+    outer = {"level": "DRAM", "read_pj": 1, "write_pj": 1, "bandwidth_bits_per_cycle": 2}
+    inner = {"level": "Buf", "capacity_bits": 16, "read_pj": 3, "write_pj": 3}
+    arch = arch_from_document({"name": "slow", "nodes": [outer, inner, {"compute": "PE", "pj": 1}]})
+    found, least = pm.explore(work, arch, "ed2p", tiles="divide"), pm.explore(work, arch, tiles="divide")
+    assert (found.value, found.space.name) == (min(products(work, arch, 2)), "")
+    assert found.cost.latency_cycles < least.cost.latency_cycles
