@@ -249,7 +249,7 @@ def _in_runs_of_tiles(search: Search, workload: Workload, room: int) -> Workload
             part = trees.alone(part_of(workload, (each,)), each)
             moved = sum(read + written for _, read, written in part.passes) if part else 0
             found[at, at + 1] = Tiling(max(found[at, at + 1].moved, Fraction(moved)))
-    way = _least_way(*every, {ends: each.moved for ends, each in found.items()})
+    way = least_way(*every, {ends: each.moved for ends, each in found.items()})
     least = sum(found[ends].moved for ends in way), sum(found[ends].again for ends in way)
     if rows is not None and least >= (rows.moved, rows.again):
         return rows.of(workload, every)
@@ -277,7 +277,7 @@ def _next_share(spent: float, end: float, left: int) -> float:
     return spent + max(0.0, end - spent) / left
 
 
-def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends, ...]:
+def least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends, ...]:
     """Return the segments of some statements, one after the other, that cost least together."""
     best: dict[int, tuple[Fraction, tuple[Ends, ...]]] = {begin: (Fraction(0), ())}
     for last in range(begin + 1, end + 1):
@@ -378,7 +378,7 @@ class Chains:
         """Return what the segments that are known cost together at least; None where some statement has none."""
         values = {ends: part.value for ends, part in (self._found | self._together).items()}
         many = len(self._workload.statements)
-        return sum((values[ends] for ends in _least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
+        return sum((values[ends] for ends in least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
 
     def _with_segments(self, last_share: float) -> None:
         """Look at segments; of few statements at those that their time ended again, in the time that others left."""
@@ -389,7 +389,7 @@ class Chains:
         left, bounded, searched, cut = dict(self._open), set[Ends](), list[Ends](), list[Ends]()
         while not limits.until(last_share)():
             values = {ends: part.value for ends, part in self._found.items()}
-            way = _least_way(0, len(statements), values | left)
+            way = least_way(0, len(statements), values | left)
             saved = {ends: sum(values[at, at + 1] for at in range(*ends)) - left[ends] for ends in way if ends in left}
             ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
             if ends is None:
@@ -425,7 +425,7 @@ class Chains:
         alone = {ends: part.value for ends, part in parts.items()}
         programs = {ends: part_of(self._workload, statements[slice(*ends)]) for ends in parts}
         on_chip = {ends: self._trees.on_chip(programs[ends], part) for ends, part in parts.items()}
-        return list(dict.fromkeys(_least_way(0, len(statements), each) for each in (alone, on_chip)))
+        return list(dict.fromkeys(least_way(0, len(statements), each) for each in (alone, on_chip)))
 
     def _trees_of(self, parts: dict[Ends, Part]) -> Iterator[Nodes]:
         for way in self._ways(parts):
@@ -495,7 +495,7 @@ class Chains:
         statements = self._workload.statements[slice(*ends)]
         program, is_over = part_of(self._workload, statements), self._search.limits.until(end_share)
         parts = self._parts(program, end_share)
-        apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
+        apart = sum((values[each] for each in least_way(*ends, values)), Fraction(0))
         promising = [part for part in parts if part.value < apart * TUNING.promising]
         parts += [self._trees.with_branches_inside(program, part, is_over) for part in promising]
         return cheapest(parts)

@@ -80,15 +80,17 @@ def begin_without_steps(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     _, found = search.ask(plain, Kind.PROGRAM, TUNING.without_steps_share)
     for place, floor in enumerate(found.floors):
         evidence = evidence.with_floor(place, floor)
-    if found.left == () and found.best is not None and len(search.objective.singles) == 1:  # it is the best there
-        evidence = evidence.with_floor(0, found.best[1])
+    least = found.best[1] if found.left == () and found.best and len(search.objective.singles) == 1 else None
+    space = found.space if found.space is not None and found.space.name else None  # others there may cost less
+    evidence = evidence.with_floor(0, None if space else least)
     if found.clash is not None:
         return replace(evidence, clash=found.clash)
     moves = replace(plain, objective=parse_objective(f"traffic:{search.arch.levels[0].name}", search.arch))
     _, others = search.ask(moves, Kind.PROGRAM, TUNING.without_steps_share)
     for one in (*found.incumbents, *others.incumbents):
         evidence = search.with_tree(evidence, one.workload, one.mapping)
-    return evidence
+    is_best = space is not None and least is not None and bool(evidence.best) and evidence.best[1] <= least
+    return replace(evidence, left=(), space=space) if is_best else evidence
 
 
 def _by_one(search: Search, evidence: Evidence, nests: tuple[Nest, ...], objective: Objective) -> Evidence:

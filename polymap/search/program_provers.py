@@ -394,7 +394,9 @@ def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int
     skewed; that nothing beats it, where the trees of its kind are searched to the end."""
     climbed = search.engines.get(ProgramSearch)
     scored, complete = (climbed.scored, climbed.complete) if climbed else (0, "")
-    if not search.divides or search.rules or search.arch.fanouts or len(search.workload.statements) == 1:
+    is_of_ones = all(each.extent == 1 for each in search.workload.dims)  # no loop, spatial or in tiles, changes a count
+    is_asked = is_of_ones or (search.divides and not search.arch.fanouts)
+    if not is_asked or search.rules or len(search.workload.statements) == 1:
         complete = ""
     found = search.incumbent(tree.mapping, tree.cost, tree.workload)
     is_proven = bool(complete) and found.values == (tree.value,)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from polymap.costmodel import Cost, compulsory_traffic, cost_of_counts, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
 from polymap.resources import Limits, OutOfTime
-from polymap.search.problem import Goal, Objective, objective_values
+from polymap.search.problem import Goal, Objective, floor_of, objective_values, parse_single
 from polymap.search.programs.alignments import with_loops_apart
 from polymap.search.programs.climbing import Climber, FoundShape
 from polymap.search.programs.contraction import contract_arrays
@@ -107,6 +107,7 @@ class ProgramSearch:
             walking = first.part(TUNING.walking_share)
             self._let(self._climber, walking, stop)
             self.complete = self._walk_all(self._climber, walking)
+            self.complete = self.complete if self._is_fast(self._climber) else ""
             first.work.add(walking.work.done)
             self._let(self._climber, first, stop)
         if not self.complete:
@@ -186,11 +187,21 @@ class ProgramSearch:
             if chosen is not None and self._take(self._score(program, shape, chosen[1]), accepts):
                 self.complete = self.complete if self.best is before else ""
 
+    def _is_fast(self, climber: Climber) -> bool:
+        """Return whether no tree is faster than the first one, where the objective is a product with time."""
+        powers, found = self.objective.goal.powers, climber.found()[:1]
+        if powers is None or not powers.cycles:
+            return True
+        floor = floor_of(self.workload, self.arch, parse_single("latency", self.arch))
+        trees = filter(None, map(self._tree, found))
+        return any(tree.cost.latency_cycles <= floor for tree in trees)
+
     def _is_small(self, steps: int | None) -> bool:
         """Return whether all trees are walked: few for the steps that there are (None: any number), of a cost that is a
-        sum over tensors."""
+        sum over tensors, or energy in a product with time, whose least is the least product if no tree is faster."""
         leaks = any(level.leak_pj_per_cycle for level in self.arch.levels)
-        linear = self.objective.goal is Goal.TRAFFIC or (self.objective.goal is Goal.ENERGY and not leaks)
+        powers = self.objective.goal.powers
+        linear = self.objective.goal is Goal.TRAFFIC or (powers is not None and powers.energy > 0 and not leaks)
         most = TUNING.most_shapes if steps is None else min(TUNING.most_shapes, int(TUNING.walking_share * steps))
         few = count_bound(self.workload) <= most and instance_bound(self.workload) <= TUNING.few_instances
         return linear and few

@@ -66,12 +66,12 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Parts in their order, and what stays around them. value: in all. is_proven: whether no choice costs less."""
+    """Parts in their order, and what stays around them. value: in all. bound: no choice costs less."""
 
     value: Fraction
     parts: tuple[Around, ...]
     stays: tuple[Residence, ...]
-    is_proven: bool = False
+    bound: Fraction
 
 
 Ask = Callable[[Around], Fraction | None]  # what a part costs; None where it has no room
@@ -85,8 +85,9 @@ def selections(
     stop: Stop,
     slack: Fraction = Fraction(0),
 ) -> Iterator[Selection]:
-    """Yield ever better choices, the last one proven if there was time. rooms: bits of each level, None without end.
-    slack: of the best one's cost what better ones may save at most that are not looked for."""
+    """Yield ever better choices, the last one with the bound of all that was known in the end. rooms: bits of each
+    level, None without end. slack: of the best one's cost what better ones may save at most that are not looked for.
+    The bound holds where a part costs no less if more is taken, or if a stay saves as much as it may."""
     known, best = dict[Around, Fraction | None](), None
     while not stop():
         model = _Model(columns, stays, rooms, known)
@@ -103,11 +104,11 @@ def selections(
         costs = [known[each] for each in asked]
         value = sum(filter(None, costs), sum((each.cost for each in own), Fraction(0)))
         if None not in costs and (best is None or value < best.value):
-            best = Selection(value, tuple(asked), own)
+            best = Selection(value, tuple(asked), own, min(least, value))
             yield best
-        if best is not None and best.value <= least and model.is_exact:
-            yield replace(best, is_proven=True)
         if not new or (best is not None and best.value - least <= best.value * slack):
+            if best is not None:
+                yield replace(best, bound=min(least, best.value))
             return
 
 
@@ -121,11 +122,8 @@ def _around(columns: list[Column], number: int, stays: tuple[Residence, ...]) ->
     return Around(number, tuple(sorted(held)), tuple(sorted(taken.items())))
 
 
-def _scale(
-    columns: list[Column], stays: list[Residence], known: dict[Around, Fraction | None]
-) -> tuple[Fraction, bool, int]:
-    """Return by what costs are multiplied to be integers, whether they are without rounding, and the most that a part
-    costs."""
+def _scale(columns: list[Column], stays: list[Residence], known: dict[Around, Fraction | None]) -> tuple[Fraction, int]:
+    """Return by what costs are multiplied to be integers, or are rounded to them, and the most that a part costs."""
     costs = (
         [each.least for each in columns]
         + [each.cost for each in stays]
@@ -133,12 +131,13 @@ def _scale(
     )
     costs += [cost for each in columns for cost in each.saved.values()]
     most, scale = max(costs, default=Fraction(0)), Fraction(lcm(*(each.denominator for each in costs)))
-    few = Fraction(MOST) / max(1, most * (len(columns) + len(stays)))
-    return min(scale, few), scale <= few, ceil(most * min(scale, few))
+    scale = min(scale, Fraction(MOST) / max(1, most * (len(columns) + len(stays))))
+    return scale, ceil(most * scale)
 
 
 class _Model:
-    """One literal per part and per stay; what a part costs is at least what is known of it."""
+    """One literal per part and per stay; what a part costs is at least what is known of it. Costs are rounded down and
+    what is saved is rounded up: the least of the model bounds all choices, in exact numbers too."""
 
     def __init__(
         self,
@@ -150,7 +149,7 @@ class _Model:
         from ortools.sat.python import cp_model  # half a second to load
 
         self._columns, self._stays, self._model = columns, stays, cp_model.CpModel()
-        self._scale, self.is_exact, self._most = _scale(columns, stays, known)
+        self._scale, self._most = _scale(columns, stays, known)
         self._runs = [self._model.new_bool_var(f"part {number}") for number in range(len(columns))]
         self._stands = [self._model.new_bool_var(f"stay {number}") for number in range(len(stays))]
         self._order(rooms)
