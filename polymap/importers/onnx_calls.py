@@ -376,7 +376,7 @@ class NodeCall:
             raise NotMapped("the shapes of its input and weights do not fit together")
         steps, batch, width = (x[1], x[0], x[2]) if self.given.get("layout") else x
         macs = steps * batch * (prod(weights) + prod(states))
-        if weights[2] != width:
+        if weights[2] != width or self.given.get("hidden_size", states[2]) != states[2]:
             raise NotMapped("the shapes of its input and weights do not fit together")
         lengths = self.inputs[4] if len(self.inputs) > 4 else None
         if lengths is not None and set(self.scope.integers(lengths.name) or ()) != {steps}:
@@ -488,9 +488,11 @@ class NodeCall:
 
 def _padding(given: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the padding of each axis, before and behind together; None where the operator chooses it."""
-    if given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+    pads, auto = tuple(given.get("pads", ())), given.get("auto_pad", b"NOTSET")
+    if auto != b"NOTSET" and (auto not in (b"SAME_UPPER", b"SAME_LOWER", b"VALID") or any(pads)):
+        raise NotMapped("its auto_pad is none of ONNX, or stands beside pads")
+    if auto[:4] == b"SAME":
         return None
-    pads = () if given.get("auto_pad") == b"VALID" else tuple(given.get("pads", ()))
     rank = len(pads) // 2
     if len(pads) % 2 or min(pads, default=0) < 0:
         raise NotMapped(f"pads has {len(pads)} numbers" if len(pads) % 2 else "negative padding")
