@@ -482,7 +482,8 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     value: Expression = Apply("/", (centred, root))
     for place, operation in zip(range(at + 1, at + 1 + len(parameters)), "*+", strict=False):
         value = Apply(operation, (value, Read(place)))
-    scales = [f"{name}[{','.join(indices(each, shape, letters))}]" for name, each in zip("GB", parameters, strict=False)]
+    pairs = zip("GB", parameters, strict=False)
+    scales = [f"{name}[{','.join(indices(each, shape, letters))}]" for name, each in pairs]
     steps.append(("quotients", f"O[{each}] += {' * '.join((*reads, f'V[{row}]', *scales))}", value))
     return tuple(Part(call.workload(text, sizes, name, value), is_product=False) for name, text, value in steps)
 
