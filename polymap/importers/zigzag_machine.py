@@ -112,8 +112,8 @@ def sizes_by_name(fields: Record, names: str, numbers: str) -> dict[str, int]:
         lambda: all_read(*(partial(each.text, f"a name of {names}") for each in fields.listed(names))),
         lambda: all_read(*(partial(each.integer, f"one of {numbers}") for each in fields.listed(numbers))),
     )
-    if len(words) != len(sizes) or len({*words}) != len(words):
-        what = f"{len(sizes)} {numbers} for the {names} {', '.join(words)[:100]}"
+    if len(words) != len(sizes) or len({each.lower() for each in words}) != len(words):
+        what = f"{len(sizes)} {numbers} for {len(words)} {names}: {', '.join(words)[:100]}"
         raise fields[numbers].refuse(what, "Give one for each name, and each name once.")
     return dict(zip(words, sizes, strict=True))
 
