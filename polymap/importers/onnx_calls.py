@@ -255,6 +255,8 @@ class NodeCall:
             case "MaxPool" | "AveragePool":
                 options = {"kernel": self.given.get("kernel_shape"), "strides": self.given.get("strides")}
                 options |= {"dilations": self.given.get("dilations"), "padding": _padding(self.given)}
+                if self.given.get("ceil_mode"):
+                    _check_last_windows(self.given, data.known_shape()[2:], self.output.known_shape()[2:])
                 return self._of("max_pool" if self.operator == "MaxPool" else "average_pool", (data,), **options)
             case "GlobalAveragePool" | "GlobalMaxPool":
                 name = "reduce_mean" if self.operator == "GlobalAveragePool" else "reduce_max"
@@ -497,6 +499,16 @@ def _padding(given: Mapping[str, Any]) -> tuple[int, ...] | None:
     if len(pads) % 2 or min(pads, default=0) < 0:
         raise NotMapped(f"pads has {len(pads)} numbers" if len(pads) % 2 else "negative padding")
     return tuple(map(sum, zip(pads[:rank], pads[rank:], strict=True))) or (0,)
+
+
+def _check_last_windows(given: Mapping[str, Any], sizes: Shape, made: Shape) -> None:
+    """Raise NotMapped where the last window of a pooling begins behind the input: before version 22 ONNX counts it, and
+    what runs models leaves it out."""
+    begins, strides = _numbers(given, "pads", 0, 2 * len(made)), _numbers(given, "strides", 1, len(made))
+    if any((n - 1) * step >= size + at for n, step, size, at in zip(made, strides, sizes, begins, strict=False)):
+        raise NotMapped(
+            "with ceil_mode its last window begins behind the input, which ONNX leaves out since version 22"
+        )
 
 
 def _in_heads(shape: Shape, heads: object) -> Shape:

@@ -436,6 +436,14 @@ def test_what_stands_behind_a_group_norm_has_its_shape(tmp_path: Path) -> None:
     assert pm.from_onnx(path).macs == 6 * 6 * 4 * 6 * 9
 
 
+@pytest.mark.parametrize(("opset", "size", "made"), [(12, 5, None), (12, 7, 3), (22, 5, 2), (22, 7, 3)])
+def test_a_window_behind_the_input_is_left_out_or_told(tmp_path: Path, opset: int, size: int, made: int | None) -> None:
+    pool = node("MaxPool", ["x"], ["y"], name="n", kernel_shape=[1], strides=[3], ceil_mode=1)
+    net = pm.from_onnx(saved(tmp_path, [pool], {"x": (1, 2, size)}, opset=opset))
+    assert [each.workload.extents()["p"] for each in net.layers] == ([] if made is None else [made])
+    assert [left.node for left in net.unmapped] == (["n"] if made is None else [])
+
+
 def test_softmax_of_old_opsets_joins_the_dims_behind_a_negative_axis(tmp_path: Path) -> None:
     path = saved(tmp_path, [node("Softmax", ["x"], ["y"], name="n", axis=-2)], {"x": (2, 3, 4)}, opset=11)
     assert pm.from_onnx(path).layers[0].workload.extents() == {"i0": 2, "i1": 12}
