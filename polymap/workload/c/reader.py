@@ -29,7 +29,6 @@ from polymap.workload.c.tree import (
 )
 from polymap.workload.c.words import KEYWORDS
 
-
 _OTHERS = re.compile(r"\b(\w+)\s*\(|\b(\w+_t)\b|\btypedef\b[^;]*?(\w+)\s*;")  # calls and types
 
 
