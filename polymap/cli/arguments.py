@@ -456,7 +456,7 @@ def _topic(name: str, words: tuple[str, ...], reader: _Reader) -> str:
 def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Return WORKLOAD and the sizes that follow it or stand in --size."""
     unknown_option = any(mistake.code == "PM552" for mistake in reader.mistakes)
-    if not words and not unknown_option and name != "verify":
+    if not any(words[:1]) and not unknown_option and name != "verify":
         word = _COMMANDS[name].words.split()[0]
         hint = "`polymap list` shows what is built in." if word == "WORKLOAD" else f"`polymap {name} --help` says more."
         reader.mistakes.append(Mistake("PM553", f"{name} needs a {word}", hint))

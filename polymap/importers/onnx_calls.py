@@ -255,6 +255,8 @@ class NodeCall:
             case "MaxPool" | "AveragePool":
                 options = {"kernel": self.given.get("kernel_shape"), "strides": self.given.get("strides")}
                 options |= {"dilations": self.given.get("dilations"), "padding": _padding(self.given)}
+                if self.given.get("ceil_mode"):
+                    _check_last_windows(self.given, data.known_shape()[2:], self.output.known_shape()[2:])
                 return self._of("max_pool" if self.operator == "MaxPool" else "average_pool", (data,), **options)
             case "GlobalAveragePool" | "GlobalMaxPool":
                 name = "reduce_mean" if self.operator == "GlobalAveragePool" else "reduce_max"
@@ -376,7 +378,7 @@ class NodeCall:
             raise NotMapped("the shapes of its input and weights do not fit together")
         steps, batch, width = (x[1], x[0], x[2]) if self.given.get("layout") else x
         macs = steps * batch * (prod(weights) + prod(states))
-        if weights[2] != width:
+        if weights[2] != width or self.given.get("hidden_size", states[2]) != states[2]:
             raise NotMapped("the shapes of its input and weights do not fit together")
         lengths = self.inputs[4] if len(self.inputs) > 4 else None
         if lengths is not None and set(self.scope.integers(lengths.name) or ()) != {steps}:
@@ -488,13 +490,25 @@ class NodeCall:
 
 def _padding(given: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Return the padding of each axis, before and behind together; None where the operator chooses it."""
-    if given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+    pads, auto = tuple(given.get("pads", ())), given.get("auto_pad", b"NOTSET")
+    if auto != b"NOTSET" and (auto not in (b"SAME_UPPER", b"SAME_LOWER", b"VALID") or any(pads)):
+        raise NotMapped("its auto_pad is none of ONNX, or stands beside pads")
+    if auto[:4] == b"SAME":
         return None
-    pads = () if given.get("auto_pad") == b"VALID" else tuple(given.get("pads", ()))
     rank = len(pads) // 2
     if len(pads) % 2 or min(pads, default=0) < 0:
         raise NotMapped(f"pads has {len(pads)} numbers" if len(pads) % 2 else "negative padding")
     return tuple(map(sum, zip(pads[:rank], pads[rank:], strict=True))) or (0,)
+
+
+def _check_last_windows(given: Mapping[str, Any], sizes: Shape, made: Shape) -> None:
+    """Raise NotMapped where the last window of a pooling begins behind the input: before version 22 ONNX counts it, and
+    what runs models leaves it out."""
+    begins, strides = _numbers(given, "pads", 0, 2 * len(made)), _numbers(given, "strides", 1, len(made))
+    if any((n - 1) * step >= size + at for n, step, size, at in zip(made, strides, sizes, begins, strict=False)):
+        raise NotMapped(
+            "with ceil_mode its last window begins behind the input, which ONNX leaves out since version 22"
+        )
 
 
 def _in_heads(shape: Shape, heads: object) -> Shape:

@@ -17,6 +17,7 @@ _LIKE_FIRST = (
     *("FastGelu", "Gelu", "BiasGelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"),
     *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding"),
     *("BiasAdd", "GroupNorm", "BiasSoftmax", "BiasDropout", "QuantizeLinear", "DequantizeLinear"),
+    "GroupNormalization",
 )
 # Operators of one loop nest of the table, and at which inputs its operands stand.
 FOREIGN_CALLS = {
@@ -40,6 +41,7 @@ FOREIGN_WITHOUT_MACS = frozenset((
     "MRotaryEmbedding",
 ))  # fmt: skip
 UNTOLD = ("SimplifiedLayerNormalization",)  # onnxruntime's own operators in the domain of ONNX
+UNINFERRED = (*UNTOLD, "GroupNormalization")  # of ONNX's domain, without shapes by onnx
 # Matrix products, and which inputs are multiplied.
 MATRICES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("FusedMatMul", "TransposeMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"), (0, 1)),
@@ -57,7 +59,7 @@ def results_of(
 ) -> list[Result]:
     """Return the results of a node in order as far as they are known. elements: types of its inputs, 0 without one."""
     name = node.op_type
-    if (node.domain != MICROSOFT and name not in UNTOLD) or not shapes or name not in _SHAPES:
+    if (node.domain != MICROSOFT and name not in UNINFERRED) or not shapes or name not in _SHAPES:
         return []
 
     read, places = _SHAPES[name]

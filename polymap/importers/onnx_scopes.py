@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from polymap.importers.calls import Shape
 from polymap.importers.nodes import extra, refusals
-from polymap.importers.onnx_foreign import UNTOLD, results_of
+from polymap.importers.onnx_foreign import UNINFERRED, results_of
 from polymap.importers.tuning import TUNING
 
 Values = NDArray[Any]
@@ -143,7 +143,7 @@ class Scope:
         inputs = [name for name in node.input if name]
         if self.is_before_the_run(node):
             self._constants.update(dict.fromkeys(node.output, True))
-        if node.domain not in OWN_DOMAINS or node.op_type in UNTOLD:
+        if node.domain not in OWN_DOMAINS or node.op_type in UNINFERRED:
             self._learn_foreign(node)
             return
         if node.op_type == "Constant":

@@ -466,7 +466,7 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     if not 1 <= last <= len(shape):
         raise NotMapped("the axis lies outside the tensor")
     letters = _letters(shape)
-    row, inner = ",".join(letters[: len(shape) - last]), letters[len(shape) - last :]
+    row = ",".join(letters[: len(shape) - last])
     sizes, each, width = sized(letters, shape), ",".join(letters), prod(shape[len(shape) - last :])
     is_rms = bool(call.options.get("rms"))
     reads = [f"X[{each}]"] if is_rms else [f"X[{each}]", f"M[{row}]"]
@@ -482,7 +482,8 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     value: Expression = Apply("/", (centred, root))
     for place, operation in zip(range(at + 1, at + 1 + len(parameters)), "*+", strict=False):
         value = Apply(operation, (value, Read(place)))
-    scales = [f"{name}[{','.join(inner)}]" for name, _ in zip("GB", parameters, strict=False)]
+    pairs = zip("GB", parameters, strict=False)
+    scales = [f"{name}[{','.join(indices(each, shape, letters))}]" for name, each in pairs]
     steps.append(("quotients", f"O[{each}] += {' * '.join((*reads, f'V[{row}]', *scales))}", value))
     return tuple(Part(call.workload(text, sizes, name, value), is_product=False) for name, text, value in steps)
 
@@ -523,6 +524,8 @@ def group_norm(call: Call) -> tuple[Part, ...]:
     shape, groups = call.output, integer(call, "groups", 1)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise NotMapped("not over [batch, channels, ...] with channels in groups")
+    if any(each != (shape[1],) for each in call.inputs[1:]):  # before ONNX 21: one for each group
+        raise NotMapped("its scale and shift are not one number for each channel")
     flat = (shape[0] * groups, shape[1] // groups * prod(shape[2:]))
     parts = layer_norm(replace(call, inputs=(flat,), output=flat, options={**call.options, "axes": 1}))
     return (*parts, *batch_norm(call)) if len(call.inputs) > 1 else parts

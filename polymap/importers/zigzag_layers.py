@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
 from polymap.importers.timeloop import Findings, Record, Value
-from polymap.importers.zigzag_machine import ROLES, Array
-from polymap.ir import Apply, Read, Workload, did_you_mean
+from polymap.importers.zigzag_machine import ROLES, Array, sizes_by_name
+from polymap.ir import Apply, InputError, Read, Workload, all_read, did_you_mean
 from polymap.networks import Part
 from polymap.workload import einsum
 
@@ -55,25 +56,49 @@ class _Access(NamedTuple):
 def layer_of(value: Value, mappings: list[Record], told: Findings) -> tuple[Layer, Record]:
     """Return a layer, and the mapping of the file that is its own: by its name, else its operator, else the default."""
     fields = value.fields("a layer", _LAYER, told, _NEEDED)
-    number = fields.integer("id", 0)
-    has_name = fields.given("name") is not None
-    name = fields.text("name") if has_name else f"Layer{number}"
-    operator = fields.text("operator_type")
+    number, name, operator, sizes, sources, bits, equation = all_read(
+        partial(fields.integer, "id", 0),
+        lambda: fields.text("name") if fields.given("name") is not None else "",
+        partial(fields.text, "operator_type"),
+        partial(_sizes, fields),
+        partial(_sources, fields),
+        partial(_bits, fields, told),
+        partial(_equation, fields["equation"]),
+    )
+    name = name or f"Layer{number}"
     mapping = _own(mappings, name, operator)
-    sizes = _sizes(fields)
-    part = _part(name, operator, fields, sizes, _links(mapping), told)
+    links, relations = all_read(partial(_links, mapping), partial(_indices, fields, sizes))
+    part = _part(_Asked(name, operator, sizes, bits, links, equation, *relations), fields, told)
     _check_operands(fields, mapping, part.workload)
-    return Layer(value, number, name, operator, sizes, _sources(fields, number), part), mapping
+    return Layer(value, number, name, operator, sizes, sources, part), mapping
+
+
+class _Asked(NamedTuple):
+    """What the parts of a layer say. bits, links: of its operands; words: the index expression of each word that a
+    relation defines; extents: how many values it has."""
+
+    name: str
+    operator: str
+    sizes: dict[str, int]
+    bits: dict[str, int]
+    links: dict[str, str]
+    equation: re.Match[str]
+    words: dict[str, str]
+    extents: dict[str, int]
 
 
 def _check_operands(fields: Record, mapping: Record, workload: Workload) -> None:
     """Raise InputError for operands that are named and that the equation has not; ZigZag's own may be left over."""
     known = dict.fromkeys((*(each.name for each in workload.tensors), *_LINKS, "O_final"))
-    for word, given in (*fields.items(), *mapping.items()):
-        if word in ("operand_precision", "operand_source", "memory_operand_links") and given.is_table:
-            for name, value in given.table(word).items():
-                if name not in known:
-                    raise value.refuse(f"{word}.{name[:60]} is no operand", did_you_mean(name[:60], tuple(known)))
+    wrong = [
+        value.refuse(f"{word}.{name[:60]} is no operand", did_you_mean(name[:60], tuple(known)))
+        for word, given in (*fields.items(), *mapping.items())
+        if word in ("operand_precision", "operand_source", "memory_operand_links") and given.is_table
+        for name, value in given.table(word).items()
+        if name not in known
+    ]
+    if wrong:
+        raise InputError([mistake for each in wrong for mistake in each.mistakes])
 
 
 def _own(mappings: list[Record], name: str, operator: str) -> Record:
@@ -97,34 +122,48 @@ def _links(mapping: Record) -> dict[str, str]:
     """Return the memory operand of each operand."""
     if "memory_operand_links" not in mapping:
         return _LINKS
-    found: dict[str, str] = {}
-    for tensor, value in mapping["memory_operand_links"].table("memory_operand_links").items():
-        found[tensor] = value.text(f"memory_operand_links.{tensor}")
-        if found[tensor] not in ROLES:
-            raise value.refuse(f"the operand {tensor} is linked to {found[tensor][:60]!r}", "Known: I1, I2, O.")
-    return found
+
+    def link(tensor: str, value: Value) -> str:
+        found = value.text(f"memory_operand_links.{tensor}")
+        if found not in ROLES:
+            raise value.refuse(f"the operand {tensor} is linked to {found[:60]!r}", "Known: I1, I2, O.")
+        return found
+
+    table = mapping["memory_operand_links"].table("memory_operand_links")
+    return dict(zip(table, all_read(*(partial(link, *each) for each in table.items())), strict=True))
 
 
 def _sizes(fields: Record) -> dict[str, int]:
-    dims = [each.text("a loop dim").lower() for each in fields.listed("loop_dims")]
-    sizes = [each.integer("a loop size") for each in fields.listed("loop_sizes")]
-    if len(dims) != len(sizes) or len({*dims}) != len(dims):
-        raise fields["loop_sizes"].refuse(f"{len(sizes)} loop_sizes for {len(dims)} loop_dims", "Give one for each.")
-    return dict(zip(dims, sizes, strict=True))
+    return {name.lower(): size for name, size in sizes_by_name(fields, "loop_dims", "loop_sizes").items()}
 
 
-def _sources(fields: Record, number: int) -> dict[str, int]:
+def _sources(fields: Record) -> dict[str, int]:
     if fields.given("operand_source") is None:
         return {}
-    table = fields["operand_source"].table("operand_source")
-    return {tensor: value.integer(f"operand_source.{tensor}", 0) for tensor, value in table.items()}
+    return _integers(fields["operand_source"], "operand_source")
+
+
+def _integers(value: Value, what: str) -> dict[str, int]:
+    """Return the integers, 0 or more, of a table."""
+    table = value.table(what)
+    return dict(
+        zip(table, all_read(*(partial(each.integer, f"{what}.{name}", 0) for name, each in table.items())), strict=True)
+    )
+
+
+def _equation(value: Value) -> re.Match[str]:
+    match = _EQUATION.fullmatch(re.sub(r"\s", "", value.text("equation")).lower())
+    if match is None:
+        raise value.refuse(f"the equation {value.told()} is not read", "Expected O[b][k]+=W[k][c]*I[b][c].")
+    return match
 
 
 def _indices(fields: Record, sizes: dict[str, int]) -> tuple[dict[str, str], dict[str, int]]:
     """Return the index expression of each word that a relation defines, and how many values it has."""
     found: dict[str, str] = {}
     extents: dict[str, int] = {}
-    for value in fields.listed("dimension_relations"):
+
+    def read(value: Value) -> None:
         match = _RELATION.fullmatch(value.text("a relation").replace(" ", "").lower())
         if match is None:
             raise value.refuse(f"the relation {value.told()} is not read", "Expected such as ix=2*ox+1*fx.")
@@ -133,19 +172,15 @@ def _indices(fields: Record, sizes: dict[str, int]) -> tuple[dict[str, str], dic
             raise value.refuse(f"the relation {value.told()} names no loop_dims", f"Known: {', '.join(sizes)}.")
         found[word] = f"{left}*{one} + {right}*{other}"
         extents[word] = int(left) * (sizes[one] - 1) + int(right) * (sizes[other] - 1) + 1
+
+    all_read(*(partial(read, each) for each in fields.listed("dimension_relations")))
     return found, extents
 
 
-def _part(
-    name: str, operator: str, fields: Record, sizes: dict[str, int], links: dict[str, str], told: Findings
-) -> Part:
-    """Return the workload of an equation; raises InputError with its line."""
+def _part(asked: _Asked, fields: Record, told: Findings) -> Part:
+    """Return the workload of a layer; raises InputError with the line of its equation."""
+    name, operator, sizes, bits, links, match, words, extents = asked
     value = fields["equation"]
-    words, extents = _indices(fields, sizes)
-    bits = _bits(fields, told)
-    match = _EQUATION.fullmatch(re.sub(r"\s", "", value.text("equation")).lower())
-    if match is None:
-        raise value.refuse(f"the equation {value.told()} is not read", "Expected O[b][k]+=W[k][c]*I[b][c].")
     target = _Access.of(match[1].upper(), match[2])
     operands = [_Access.of(match[4].upper(), match[5])]
     operands += [_Access.of(match[7].upper(), match[8])] if match[7] else []
@@ -190,12 +225,11 @@ def _summed(workload: Workload) -> Workload:
 
 
 def _bits(fields: Record, told: Findings) -> dict[str, int]:
-    table = fields["operand_precision"].table("operand_precision")
-    found = {name: value.integer(f"operand_precision.{name}", 0) for name, value in table.items()}
+    table, found = fields["operand_precision"], _integers(fields["operand_precision"], "operand_precision")
     final = found.pop("O_final", None)
     if final is not None and "O" in found and final != found["O"]:
         what = f"O has {found['O']} bits while it is summed and {final} (O_final) at the end: here it has one width"
-        told.no_equal(table["O_final"].place, what, f"With strict=False it has {found['O']} bits everywhere.")
+        told.no_equal(table.plain["O_final"].place, what, f"With strict=False it has {found['O']} bits everywhere.")
     return found
 
 
@@ -252,18 +286,17 @@ def constraints_of(mapping: Record, sizes: dict[str, int], array: Array, told: F
     """Return what a mapping demands, as `explore(constraints=)` reads it: spatial mappings as factors of fan-outs, a
     temporal ordering as the order of loops."""
     found: dict[str, object] = {}
-    fanouts: dict[str, dict[str, int]] = {}
     spatial = mapping.given("spatial_mapping")
     units = Record() if spatial is None else spatial.table("spatial_mapping")
-    for unit, value in units.items():
-        if unit not in array.sizes:
-            raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")
-        fanouts[unit] = _spread(unit, value, sizes, array)
+    spreads = (partial(_spread, unit, value, sizes, array) for unit, value in units.items())
+    order = mapping.given("temporal_ordering")
+    *found_spreads, _ = all_read(*spreads, lambda: order is None or _pairs(order))
+    fanouts = dict(zip(units, found_spreads, strict=True))
     if fanouts:
         found["fanouts"] = {unit: _demands(spread, sizes) for unit, spread in fanouts.items()}
-    if "temporal_ordering" in mapping and mapping["temporal_ordering"].plain:
-        order = _order(mapping["temporal_ordering"], sizes, fanouts, told)
-        found |= {"order": order} if len(order) > 1 else {}
+    if order is not None and order.plain:
+        dims = _order(order, sizes, fanouts, told)
+        found |= {"order": dims} if len(dims) > 1 else {}
     hint = mapping.get("spatial_mapping_hint")
     if hint is not None and hint.plain:
         told.note(hint.place, "spatial_mapping_hint says where ZigZag's search begins: nothing is demanded by it")
@@ -278,6 +311,8 @@ def _demands(spread: dict[str, int], sizes: dict[str, int]) -> dict[str, object]
 
 def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dict[str, int]:
     """Return the factors of a fan-out over 1."""
+    if unit not in array.sizes:
+        raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")
     factors: dict[str, int] = {}
     for each in value.items(f"spatial_mapping.{unit}"):
         dim, _, number = each.text(f"spatial_mapping.{unit}").replace(" ", "").lower().partition(",")
@@ -297,21 +332,29 @@ def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dic
 def _order(value: Value, sizes: dict[str, int], fanouts: Mapping[str, Mapping[str, int]], told: Findings) -> list[str]:
     """Return the dims of a temporal ordering, outermost first; tells one in which a dim has several loops."""
     found: list[str] = []
-    for each in value.items("temporal_ordering"):
-        pair = each.items("temporal_ordering")
-        if len(pair) != 2:
-            raise each.refuse("a loop of temporal_ordering is no pair", 'Expected a dim and a size: [OX, 112], or "*".')
-        dim = pair[0].text("a dim").lower()
-        given = None if pair[1].plain == "*" else pair[1].integer("a loop of temporal_ordering")
+    for each, dim, given in _pairs(value):
         if sizes.get(dim, 1) == 1:
             continue
         trips = -(-sizes[dim] // prod(spread.get(dim, 1) for spread in fanouts.values()))
         if dim not in found and given not in (None, trips):
             what = f"temporal_ordering has a loop of {given} over {dim}, which runs {trips} times here"
-            told.no_equal(pair[1].place, what, f'Write [{pair[0].plain}, "*"].')
+            told.no_equal(each.place, what, f'Write [{dim.upper()}, "*"].')
         if dim in found:
             what = f"temporal_ordering has several loops over {dim}: an order of loops here names each dim once"
             told.no_equal(each.place, what)
             return []
         found.append(dim)
     return found[::-1]
+
+
+def _pairs(value: Value) -> list[tuple[Value, str, int | None]]:
+    """Return the loops of a temporal ordering: the dim and the size of each, None for "*"."""
+
+    def pair(each: Value) -> tuple[Value, str, int | None]:
+        both = each.items("temporal_ordering")
+        if len(both) != 2:
+            raise each.refuse("a loop of temporal_ordering is no pair", 'Expected a dim and a size: [OX, 112], or "*".')
+        size = None if both[1].plain == "*" else both[1].integer("a loop of temporal_ordering")
+        return each, both[0].text("a dim").lower(), size
+
+    return all_read(*(partial(pair, each) for each in value.items("temporal_ordering")))

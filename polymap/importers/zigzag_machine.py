@@ -95,15 +95,27 @@ def _array(value: Value, told: Findings) -> Array:
     fields = value.fields("operational_array", _ARRAY, told, ("dimensions", "sizes"))
     if fields.flag("is_imc"):
         raise fields["is_imc"].refuse("arrays that compute in memory (is_imc) are not modelled")
-    dims = [each.text("a dimension") for each in fields.listed("dimensions")]
-    sizes = [each.integer("a size") for each in fields.listed("sizes")]
-    if len(dims) != len(sizes) or len({*dims}) != len(dims):
-        raise fields["sizes"].refuse(f"{len(sizes)} sizes for the dimensions {', '.join(dims)}", "Give one for each.")
-    check_numbers(fields, ("unit_area", "multiplier_area"))
     energy = next((fields[name] for name in ("unit_energy", "multiplier_energy") if name in fields), None)
     if energy is None:
         raise value.refuse("operational_array has no unit_energy", "Expected unit_energy: 0.04 (pJ of one operation).")
-    return Array(dict(zip(dims, sizes, strict=True)), Fraction(energy.number("unit_energy")))
+    sizes, pj, _ = all_read(
+        lambda: sizes_by_name(fields, "dimensions", "sizes"),
+        lambda: Fraction(energy.number("unit_energy")),
+        lambda: check_numbers(fields, ("unit_area", "multiplier_area")),
+    )
+    return Array(sizes, pj)
+
+
+def sizes_by_name(fields: Record, names: str, numbers: str) -> dict[str, int]:
+    """Return the integers of one list by the names of another."""
+    words, sizes = all_read(
+        lambda: all_read(*(partial(each.text, f"a name of {names}") for each in fields.listed(names))),
+        lambda: all_read(*(partial(each.integer, f"one of {numbers}") for each in fields.listed(numbers))),
+    )
+    if len(words) != len(sizes) or len({each.lower() for each in words}) != len(words):
+        what = f"{len(sizes)} {numbers} for {len(words)} {names}: {', '.join(words)[:100]}"
+        raise fields[numbers].refuse(what, "Give one for each name, and each name once.")
+    return dict(zip(words, sizes, strict=True))
 
 
 def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Memory:
@@ -114,15 +126,15 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
             value.place, f"the costs of memory {name} are to be computed by CACTI (auto_cost_extraction)", hint
         )
     served = None if array is None else tuple(array.sizes)
-    operands, dims, ports, *_ = all_read(
+    operands, dims, ports, *energies, _, _ = all_read(
         partial(_words, fields["operands"], "operands", _OPERANDS),
         partial(_words, fields["served_dimensions"], "served_dimensions", served),
         partial(_ports, name, fields),
+        *(partial(_energy, name, word, value, fields, told) for word in ("r_cost", "w_cost")),
         partial(fields.integer, "size"),
         partial(check_numbers, fields, ("area", "latency")),
     )
     read, write = _bandwidths(name, fields["ports"], ports, told)
-    energies = [_energy(name, word, value, fields, told) for word in ("r_cost", "w_cost")]
     is_shared = {each.kind for each in ports} == {"read_write"}
     doubled = [fields[each] for each in ("force_double_buffering", "double_buffering_support") if each in fields]
     level = MemoryLevel(
@@ -150,10 +162,8 @@ def _energy(name: str, word: str, value: Value, fields: Record, told: Findings) 
 
 
 def check_numbers(fields: Record, names: tuple[str, ...]) -> None:
-    """Raise InputError for one of these fields that no count depends on and that is no number >= 0."""
-    for name in names:
-        if name in fields and fields[name].plain is not None:
-            fields[name].number(name)
+    """Raise InputError for those of these fields that no count depends on and that are no number >= 0."""
+    all_read(*(partial(given.number, name) for name in names if (given := fields.given(name)) is not None))
 
 
 def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str, ...]:

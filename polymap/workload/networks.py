@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from os.path import isdir
+from os.path import isdir, isfile
 
 from polymap.inputs import answers_in_words, expected_text, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
@@ -224,4 +224,6 @@ def builtin_workload(name: str) -> Workload:
         hint = f"It is a network: `polymap explore` and explore_network() take it. Its layers: {known}, ..."
     elif isdir(name):
         hint = f"It is a folder: name a file in it. {hint}"
+    elif isfile(name):
+        hint = f"The name of a file ends in .json, .c, .scop, .mlir or .onnx. {hint}"
     raise WorkloadError(Mistake("PM230", f"there is no built-in workload {shown(name)}", hint))

@@ -106,13 +106,15 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             [
                 table("s.DRAM", [("read", "1")]),
                 table("s.GBL", [("read", "1"), ("write", "1")]),
-                table("s.RF", [("read", "-1"), ("write", "1")]),
+                table("s.RF", [("read", "-1"), ("write", "-2")]),
             ]
         )
     )
     with pytest.raises(pm.errors.InputError) as caught:
         pm.io.from_accelergy("flat3", path)
     told = str(caught.value)
+    assert "energy is -2" in told
+    assert "has no table of 'RF'" not in told
     for part in (
         "'ERT.yaml', line 4: the table of 'DRAM' has no action write or update",
         "'ERT.yaml', line 8: 'GBL' is no level or compute unit of 'flat3'",

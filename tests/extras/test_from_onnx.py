@@ -404,6 +404,10 @@ def test_a_scan_counts_its_body_for_each_slice_and_a_branch_is_told_node_by_node
         (node("BatchNormalization", ["x", *"bbbb"], ["y"], name="n", training_mode=1), (1, 3, 8, 8), "of the batch"),
         (node("Gemm", ["x", "x"], ["y"], name="n"), (1, 3, 8, 8), "no matrices"),
         (node("Hardmax", ["x"], ["y"], name="n"), (1, 3, 8, 8), "the place of an element is no sum"),
+        (node("LayerNormalization", ["x", "b"], ["y"], name="n"), (1, 3, 8, 8), "do not broadcast"),
+        (node("GroupNormalization", ["x", "b", "b"], ["y"], name="n", num_groups=3), (1, 6, 8, 8), "for each channel"),
+        (node("Conv", ["x", "w"], ["y"], name="n", auto_pad="VALID", pads=[1] * 4), (1, 3, 8, 8), "beside pads"),
+        (node("Conv", ["x", "w"], ["y"], name="n", auto_pad="FULL"), (1, 3, 8, 8), "none of ONNX"),
     ],
 )  # fmt: skip
 def test_attributes_that_change_what_is_computed_are_honoured_or_told(
@@ -413,6 +417,31 @@ def test_attributes_that_change_what_is_computed_are_honoured_or_told(
     assert net.layers == ()
     assert [left.node for left in net.unmapped] == ["n"]
     assert reason in net.unmapped[0].reason or "not known before the run" in net.unmapped[0].reason
+
+
+def test_a_scale_that_is_broadcast_is_read_as_often_as_it_is_long(tmp_path: Path) -> None:
+    scales = {"one": (1,), "last": (4,), "whole": (2, 3, 4)}
+    nodes = [node("LayerNormalization", ["x", name], [f"y{name}"], name=name, axis=1) for name in scales]
+    net = pm.from_onnx(saved(tmp_path, nodes, {"x": (2, 3, 4)} | scales))
+    read = [each.workload.tensors[-1].shape for each in net.layers if len(each.workload.tensors) == 5]
+    assert read == [(), (4,), (2, 3, 4)]
+
+
+def test_what_stands_behind_a_group_norm_has_its_shape(tmp_path: Path) -> None:
+    nodes = [
+        node("GroupNormalization", ["x", "s", "s"], ["g"], num_groups=3),
+        node("Conv", ["g", "w"], ["y"], name="conv"),
+    ]
+    path = saved(tmp_path, nodes, {"x": (1, 6, 8, 8)}, {"s": (6,), "w": (4, 6, 3, 3)}, opset=21)
+    assert pm.from_onnx(path).macs == 6 * 6 * 4 * 6 * 9
+
+
+@pytest.mark.parametrize(("opset", "size", "made"), [(12, 5, None), (12, 7, 3), (22, 5, 2), (22, 7, 3)])
+def test_a_window_behind_the_input_is_left_out_or_told(tmp_path: Path, opset: int, size: int, made: int | None) -> None:
+    pool = node("MaxPool", ["x"], ["y"], name="n", kernel_shape=[1], strides=[3], ceil_mode=1)
+    net = pm.from_onnx(saved(tmp_path, [pool], {"x": (1, 2, size)}, opset=opset))
+    assert [each.workload.extents()["p"] for each in net.layers] == ([] if made is None else [made])
+    assert [left.node for left in net.unmapped] == (["n"] if made is None else [])
 
 
 def test_softmax_of_old_opsets_joins_the_dims_behind_a_negative_axis(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ equal is told, all at once."""
 from __future__ import annotations
 
 import random
+import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -542,3 +543,14 @@ def test_arguments_of_another_kind_are_told() -> None:
         pm.from_timeloop(GEMM, GEMM, folders=3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(pm.errors.InputError, match=r"values are no table"):
         pm.from_timeloop(GEMM, GEMM, values={"a": [1]})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("\na: " + "[" * 5000, 2), ("\n" + "{a: " * 3000 + "1", 2), ("\n".join(" " * i + "a:" for i in range(1000)), 101)],
+)
+def test_what_is_nested_too_deeply_is_refused_at_once(text: str, line: int) -> None:
+    start = time.process_time()
+    with pytest.raises(pm.errors.InputError, match=f"line {line}: nested over 100 levels"):
+        pm.from_timeloop(text, DUMP)
+    assert time.process_time() - start < 3

@@ -279,6 +279,36 @@ def test_mistakes_of_layers_are_told(old: str, new: str, told: str) -> None:
         pm.io.from_zigzag(MACHINE, workload=text)
 
 
+def test_all_mistakes_of_a_memory_a_layer_and_a_mapping_come_at_once() -> None:
+    def changed(text: str, *pairs: tuple[str, str]) -> str:
+        for old, new in pairs:
+            assert old in text
+            text = text.replace(old, new, 1)
+        return text
+
+    array = (
+        ("unit_energy: 0.25", "unit_energy: -1"),
+        ("unit_area: 1", "unit_area: x"),
+        ("sizes: [2, 2]", "sizes: [2, -2]"),
+    )
+    costs = ("r_cost: 0.5", "r_cost: abc"), ("w_cost: 1\n", "w_cost: -4\n"), ("latency: 1", "latency: z")
+    layer = (
+        ("id: 0", "id: -5"),
+        ("[1, 4, 4, 5, 6, 3, 2]", "[1, -4, x, 5, 6, 3, 2]"),
+        ("W: 8, I: 8", "W: eight, I: -8"),
+        ("{I: 0, W: 0}", "{I: -1, W: q}"),
+    )
+    mapping = ("{O: O, W: I2, I: I1}", "{O: O, W: I7, I: I8}"), ("[OX, 6]", "[OX]"), ('[B, "*"]', "[B, -2]")
+    for given, mistakes in (
+        ((changed(MACHINE, *array, *costs),), 6),
+        ((MACHINE, MAPPINGS, changed(LAYERS, *layer)), 7),
+        ((MACHINE, changed(MAPPINGS, *mapping), LAYERS), 4),
+    ):
+        with pytest.raises(pm.errors.InputError) as caught:
+            pm.io.from_zigzag(*given)
+        assert len(caught.value.mistakes) == mistakes
+
+
 def test_all_mistakes_come_at_once() -> None:
     text = MACHINE.replace("size: 64", "size: much").replace("[I1, O]", "[I1, I3]")
     with pytest.raises(pm.errors.InputError) as caught:

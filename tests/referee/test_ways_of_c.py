@@ -80,6 +80,14 @@ BODIES = {
                            EACH + " { y[i] *= a[i] > 0 ? M_PI : x[i] < FLT_EPSILON ? DBL_MIN : M_SQRT1_2; x[i] = x[i] > FLT_MIN ? FLT_MAX : -M_2_SQRTPI;"
                            " l[i] = (c[i] == true ? INT_MIN : LONG_MIN) + (a[i] < INT_MAX - UCHAR_MAX) + SHRT_MIN / (l[i] < UINT_MAX ? INT16_MAX : RAND_MAX); }"
                            " for (int i = false; i < CHAR_BIT; i++) a[i] += INT8_MIN + (UINT64_MAX > (unsigned long)l[i]); y[N] = DBL_MAX - DBL_EPSILON;"),
+    "once": ("#define TWICE(x) do { x *= 2; } while (0)\n#define SWAP(x, y) do { int t = x; x = y; y = t; } while (0)\n",
+             EACH + " { TWICE(a[i]); if (c[i] > 0) SWAP(a[i], a[i + 1]); else do l[i] = i, a[i] += 1; while (0); }"),
+    "commas": ("", f"int k = 0; {EACH} a[i] = l[i], l[i] = k, k++; {EACH} if (c[i] > 0) a[i] = 1, l[i] = 2; else l[i] = 3, a[i] = l[i];"
+                   " int *p = a; const signed char *q = c; for (int j = 0; j < N; j++) *p++ += 1, *p += *q++;"),
+    "until zero": ("", "for (int i = N; i; i--) { a[i] += i; for (unsigned j = i; j; --j) l[j] += a[i]; } int k = N; while (k) { c[k] += 1; k--; }"
+                       " for (int i = -N; i; i++) y[i + N] += i; l[N] = k; int m = N; do { x[m] = m; --m; } while (m);"),
+    "defined twice": ("#include <math.h>\n#include <stdlib.h>\n#ifndef M_PI\n#define M_PI (3.14159265358979323846264)\n#endif\n"
+                      "#ifndef MAX\n#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#endif\n", EACH + " { y[i] = M_PI * i; a[i] = MAX(a[i], i); }"),
     "skipped": ("", "for (int i = N; --i >= 0;) { if (c[i] > 0) continue; a[i] += i; }"),
 }  # fmt: skip
 
@@ -199,6 +207,9 @@ def test_what_is_printed_has_the_values_of_the_text(
         (f"enum e {{ K }}; void f(int a[9], enum e k) {{ {EACH} a[i] = k; }}", "the type 'enum' is not read"),
         (f"void f(double a[9]) {{ {EACH} a[i] = 0x1.00000000000001p0; }}", "no double is the number '0x1.00000000000001p0'"),
         (f"void f(float a[9]) {{ {EACH} a[i] = 0x1p200f; }}", "no float is the number '0x1p200f'"),
+        (f"void f(int a[9]) {{ {EACH} do {{ if (i > 2) break; a[i] = 0; }} while (0); }}", "a loop that is left, or goes on"),
+        (f"void f(int a[9]) {{ {EACH} do {{ if (i > 2) continue; a[i] = 0; }} while (0); }}", "a loop that is left, or goes on"),
+        (f"void f(int a[9], int b[9]) {{ {EACH} a[i] = (b[i] = 1, b[i] + 2); }}", "a comma cannot be read: 'b[i] = 1, b[i] + 2'"),
     ],
 )  # fmt: skip
 def test_what_is_refused(text: str, said: str) -> None:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from polymap.importers.timeloop.findings import Findings
 from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import answers_in_words, shown
-from polymap.ir import Architecture, ComputeUnit, MemoryLevel, did_you_mean
+from polymap.ir import Architecture, ComputeUnit, MemoryLevel, all_read, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of
 
 _COMPUTE_ACTIONS = {"pj": ("compute", "mac_random", "mult_random", "mac", "mult", "multiply")}
@@ -50,8 +51,9 @@ def from_accelergy(
     """
     machine = arch_of(arch)
     told = Findings(strict=True)
-    energies = _read(ert, "ERT", action_energies, told)
-    areas = {} if art is None else _read(art, "ART", _area, told)
+    wrong: set[str] = set()  # components whose tables cannot be read
+    energies = _read(ert, "ERT", action_energies, told, wrong)
+    areas = {} if art is None else _read(art, "ART", _area, told, set())
     parts = {node.name: node for node in machine.nodes if isinstance(node, MemoryLevel | ComputeUnit)}
     left_out = {str(name) for name in ignore}
     for found in (energies, areas):
@@ -65,6 +67,7 @@ def from_accelergy(
             node, energies.get(name), Path(str(ert)).name if "\n" not in str(ert) else "the text", told
         )
         for name, node in parts.items()
+        if name not in wrong
     }
     told.stop()
     nodes = tuple(changed.get(node.name, node) for node in machine.nodes)
@@ -113,22 +116,23 @@ def fields_of_actions(
 
 
 def _read(
-    source: str | Path, key: str, read: Callable[[Value], Found], told: Findings
+    source: str | Path, key: str, read: Callable[[Value], Found], told: Findings, wrong: set[str]
 ) -> dict[str, tuple[Value, Found]]:
-    """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read."""
+    """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read, and
+    to `wrong` the components that it is about."""
     whole = read_yaml(source, "from_accelergy")
     sections = whole.table("the file")
     section = sections.get(key) or sections.get(f"{key}_summary") or whole
-    return _by_component(section, key, read, told)
+    return _by_component(section, key, read, told, wrong)
 
 
 def energies_of(ert: Value | None, told: Findings) -> dict[str, tuple[Value, dict[str, Fraction]]] | None:
     """Return the energies of each component's actions, in pJ, with its table; None without an ERT."""
-    return None if ert is None else _by_component(ert, "ERT", action_energies, told)
+    return None if ert is None else _by_component(ert, "ERT", action_energies, told, set())
 
 
 def _by_component(
-    section: Value, key: str, read: Callable[[Value], Found], told: Findings
+    section: Value, key: str, read: Callable[[Value], Found], told: Findings, wrong: set[str]
 ) -> dict[str, tuple[Value, Found]]:
     found: dict[str, tuple[Value, Found]] = {}
     for table in _tables_of(section, key):
@@ -136,7 +140,9 @@ def _by_component(
             name = component_of(table)
             if name in found:
                 raise table.refuse(f"{shown(name)} has a second table", f"The first is at {found[name][0].place}.")
+            wrong.add(name)
             found[name] = table, read(table)
+            wrong.remove(name)
     return found
 
 
@@ -160,10 +166,13 @@ def action_energies(table: Value) -> dict[str, Fraction]:
     """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
     fields = table.fields("a table of the ERT", ("name", "actions", *_ESTIMATORS), needed=("actions",))
     found: dict[str, Fraction] = {}
-    for action in fields.listed("actions"):
+
+    def read(action: Value) -> None:
         told = action.fields("an action", ("name", "arguments", "energy"), needed=("name", "energy"))
         name = told.text("name")
         found[name] = max(found.get(name, Fraction(0)), told["energy"].number("energy"))
+
+    all_read(*(partial(read, action) for action in fields.listed("actions")))
     return found
 
 

@@ -122,7 +122,9 @@ class _Builder:
         copies = prod(node["size"] for node in self.nodes if "fanout" in node)
         if copies % memory.cluster:
             what = f"{memory.cluster} copies of {part.name} share a memory, and there are {copies}"
-            raise part.attributes.refuse("cluster_size", what, "Say the copies: instances, or names such as PE[0..7].")
+            raise part.attributes.refuse(
+                "cluster_size", what, "Say the copies: meshX of a container (0.4), instances or PE[0..7] (0.2, 0.3)."
+            )
         if memory.cluster > 1 and self.energies is not None:
             what = f"{memory.cluster} copies of {part.name} share a memory"
             hint = "Energies here are of the copies in use; Timeloop pays for all that share one."

@@ -245,7 +245,11 @@ def _compose(ruamel: Any, text: str, name: str, places: list[Place] | None) -> A
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ruamel.error.ReusedAnchorWarning)  # YAML lets an anchor be set anew
-            node = ruamel.YAML(typ="safe", pure=True).compose(text)
+            yaml = ruamel.YAML(typ="safe", pure=True)
+            _limit_depth(yaml.composer, lambda line: _place(line, name, places))
+            node = yaml.compose(text)
+    except InputError:
+        raise
     except ruamel.error.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = _place(0 if mark is None else mark.line, name, places)
@@ -258,6 +262,35 @@ def _compose(ruamel: Any, text: str, name: str, places: list[Place] | None) -> A
     if node is None:
         raise InputError(Mistake("PM660", f"{name} is empty"))
     return node
+
+
+def _limit_depth(composer: Any, place: Callable[[int], Place]) -> None:
+    """Let ruamel stop at the first level that is too deep: its composer calls itself for each, and its scanner, which
+    it makes with the first node, walks over all open brackets at each token."""
+    compose, depth = composer.compose_node, 0
+
+    def stop(levels: int, line: int) -> None:
+        if levels > LIMITS.depth:
+            raise InputError(Mistake("PM660", f"{place(line)}: nested over {LIMITS.depth} levels"))
+
+    def composed(parent: Any, index: Any) -> Any:
+        nonlocal depth
+        if depth == 0:
+            scanner = composer.parser.scanner
+            opens = scanner.fetch_flow_collection_start
+
+            def opened(*given: Any, **named: Any) -> None:
+                stop(scanner.flow_level, scanner.reader.line)
+                opens(*given, **named)
+
+            scanner.fetch_flow_collection_start = opened
+        stop(depth, composer.parser.peek_event().start_mark.line)
+        depth += 1
+        found = compose(parent, index)
+        depth -= 1
+        return found
+
+    composer.compose_node = composed
 
 
 def _place(line: int, name: str, places: list[Place] | None) -> Place:

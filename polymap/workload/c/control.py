@@ -207,7 +207,7 @@ def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast
         and last.operator in ("+=", "-=")
     ):
         step = last.value if last.operator == "+=" else negated(last.value, line)
-        return For(last.target.name, last.target, test, step, None, body[:-1], line)
+        return For(last.target.name, last.target, until_zero(test, last.target.name), step, None, body[:-1], line)
     if not moved:
         raise Refused("PM261", line, f"{kind} cannot be read", "Write for (i = 0; i < N; i++).")
     name = f"turn_{line}"
@@ -253,6 +253,20 @@ def is_plain(node: c_ast.Node) -> bool:
     init, test, step = (nodes_at(node, field) for field in ("init", "cond", "next"))
     is_whole = bool(init and test and step) and len(_listed(init)) == len(_listed(step)) == 1
     return is_whole and _Turn.of(test[0]) is None
+
+
+def is_once(node: c_ast.Node) -> bool:
+    """Return whether a `do` runs its body once: `do { ... } while (0)`, which nothing leaves."""
+    test = node_at(node, "cond")
+    jumps = (isinstance(each, c_ast.Break | c_ast.Continue) for each in _every([node_at(node, "stmt")]))
+    return isinstance(test, c_ast.Constant) and text_at(test, "value") == "0" and not any(jumps)
+
+
+def until_zero(test: CExpression, variable: str) -> CExpression:
+    """Return the test of a loop, `i` as `i != 0`."""
+    if isinstance(test, Name) and test.name == variable:
+        return Binary("!=", test, Literal("0", 0, test.line), test.line)
+    return test
 
 
 def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:

@@ -15,7 +15,7 @@ from enum import Enum
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.conditions import Group, WrongConditionError, decided
-from polymap.workload.c.macros import Expander, Macro, macro_of, macros_of_header
+from polymap.workload.c.macros import Expander, Macro, macro_of, macros_of_header, same_number
 from polymap.workload.c.words import (
     LogicalLine,
     Token,
@@ -45,7 +45,7 @@ _NEVER = ("__cplusplus", "__OBJC__", "__ASSEMBLER__")  # C99 6.10.8: of other la
 _COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|linux|unix|i386")
 _OF_STANDARD_HEADERS = re.compile(
     r"M_\w+|\w+_(MAX|MIN|DIG|EPSILON|BIT|RADIX|WIDTH|EXP|MANT|INIT)|(NULL|NAN|INFINITY|EOF|I|bool|true|false|complex|"
-    r"imaginary|assert|errno|offsetof|BUFSIZ|MAXFLOAT|min|max|MIN|MAX|major|minor|makedev|and|or|not|xor|compl|bitand|"
+    r"imaginary|assert|errno|offsetof|BUFSIZ|MAXFLOAT|major|minor|makedev|and|or|not|xor|compl|bitand|"
     r"bitor|and_eq|or_eq|xor_eq|not_eq|alignas|alignof|noreturn|thread_local|static_assert|stdin|stdout|stderr|alloca)|"
     r"(E|SIG|FE_|FP_|PRI|SCN|LC_|SEEK_|CLOCK|HUGE|FLT_|DBL_|LDBL_|INT|UINT|MATH_|TIME_|ATOMIC_|O_|S_)[A-Z0-9_]*\w*"
 )
@@ -324,6 +324,8 @@ class _Walker:
             name = directive.rest.strip()
             if not is_word(name):
                 raise refuse("'#undef' is not followed by one name", "Write it as #undef N.")
+        if macro is not None and not read and same_number(macro, self.builtin.get(name)):
+            return  # `#ifndef M_PI`: whoever defines it, it is this
         self.changes.append(Change(directive.line, name, macro, read))
         for group in doubted:  # any order: each is told
             group.changes.add(name)

@@ -12,6 +12,7 @@ from polymap.workload.c.words import Token, is_word, tokens_of
 from polymap.workload.tuning import TUNING
 
 _DEFINITION = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)(\(([^)]*)\))?(.*)", re.DOTALL)
+_DOUBLE = re.compile(r"(?=\.?[0-9])[0-9]*\.[0-9]*([eE][+-]?[0-9]+)?")
 _BLANK = Token(" ")
 _NOTHING = Token("")  # what an empty argument beside ## stands for
 
@@ -52,6 +53,13 @@ def macros_of_header(header: str) -> dict[str, Macro]:
     """Return the numbers that a standard header, named without `.h`, defines."""
     listed = _OF_HEADERS.get(_SAME.get(header, header), "").split()
     return {name: Macro(None, tuple(tokens_of(text))) for name, _, text in (each.partition("=") for each in listed)}
+
+
+def same_number(macro: Macro, other: Macro | None) -> bool:
+    """Return whether two macros are one number of type `double`, as (3.14159265358979324) and M_PI are."""
+    bodies = [() if each is None or each.parameters is not None else each.body for each in (macro, other)]
+    first, second = ("".join(each).strip("()") for each in bodies)
+    return bool(_DOUBLE.fullmatch(first) and _DOUBLE.fullmatch(second)) and float(first) == float(second)
 
 
 def macro_of(definition: str, refuse: Callable[[str, str], Exception]) -> tuple[str, Macro]:

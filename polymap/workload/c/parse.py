@@ -11,7 +11,16 @@ from pycparser import c_ast, c_generator, c_lexer, c_parser
 
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.affine import Scope, affine_of
-from polymap.workload.c.control import is_plain, items_of, stepped, switch, while_loop, without_continue
+from polymap.workload.c.control import (
+    is_once,
+    is_plain,
+    items_of,
+    stepped,
+    switch,
+    until_zero,
+    while_loop,
+    without_continue,
+)
 from polymap.workload.c.counted import without_counted
 from polymap.workload.c.expressions import (
     Expressions,
@@ -58,7 +67,7 @@ _PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
 _UNREAD = {  # what it is called, and what would work
     "Break": ("a break", "Loops run to their bounds: mark a region without this one."),
     "Continue": ("a continue", "Write what it skips in an if."),
-    "Return": ("a return inside the nest", "Loops run to their bounds: return behind them."),
+    "Return": ("a return inside the nest", "Return behind the loops; put what an early one skips in an if."),
 }  # fmt: skip
 
 _LIST_HINT = "Write a value per element, in braces per row: {{1, 2}, {3, 4}}, or set it in a loop."
@@ -336,6 +345,10 @@ class _Reader:
                 return [*before, last, self._assignment(node, line, value)]
             case c_ast.Assignment() | c_ast.UnaryOp():
                 return [self._assignment(node, line)]
+            case c_ast.ExprList():
+                return list(self.statements(nodes_at(node, "exprs")))
+            case c_ast.DoWhile() if is_once(node):
+                return [Block(self._body(node, "stmt"))]
             case c_ast.While() | c_ast.DoWhile():
                 return while_loop(self, node, line)
             case c_ast.For() if not is_plain(node):
@@ -439,7 +452,7 @@ class _Reader:
             if first is None or first.operator != "=" or not isinstance(first.target, Name):
                 raise Refused("PM261", line, "a loop starts with one assignment", "Write for (i = 0; i < N; i++).")
             variable, start, element_type = first.target.name, first.value, None
-        condition = self.expressions.read(conditions[0])
+        condition = until_zero(self.expressions.read(conditions[0]), variable)
         step = self._step(steps[0], variable, line)
         return For(variable, start, condition, step, element_type, self._loop_body(node), line)
 

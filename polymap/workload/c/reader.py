@@ -29,6 +29,8 @@ from polymap.workload.c.tree import (
 )
 from polymap.workload.c.words import KEYWORDS
 
+_OTHERS = re.compile(r"\b(\w+)\s*\(|\b(\w+_t)\b|\btypedef\b[^;]*?(\w+)\s*;")  # calls and types
+
 
 @answers_in_words
 def from_c(
@@ -226,7 +228,8 @@ def _check_use(sizes: Mapping[str, int], program: Program, prepared: Source, com
     words |= {word.lower() for word in words if f"_PB_{word}" in prepared.words}
     for name in sizes:
         if name not in words:
-            hint = did_you_mean(name, sorted(set(prepared.words) - KEYWORDS - _no_sizes(program)))
+            others = {each for pair in _OTHERS.findall("\n".join(prepared.lines)) for each in pair}
+            hint = did_you_mean(name, sorted(set(prepared.words) - KEYWORDS - _no_sizes(program) - others))
             complaints.mistakes.append(
                 Mistake("PM264", f"the size {shown(name)} is used nowhere in {complaints.file}", hint)
             )

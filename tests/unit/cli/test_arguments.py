@@ -61,6 +61,8 @@ def problems_of(*words: str) -> list[str]:
             "PM553 argument --rows: ignored explicit argument '3'\n      --rows takes no value",
         ),
         (("explore", "--arch", "a"), "PM553 explore needs a WORKLOAD"),
+        (("transform", "", "-o", "a.c"), "PM553 transform needs a "),
+        (("sweep", "", "--store", "s.db"), "PM553 sweep needs a "),
         (("explore", "g"), "PM553 explore needs --arch ARCH"),
         (("evaluate", "g", "--arch", "a"), "PM553 evaluate needs --mapping FILE"),
         (("list", "conv", "fc"), "PM554 list takes one PATTERN, found 'fc' too"),

@@ -72,6 +72,9 @@ def test_a_folder_in_place_of_a_file_is_told(capsys: Captured, tmp_path: Path, m
     (tmp_path / "designs").mkdir()
     assert main(("explore", "designs", "--arch", "designs")) == 2
     assert capsys.readouterr().err.count("It is a folder: name a file in it.") == 2
+    (tmp_path / "layer").write_text("{}")
+    assert main(("explore", "layer", "--arch", "flat3")) == 2
+    assert "The name of a file ends in .json, .c, .scop, .mlir or .onnx." in capsys.readouterr().err
 
 
 def test_a_mapping_of_another_question_is_refused_by_name(capsys: Captured, tmp_path: Path) -> None:

@@ -459,6 +459,9 @@ def test_size_must_be_a_positive_integer(size: object) -> None:
 def test_size_that_nothing_uses_is_refused_with_a_suggestion() -> None:
     with pytest.raises(WorkloadError, match=r"PM264 the size 'M' is used nowhere in C source\n +Known: N\."):
         from_c("double A[N]; for (int i = 0; i < N; i++) A[i] = 0;", {"M": 3})
+    typed = "typedef float T;\nvoid f(uint32_t n, T *a) { for (uint32_t i = 0; i < n; i++) a[i] = sqrtf(a[i]); }"
+    with pytest.raises(WorkloadError, match=r"PM264 the size 'k' is used nowhere in C source\n +Known: n\.$"):
+        from_c(typed, {"n": 8, "k": 2})
     with pytest.raises(WorkloadError, match="PM264 the size 'NN' is used nowhere in C source\n.*Did you mean 'N'"):
         from_c("for (i = 0; i < N; i++) a[i] = 0;", {"N": 8, "NN": 8})
 
