@@ -483,17 +483,33 @@ def test_the_checker_counts_many_trees_of_layers() -> None:
     _same_large_counts(1, 30)
 
 
-@pytest.mark.parametrize(("p", "r"), [(6, 5), (7, 5)])
-def test_what_one_sibling_keeps_is_a_load_of_another(p: int, r: int) -> None:
+PAIRS = (Spatial("p", 2, "X"), Spatial("r", 2, "Y"), Temporal("p", 1), Temporal("r", 1))
+REST = (Spatial("p", 3, "X"), Temporal("r", 2), Temporal("p", 1), Temporal("r", 1))
+
+
+@pytest.mark.parametrize(("p", "r", "loops"), [(6, 5, PAIRS), (7, 5, PAIRS), (5, 4, REST), (8, 5, REST)])
+def test_what_one_sibling_keeps_is_a_load_of_another(p: int, r: int, loops: tuple[Spatial | Temporal, ...]) -> None:
     """I[p+r]: a tile that one sibling keeps whole is new to one with fewer steps inside. Referee: the simulator."""
     outer, inner = (MemoryLevel(name, None, 8, Fraction(1), Fraction(1)) for name in ("L0", "L1"))
     arch = Architecture("toy", (outer, Fanout("X", 8), Fanout("Y", 8), inner, ComputeUnit("MAC", Fraction(0))))
-    loops = (Spatial("p", 2, "X"), Spatial("r", 2, "Y"), Temporal("p", 1), Temporal("r", 1))
     workload = einsum("O[p] += I[p+r] * W[r]", p=p, r=r)
     mapping = Mapping((Storage("L0", ("O", "I", "W")), *loops, Storage("L1", ("I",)), Compute("S")))
     tables = parsed(canonical(workload_table(workload))), parsed(canonical(machine_table(arch)))
     words = sum(row.reads + row.writes for row in simulate(workload, arch, mapping).traffic if row.level == "L0")
     assert cost(Checked(*tables, [], "traffic:L0"), _nodes(mapping)) == 8 * words
+
+
+@pytest.mark.parametrize(("p", "r"), [(1, 1), (2, 3), (4, 2)])
+def test_a_tile_may_span_as_many_elements_as_are_demanded_and_no_fewer(p: int, r: int) -> None:
+    workload, flat = einsum("O[p] += I[p+r] * W[r]", p=4, r=3), load_arch("flat3")
+    for tensor, size in {"O": p, "I": p + r - 1, "W": r}.items():
+        tiles = Temporal("p", p), Temporal("r", r), Storage("GLB", (tensor,)), Temporal("p", 1), Temporal("r", 1)
+        mapping = Mapping((Storage("DRAM", ("O", "I", "W")), *tiles, Compute("S")))
+        tables = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(flat))]
+        for more in (0, 1):
+            rule = {"rule": "at_least", "level": "GLB", "tensor": tensor, "elements": size + more}
+            with pytest.raises(Refused, match="is too small") if more else nullcontext():
+                cost(Checked(tables[0], tables[1], [rule], "energy"), _nodes(mapping))
 
 
 def test_partial_sums_that_come_and_go_are_not_counted() -> None:
