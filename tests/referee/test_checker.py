@@ -512,6 +512,23 @@ def test_a_tile_may_span_as_many_elements_as_are_demanded_and_no_fewer(p: int, r
                 cost(Checked(tables[0], tables[1], [rule], "energy"), _nodes(mapping))
 
 
+@pytest.mark.parametrize(("tile", "per_cycle"), [(1, 1), (2, 1), (3, 2), (6, 4)])
+def test_as_many_compute_units_must_work_as_are_demanded(tile: int, per_cycle: int) -> None:
+    """Referee: the cycles that the cost model counts, of which each could do what all units do together."""
+    workload, level = einsum("O[m] += A[m,k] * B[k]", m=6, k=3), MemoryLevel("L0", None, 8, Fraction(1), Fraction(1))
+    arch = Architecture("toy", (level, Fanout("X", 8), ComputeUnit("MAC", Fraction(1), per_cycle)))
+    loops = Spatial("m", tile, "X"), Temporal("m", 1), Temporal("k", 1)
+    mapping = Mapping((Storage("L0", ("O", "A", "B")), *loops, Compute("S")))
+    used = Fraction(18, 8 * per_cycle * evaluate(workload, arch, mapping).compute_cycles)
+    tables = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(arch))]
+    for share in (used, used + Fraction(1, 10**6)):
+        checked = Checked(tables[0], tables[1], [{"rule": "utilization", "least": str(share)}], "energy")
+        row = tuple(6 // tile if dim == "m" else 1 for dim in checked.dims)
+        assert ((row,) in Prover(checked, 1).structures) == (share == used)
+        with pytest.raises(Refused, match="too few of the compute") if share > used else nullcontext():
+            cost(checked, _nodes(mapping))
+
+
 def test_partial_sums_that_come_and_go_are_not_counted() -> None:
     """S += A[r], r = 9 under tiles 6, 4, 3 and siblings of 1 (docs/closed_form.md): an entry that finds nothing."""
     nodes = (
