@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -355,6 +356,39 @@ def _large_trees_hold(seed: int, count: int) -> float:
         assert bound <= value, f"{layer} {arch}\n{mapping}"
         nearest = max(nearest, float(bound / value) if value else 0.0)
     return nearest
+
+
+def shared_windows(text: str, merges: tuple[Multicast, Multicast]) -> tuple[int, int]:
+    """Return how many numbers of siblings that share a window, over fan-outs that merge so, are bounded, none above its
+    cheapest nest, and how many bounds that meets: of all orders and many tiles of a level that holds the window."""
+    workload = einsum(f"O[p] += I[{text}] * W[r]", sizes={"p": 4, "r": 2}, bits={"O": 1, "I": 8, "W": 1})
+    outer, inner = (MemoryLevel(name, None, 8, Fraction(1 - at), Fraction(1 - at), holds=("I",) * at or None,
+                                must_hold=("I",) * at) for at, name in enumerate(("L0", "L1")))  # fmt: skip
+    fans = [Fanout(name, 8, multicast=merge) for name, merge in zip("XY", merges, strict=True)]
+    arch, best = Architecture("toy", (outer, *fans, inner, ComputeUnit("MAC", Fraction(0)))), dict[Rows, int]()
+    tables = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(arch))]
+    checked = Checked(tables[0], tables[1], [], "traffic:L0")
+    for p, r in product(range(1, 5), (1, 2)):
+        for a, b, back in product({1, p}, {1, r}, (1, -1)):
+            loops = Spatial("p", p, "X"), Spatial("r", r, "Y"), *(Temporal("p", a), Temporal("r", b))[::back]
+            inside = Storage("L1", ("I",)), Temporal("p", 1), Temporal("r", 1), Compute("S")
+            mapping = Mapping((Storage("L0", ("O", "I", "W")), *loops, *inside))
+            rows, value = first_siblings(checked, mapping), cost(checked, _nodes(mapping))
+            best[rows] = min(best.get(rows, value), value)
+    met = 0
+    for rows, value in best.items():
+        found = siblings(checked, rows)
+        *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
+        assert checked.value(parts, steps) <= value, (text, merges, rows)
+        met += checked.value(parts, steps) == value
+    return len(best), met
+
+
+@pytest.mark.parametrize(("text", "least"), [("p+r", 46), ("2*p+r", 54)])
+def test_siblings_that_share_a_window_cost_no_less_than_the_bound_and_often_as_much(text: str, least: int) -> None:
+    each = [shared_windows(text, (outer, inner)) for outer, inner in product(Multicast, repeat=2)]
+    assert sum(total for total, _ in each) == 54
+    assert sum(met for _, met in each) >= least
 
 
 def first_siblings(checked: Checked, mapping: Mapping) -> Rows:
