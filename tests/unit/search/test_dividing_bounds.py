@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -186,6 +188,19 @@ def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: in
             assert not costs or bound + start <= min(costs), (term.tensor.name, structure)
             tight += bool(costs) and bound + start == min(costs)
     assert tight or not one.trees
+
+
+@pytest.mark.parametrize("seed", few(SEEDS, 3))
+def test_a_node_holds_at_least_what_is_spread_below_it(seed: int) -> None:
+    one = case(seed)
+    problem, batch = one.problem, batch_of(one, one.measure.components[-1])
+    for level, term in product(range(1, problem.level_count), problem.terms):
+        plain = [problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
+        for structure, held in zip(one.structures, batch.held(term, level).tolist(), strict=True):
+            below = [row for fan, row in zip(problem.classes, structure.classes, strict=True) if fan.below > level]
+            spread = prod(row[d] for row in below for d in plain)
+            assert held >= spread, structure
+            assert held == spread or any(row[problem.dims.index(dim)] > 1 for row in below for dim in term.window_dims)
 
 
 @pytest.mark.parametrize("seed", few(SEEDS, 6))
