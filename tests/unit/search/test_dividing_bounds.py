@@ -203,6 +203,24 @@ def test_a_node_holds_at_least_what_is_spread_below_it(seed: int) -> None:
             assert held == spread or any(row[problem.dims.index(dim)] > 1 for row in below for dim in term.window_dims)
 
 
+@pytest.mark.parametrize(("level", "spread"), [("BUF", 1), ("RF", 0)])
+def test_of_room_the_bound_of_one_tensor_is_what_is_spread_below_a_level_that_must_hold_it(
+    level: str, spread: int
+) -> None:
+    pj, must = Fraction(1), ("@input", "@weight", "@output")
+    inner = [MemoryLevel(name, None, 8, pj, pj, must_hold=must) for name in ("BUF", "RF")]
+    nodes = MemoryLevel("DRAM", None, 8, pj, pj), inner[0], Fanout("X", 4), inner[1], ComputeUnit("MAC", pj)
+    workload, arch = einsum("C[m,n] += A[m,k] * B[k,n]", m=4, n=2, k=4), Architecture("held", nodes)
+    problem, measure = analyse(workload, arch), measure_of(parse_objective(f"capacity:{level}", arch), workload, arch)
+    structures, _ = enumerate_structures(problem, lambda: False)
+    arithmetic = single_tensor_bound.plain_arithmetic(problem, component := measure.components[0])
+    batch = StructureBatch(problem, structures, arithmetic, window_counts(SearchCaches()))
+    for term in problem.terms:
+        found = single_tensor_bound.tensor_cost(batch, term, component).tolist()
+        rows = [dict(zip(problem.dims, one.classes[0], strict=True)) for one in structures]
+        assert found == [8 * prod(row[dim] for dim in term.dims) ** spread for row in rows]
+
+
 @pytest.mark.parametrize("seed", few(SEEDS, 6))
 def test_many_structures_side_by_side_have_the_factors_and_terms_of_each(seed: int) -> None:
     one = case(seed)
