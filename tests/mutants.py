@@ -61,6 +61,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "costmodel/test_closed_form.py", UNIT + "costmodel/test_progression.py",
         UNIT + "costmodel/test_digits.py", PROPERTY + "test_wires.py",
         PROPERTY + "test_closed_form.py", PROPERTY + "test_closed_form_chains.py", PROPERTY + "test_laws.py",
+        PROPERTY + "test_window_histories.py", UNIT + "costmodel/test_sets.py", UNIT + "costmodel/test_counting.py",
         UNIT + "costmodel/test_symbolic.py", UNIT + "costmodel/test_crossover.py",
     ),
     "polymap/costmodel/closed_form/unions": (

@@ -13,11 +13,14 @@ from copy import deepcopy
 from fractions import Fraction
 from functools import cache
 from hashlib import sha256
+from itertools import product
 from typing import Any
 
 import pytest
 
 from polymap.checker import verify
+from polymap.checker.counts import cost
+from polymap.checker.model import Problem
 from polymap.explore import search
 from polymap.ir import OptionError
 from tests.case_machines import with_wires
@@ -262,3 +265,28 @@ def test_the_outermost_level_is_read_as_strictly_as_the_others(value: str) -> No
         verdict = verify(finished(changed.split("\n")))
         assert not verdict.proven
         assert "holds: expected a" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("objective", "rules", "may"),
+    [
+        ("traffic:L0", "", (0, 1, 1)),
+        ("latency", "", (0, 1, 1, 1)),
+        ("traffic:L0", '{"most":"999","objective":"latency","rule":"at_most"}', (0, 1, 1, 0)),
+    ],
+)
+def test_only_what_is_scarce_has_a_price(objective: str, rules: str, may: tuple[int, ...]) -> None:
+    """A price of bits that are not limited, or of cycles that the value does not count, proves any bound."""
+    text = OUTER.replace("constraints []", f"constraints [{rules}]").replace("traffic:L0", objective)
+    tables = {line.split(" ")[0]: line.partition(" ")[2] for line in text.split("\n")}
+    head = [json.loads(tables[key]) for key in ("workload", "machine", "constraints")]
+    problem = Problem(head[0], head[1], head[2], objective)
+    value = Fraction(cost(problem, json.loads(tables["mapping"])), problem.scale)
+    lines = [f"value {value}" if line.startswith("value") else line for line in text.split("\n")]
+    below_0 = [tuple(-3 * (one == at) for one in range(len(may))) for at in range(len(may))]
+    for prices in (*product((0, 3), repeat=len(may)), *below_0):
+        levels, bands = (",".join(map(str, part)) for part in (prices[:3], prices[3:]))
+        claim = f"- search 1024:{levels}{':' * bool(bands)}{bands} 116 5"
+        told = verify(finished([*lines[:-1], claim])).reason
+        wrong = any(price < 0 or (price and not own) for price, own in zip(prices, may, strict=True))
+        assert ("no such price" in told) == wrong, (claim, told)

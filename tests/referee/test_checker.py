@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -357,6 +358,39 @@ def _large_trees_hold(seed: int, count: int) -> float:
     return nearest
 
 
+def shared_windows(text: str, merges: tuple[Multicast, Multicast]) -> tuple[int, int]:
+    """Return how many numbers of siblings that share a window, over fan-outs that merge so, are bounded, none above its
+    cheapest nest, and how many bounds that meets: of all orders and many tiles of a level that holds the window."""
+    workload = einsum(f"O[p] += I[{text}] * W[r]", sizes={"p": 4, "r": 2}, bits={"O": 1, "I": 8, "W": 1})
+    outer, inner = (MemoryLevel(name, None, 8, Fraction(1 - at), Fraction(1 - at), holds=("I",) * at or None,
+                                must_hold=("I",) * at) for at, name in enumerate(("L0", "L1")))  # fmt: skip
+    fans = [Fanout(name, 8, multicast=merge) for name, merge in zip("XY", merges, strict=True)]
+    arch, best = Architecture("toy", (outer, *fans, inner, ComputeUnit("MAC", Fraction(0)))), dict[Rows, int]()
+    tables = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(arch))]
+    checked = Checked(tables[0], tables[1], [], "traffic:L0")
+    for p, r in product(range(1, 5), (1, 2)):
+        for a, b, back in product({1, p}, {1, r}, (1, -1)):
+            loops = Spatial("p", p, "X"), Spatial("r", r, "Y"), *(Temporal("p", a), Temporal("r", b))[::back]
+            inside = Storage("L1", ("I",)), Temporal("p", 1), Temporal("r", 1), Compute("S")
+            mapping = Mapping((Storage("L0", ("O", "I", "W")), *loops, *inside))
+            rows, value = first_siblings(checked, mapping), cost(checked, _nodes(mapping))
+            best[rows] = min(best.get(rows, value), value)
+    met = 0
+    for rows, value in best.items():
+        found = siblings(checked, rows)
+        *parts, steps = (int(np.ravel(one)[0]) for one in (*bounds(found), found.steps()))
+        assert checked.value(parts, steps) <= value, (text, merges, rows)
+        met += checked.value(parts, steps) == value
+    return len(best), met
+
+
+@pytest.mark.parametrize(("text", "least"), [("p+r", 46), ("2*p+r", 54)])
+def test_siblings_that_share_a_window_cost_no_less_than_the_bound_and_often_as_much(text: str, least: int) -> None:
+    each = [shared_windows(text, (outer, inner)) for outer, inner in product(Multicast, repeat=2)]
+    assert sum(total for total, _ in each) == 54
+    assert sum(met for _, met in each) >= least
+
+
 def first_siblings(checked: Checked, mapping: Mapping) -> Rows:
     """Return per class and dim how many siblings have work below the first parent instance in the first step."""
     rows: list[tuple[int, ...]] = []
@@ -483,17 +517,50 @@ def test_the_checker_counts_many_trees_of_layers() -> None:
     _same_large_counts(1, 30)
 
 
-@pytest.mark.parametrize(("p", "r"), [(6, 5), (7, 5)])
-def test_what_one_sibling_keeps_is_a_load_of_another(p: int, r: int) -> None:
+PAIRS = (Spatial("p", 2, "X"), Spatial("r", 2, "Y"), Temporal("p", 1), Temporal("r", 1))
+REST = (Spatial("p", 3, "X"), Temporal("r", 2), Temporal("p", 1), Temporal("r", 1))
+
+
+@pytest.mark.parametrize(("p", "r", "loops"), [(6, 5, PAIRS), (7, 5, PAIRS), (5, 4, REST), (8, 5, REST)])
+def test_what_one_sibling_keeps_is_a_load_of_another(p: int, r: int, loops: tuple[Spatial | Temporal, ...]) -> None:
     """I[p+r]: a tile that one sibling keeps whole is new to one with fewer steps inside. Referee: the simulator."""
     outer, inner = (MemoryLevel(name, None, 8, Fraction(1), Fraction(1)) for name in ("L0", "L1"))
     arch = Architecture("toy", (outer, Fanout("X", 8), Fanout("Y", 8), inner, ComputeUnit("MAC", Fraction(0))))
-    loops = (Spatial("p", 2, "X"), Spatial("r", 2, "Y"), Temporal("p", 1), Temporal("r", 1))
     workload = einsum("O[p] += I[p+r] * W[r]", p=p, r=r)
     mapping = Mapping((Storage("L0", ("O", "I", "W")), *loops, Storage("L1", ("I",)), Compute("S")))
     tables = parsed(canonical(workload_table(workload))), parsed(canonical(machine_table(arch)))
     words = sum(row.reads + row.writes for row in simulate(workload, arch, mapping).traffic if row.level == "L0")
     assert cost(Checked(*tables, [], "traffic:L0"), _nodes(mapping)) == 8 * words
+
+
+@pytest.mark.parametrize(("p", "r"), [(1, 1), (2, 3), (4, 2)])
+def test_a_tile_may_span_as_many_elements_as_are_demanded_and_no_fewer(p: int, r: int) -> None:
+    workload, flat = einsum("O[p] += I[p+r] * W[r]", p=4, r=3), load_arch("flat3")
+    for tensor, size in {"O": p, "I": p + r - 1, "W": r}.items():
+        tiles = Temporal("p", p), Temporal("r", r), Storage("GLB", (tensor,)), Temporal("p", 1), Temporal("r", 1)
+        mapping = Mapping((Storage("DRAM", ("O", "I", "W")), *tiles, Compute("S")))
+        tables = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(flat))]
+        for more in (0, 1):
+            rule = {"rule": "at_least", "level": "GLB", "tensor": tensor, "elements": size + more}
+            with pytest.raises(Refused, match="is too small") if more else nullcontext():
+                cost(Checked(tables[0], tables[1], [rule], "energy"), _nodes(mapping))
+
+
+@pytest.mark.parametrize(("tile", "per_cycle"), [(1, 1), (2, 1), (3, 2), (6, 4)])
+def test_as_many_compute_units_must_work_as_are_demanded(tile: int, per_cycle: int) -> None:
+    """Referee: the cycles that the cost model counts, of which each could do what all units do together."""
+    workload, level = einsum("O[m] += A[m,k] * B[k]", m=6, k=3), MemoryLevel("L0", None, 8, Fraction(1), Fraction(1))
+    arch = Architecture("toy", (level, Fanout("X", 8), ComputeUnit("MAC", Fraction(1), per_cycle)))
+    loops = Spatial("m", tile, "X"), Temporal("m", 1), Temporal("k", 1)
+    mapping = Mapping((Storage("L0", ("O", "A", "B")), *loops, Compute("S")))
+    used = Fraction(18, 8 * per_cycle * evaluate(workload, arch, mapping).compute_cycles)
+    tables = [parsed(canonical(table)) for table in (workload_table(workload), machine_table(arch))]
+    for share in (used, used + Fraction(1, 10**6)):
+        checked = Checked(tables[0], tables[1], [{"rule": "utilization", "least": str(share)}], "energy")
+        row = tuple(6 // tile if dim == "m" else 1 for dim in checked.dims)
+        assert ((row,) in Prover(checked, 1).structures) == (share == used)
+        with pytest.raises(Refused, match="too few of the compute") if share > used else nullcontext():
+            cost(checked, _nodes(mapping))
 
 
 def test_partial_sums_that_come_and_go_are_not_counted() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import count
+from itertools import count, product
 from math import inf, prod
 from typing import Any
 
@@ -299,6 +299,60 @@ def test_products_under_the_rules_of_legs_are_those_of_the_tables(seed: int) -> 
         told.append(difference(asked, rules_of_a_leg(rng, *asked[:2])))
     assert [fault for fault in told if fault] == []
     assert None in told
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_product_is_spread_in_every_way_that_its_fan_outs_allow(seed: int) -> None:
+    """Referee: all factors of every fan-out."""
+    rng, level, seen = random.Random(f"spread products {seed}"), MemoryLevel("L0"), 0
+    for _ in range(4):
+        sizes = {dim: rng.choice((1, 2, 3, 4, 6)) for dim in "mnk"}
+        fans = [Fanout(name, rng.choice((1, 2, 4, 6)), dims=rng.choice((None, ("m", "k"))),
+                       multicast=rng.choice((Multicast.IDENTICAL, Multicast.NONE))) for name in "ZXY"]  # fmt: skip
+        rules = tuple(Factor(rng.choice("ZXY"), rng.choice("mnk"), rng.choice((1, 1, 2)), rng.choice((2, 3, None)))
+                      for _ in range(rng.randrange(3)))  # fmt: skip
+        arch = Architecture("fans", (level, *fans[:2], MemoryLevel("L1", 10**6), fans[2], pm.ComputeUnit("MAC")))
+        problem, each = (
+            analyse(pm.matmul(m=sizes["m"], n=sizes["n"], k=sizes["k"]), arch, rules),
+            list[list[tuple[int, ...]]](),
+        )
+        for fan in fans:
+            own = [rule for rule in rules if rule.fanout == fan.name]
+            free = [[f for f in range(1, n + 1) if n % f == 0 and (f == 1 or fan.may_spread(dim))
+                     and all(one.dim != dim or one.least <= f <= (one.most or f) for one in own)]
+                    for dim, n in zip(problem.dims, problem.extents, strict=True)]  # fmt: skip
+            each.append([row for row in product(*free) if prod(row) <= fan.size])
+        every = [
+            rows for rows in product(*each) if not any((np.array(problem.extents) % np.prod(rows, axis=0)).tolist())
+        ]
+        classes = [[at for at in range(3) if at in one.fanouts] for one in problem.classes]
+        wanted = {tuple(tuple(np.prod([rows[at] for at in own], axis=0).tolist()) for own in classes) for rows in every}
+        kinds = kinds_of_structures(problem, lambda: False, apart=True)
+        assert (kinds is None) == (not wanted)
+        if kinds is None:
+            continue
+        found = [kinds.spread.structure(number) for number in range(len(kinds.spread.classes))]
+        assert sorted(one.classes for one in found) == sorted(wanted), (arch, rules)
+        assert {one.factors for one in found} <= set(every)
+        for one in found:
+            own = [tuple(np.prod([one.factors[at] for at in row], axis=0).tolist()) for row in classes]
+            assert tuple(own) == one.classes
+        seen += len(found)
+    assert seen > 10
+
+
+def test_a_product_has_a_dim_of_its_own_that_each_tensor_lacks() -> None:
+    arch = pm.load_arch("flat3")
+    for text, is_one in {
+        **dict.fromkeys(EINSUMS, True),
+        "C[m,n] += A[m,k] * B[k]": False,  # it lacks two of three
+        "C[b,m,n] += A[m,k] * B[b,k,n]": False,
+        "C[m] += A[m,k] * B[m]": False,  # two lack the same one
+        "C[m] += A[m+k] * B[k]": False,
+    }.items():
+        workload = pm.einsum(text, sizes={dim: 4 for dim in "bmnk" if dim in text})
+        measure = measure_of(parse_objective("energy", arch), workload, arch)
+        assert product_search.is_product(analyse(workload, arch), measure) == is_one, text
 
 
 @pytest.mark.parametrize("seed", few(range(7), 2))

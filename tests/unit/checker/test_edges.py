@@ -4,6 +4,7 @@ backwards, what a verdict says, what rules about order mean."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from fractions import Fraction
 from itertools import permutations, product
 from math import prod
@@ -13,7 +14,7 @@ import pytest
 
 from polymap.checker import Verdict
 from polymap.checker.check import LISTED
-from polymap.checker.counts import OUTER, Digits, loads, placed
+from polymap.checker.counts import CARRY, INNER, OUTER, Digits, loads, placed
 from polymap.checker.head import check_mapping, check_tree, name, positive
 from polymap.checker.model import Problem
 from polymap.checker.rules import Refused, Rules
@@ -50,6 +51,35 @@ def test_what_a_window_touches_is_the_set_of_its_sums(weights: tuple[int, int]) 
     for one, other in product(range(3), range(2)):
         sums = {weights[0] * i + weights[1] * j + moved for i, j in product(spans[0][one], spans[1][other])}
         assert placed(group, weights, ((one,), (other,))) == sum(1 << each for each in sums)
+
+
+def steps(extent: int, tiles: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
+    """Return the iterations of loops over a dim in their order: digits, indices left."""
+    if not tiles:
+        return [((), extent)]
+    parts = [(at, min(tiles[0], extent - at * tiles[0])) for at in range(-(-extent // tiles[0]))]
+    return [((at, *rest), left) for at, own in parts for rest, left in steps(own, tiles[1:])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_digits_that_count_alike_stand_for_all_iterations(seed: int) -> None:
+    """Referee: the loops, walked one iteration after the other; any of them moves, and those inside start again."""
+    rng = random.Random(f"digits {seed}")
+    for _ in range(40):
+        extent = rng.randrange(1, 40)
+        tiles = tuple(sorted((rng.randrange(1, extent + 1) for _ in range(rng.randrange(1, 4))), reverse=True))
+        walked = steps(extent, tiles)
+        places = {digits: at for at, (digits, _) in enumerate(walked)}
+        for carry in range(-1, len(tiles)):
+            roles = [OUTER if i < carry or carry < 0 else CARRY if i == carry else INNER for i in range(len(tiles))]
+            digits, found = Digits(extent, tiles, tuple(roles)), Counter[int]()
+            for times, values in digits.contexts():
+                known = tuple(value or 0 for value in values)
+                found[digits.left(values)] += times
+                assert digits.left(values) == dict(walked)[known]
+                assert carry < 0 or digits.before(values, own=True) == walked[places[known] - 1][0], (digits, values)
+            moved = [left for at, left in walked if carry < 0 or (at[carry] and not any(at[carry + 1 :]))]
+            assert found == Counter(moved), digits
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -230,6 +230,40 @@ def test_numbers_of_siblings_do_not_wrap() -> None:
     assert siblings.one.dtype == object
     assert siblings.steps().tolist() == [1]
     assert bounds(siblings)[0][0] >= 0
+
+
+def partitions(items: list[int], parts: int) -> Iterator[list[list[int]]]:
+    """Yield every way to share items among so many parts, none empty."""
+    if not items:
+        yield from [[]] * (parts == 0)
+        return
+    for rest in partitions(items[1:], parts - 1):
+        yield [items[:1], *rest]
+    for rest in partitions(items[1:], parts):
+        for at, own in enumerate(rest):
+            yield [*rest[:at], [items[0], *own], *rest[at + 1 :]]
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, -1), (2, 1), (1, 2), (3, 1), (1, 4), (2, 3)])
+@pytest.mark.parametrize("extents", [(4, 3), (5, 2), (2, 4), (3, 1)])
+def test_parts_of_a_window_touch_no_fewer_elements_than_is_said(
+    weights: tuple[int, int], extents: tuple[int, int]
+) -> None:
+    """Referee: every way to share the indices. As few do wherever one of two dims is whole, of step 1."""
+    (a, b), (p, r) = weights, extents
+    workload = einsum(f"O[p] += I[{a}*p{b:+}*r] * W[r]", p=p, r=r)
+    problem = prover_of(workload, load_arch("flat3")).problem
+    siblings = Siblings(problem, *[[[np.array([1], object)] * 2 for _ in problem.classes]] * 2)
+    for visits in product(range(1, p + 1), range(1, r + 1)):
+        parts = [partitions(list(range(extent)), count) for extent, count in zip(extents, visits, strict=True)]
+        true = min(
+            sum(len({a * i + b * j for i, j in product(*box)}) for box in product(*both)) for both in product(*parts)
+        )
+        whole = [count == 1 for count in visits]
+        (found,) = siblings.elements(problem.tensors[1], [np.array([one], object) for one in visits], whole)
+        met = (whole[0] and abs(a) == 1) or (whole[1] and abs(b) == 1) or abs(a * b) == 1
+        assert found <= true, visits
+        assert found == true or not met or 1 in extents, visits
 
 
 @pytest.mark.parametrize("size", [2**24, 2**30, 10**30])

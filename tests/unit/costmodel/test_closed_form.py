@@ -53,6 +53,19 @@ def gemm(m: int, n: int, k: int) -> Workload:
     return einsum("C[m,n] += A[m,k] * B[k,n]", m=m, n=n, k=k)
 
 
+@pytest.mark.parametrize(
+    ("text", "k", "is_counted"),
+    [("C[m,k] = A[m,k] * B[k]", 3, True), ("C[m+k] = A[m,k] * B[m]", 1, True), ("C[m+k] = A[m,k] * B[m]", 2, False)],
+)
+def test_what_sets_elements_is_counted_where_it_sets_each_once(text: str, k: int, is_counted: bool) -> None:
+    workload, arch = einsum(text, sizes={"m": 5, "k": k}), machine(RF)
+    nodes = (Storage("DRAM", ("C", "A", "B")), Temporal("m", 2), Storage("RF", ("C", "B")), Temporal("m", 1))
+    mapping = Mapping((*nodes, Temporal("k", 1), Compute("S")))
+    counts = count_closed_form(workload, arch, mapping)
+    assert (counts is not None) == is_counted
+    assert counts is None or counts.traffic == count_by_simulation(workload, arch, mapping).traffic
+
+
 def test_a_product_of_a_million_million_rows_is_counted_in_closed_form() -> None:
     # B stays; per row of A its k elements come once; each C is drained once, never read.
     counts = counted(

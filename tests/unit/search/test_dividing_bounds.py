@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -186,6 +188,37 @@ def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: in
             assert not costs or bound + start <= min(costs), (term.tensor.name, structure)
             tight += bool(costs) and bound + start == min(costs)
     assert tight or not one.trees
+
+
+@pytest.mark.parametrize("seed", few(SEEDS, 3))
+def test_a_node_holds_at_least_what_is_spread_below_it(seed: int) -> None:
+    one = case(seed)
+    problem, batch = one.problem, batch_of(one, one.measure.components[-1])
+    for level, term in product(range(1, problem.level_count), problem.terms):
+        plain = [problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
+        for structure, held in zip(one.structures, batch.held(term, level).tolist(), strict=True):
+            below = [row for fan, row in zip(problem.classes, structure.classes, strict=True) if fan.below > level]
+            spread = prod(row[d] for row in below for d in plain)
+            assert held >= spread, structure
+            assert held == spread or any(row[problem.dims.index(dim)] > 1 for row in below for dim in term.window_dims)
+
+
+@pytest.mark.parametrize(("level", "spread"), [("BUF", 1), ("RF", 0)])
+def test_of_room_the_bound_of_one_tensor_is_what_is_spread_below_a_level_that_must_hold_it(
+    level: str, spread: int
+) -> None:
+    pj, must = Fraction(1), ("@input", "@weight", "@output")
+    inner = [MemoryLevel(name, None, 8, pj, pj, must_hold=must) for name in ("BUF", "RF")]
+    nodes = MemoryLevel("DRAM", None, 8, pj, pj), inner[0], Fanout("X", 4), inner[1], ComputeUnit("MAC", pj)
+    workload, arch = einsum("C[m,n] += A[m,k] * B[k,n]", m=4, n=2, k=4), Architecture("held", nodes)
+    problem, measure = analyse(workload, arch), measure_of(parse_objective(f"capacity:{level}", arch), workload, arch)
+    structures, _ = enumerate_structures(problem, lambda: False)
+    arithmetic = single_tensor_bound.plain_arithmetic(problem, component := measure.components[0])
+    batch = StructureBatch(problem, structures, arithmetic, window_counts(SearchCaches()))
+    for term in problem.terms:
+        found = single_tensor_bound.tensor_cost(batch, term, component).tolist()
+        rows = [dict(zip(problem.dims, one.classes[0], strict=True)) for one in structures]
+        assert found == [8 * prod(row[dim] for dim in term.dims) ** spread for row in rows]
 
 
 @pytest.mark.parametrize("seed", few(SEEDS, 6))

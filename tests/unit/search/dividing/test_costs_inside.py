@@ -13,6 +13,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from polymap.inputs import arch_from_document
+from polymap.resources import never
 from polymap.search.dividing.bounds import (
     FREE,
     Move,
@@ -35,13 +37,15 @@ from polymap.search.dividing.branch_and_bound import (
     root_node,
     step,
 )
-from polymap.search.dividing.cost_tables import Tables, tables_below
+from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.groups import Group, least_value
 from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
-from polymap.search.dividing.node_costs import Places, places_of
+from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import Entry, Incumbent
-from polymap.search.dividing.steps import Stage, step_on
+from polymap.search.dividing.steps import Stage, solve_structures, step_on
+from polymap.search.problem import analyse, enumerate_structures, measure_of, parse_objective
 from polymap.search.problem.structures import Structure
+from polymap.workload import einsum
 from tests.times import few
 from tests.unit.search.dividing.test_chains import Given, tables_of
 from tests.unit.search.tree_chains import Case, full_case, random_case
@@ -308,6 +312,24 @@ def test_multipliers_bound_what_fits_and_finish_only_with_the_best(seed: int) ->
             assert one.scaled(incumbent.value) == values[0]
         for value, completed in incumbent.found:
             assert one.scaled(value) >= values[0], completed
+
+
+@pytest.mark.parametrize("buffer", [200, 400])
+def test_prices_raise_the_bound_half_of_the_way_to_the_best_where_registers_are_scarce(buffer: int) -> None:
+    pj, room = (100, 6, 1), (None, buffer, 24)
+    rows = [{"level": f"L{at}", "read_pj": pj[at], "write_pj": pj[at], "capacity_bits": room[at]} for at in range(3)]
+    arch = arch_from_document({"name": "scarce", "nodes": [*rows, {"compute": "MAC", "pj": 1}]})
+    workload = einsum("C[m,n] += A[m,k] * B[k,n]", bits=8, m=4, n=6, k=4)
+    problem, measure = analyse(workload, arch), measure_of(parse_objective("energy", arch), workload, arch)
+    (structure,), _ = enumerate_structures(problem, never)
+    incumbent = Incumbent(never)
+    solve_structures(problem, measure, (structure,), incumbent, None, None)
+    tables = build_tables(problem, structure, measure, root_context(problem, structure))
+    inside, constant = costs_inside(tables, 0, FREE), measure.value(tables.start, tables.compute_cycles)
+    whole, best = root_bound(tables, inside)[0], (incumbent.value or 0) - constant
+    improved = improve_multipliers(StructureSearch(tables, FREE, Incumbent(never)), inside, None)
+    assert whole is not None
+    assert whole < (whole + best) // 2 <= improved.bound <= best
 
 
 @pytest.mark.parametrize("seed", few(range(12), 5))
