@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -186,6 +187,35 @@ def test_the_bound_of_one_tensor_is_at_most_what_it_costs_in_every_tree(seed: in
             assert not costs or bound + start <= min(costs), (term.tensor.name, structure)
             tight += bool(costs) and bound + start == min(costs)
     assert tight or not one.trees
+
+
+WINDOW_COUNTS = (
+    single_tensor_bound._all_filled,
+    single_tensor_bound._all_read,
+    single_tensor_bound._fewest_held,
+    single_tensor_bound._fewest_read,
+    single_tensor_bound._messages,
+)
+
+
+@pytest.mark.parametrize("seed", few([seed for seed in SEEDS if seed % 2], 6))
+def test_windows_of_many_structures_side_by_side_are_those_of_each_alone(seed: int) -> None:
+    one = case(seed)
+    batch, whole, last = batch_of(one, one.measure.components[0]), one.problem.workload.extents(), one.problem.level_count
+    alone = [StructureFactors(one.problem, structure) for structure in one.structures]
+    groups = [(term, group) for term in one.problem.terms for group in term.groups if group.is_window]
+    for (term, group), count, levels in product(groups, WINDOW_COUNTS, combinations(range(last + 1), 2)):
+        assert [group] == [group for group in term.groups if group.is_window]
+        expected = [
+            count(
+                batch.counts,
+                group.coefficients,
+                tuple(whole[dim] // own.factor(dim, -1, last) for dim in group.dims),
+                tuple(own.crossings(dim, *levels) for dim in group.dims),
+            )
+            for own in alone
+        ]
+        assert batch.windows(term, levels, count).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", few(SEEDS, 6))
