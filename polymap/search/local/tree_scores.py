@@ -39,6 +39,7 @@ class TreeScores:
         in_parts = objective.goal is Goal.ENERGY and not problem.rules and not is_timed(self._arch, objective)
         self._is_simple = in_parts and self._model is not None and problem.reason is None
         self._known: dict[tuple[int, tuple[TreeNode, ...]], _Part | None] = {}
+        self._worths: dict[tuple[Nodes, float | None], Worth | None] = {}
         self._room = [(level.buffering, level.capacity_bits) for level in self._arch.levels]
         self._numbers = {level.name: number for number, level in enumerate(self._arch.levels)}
         self._sizes = {fanout.name: fanout.size for fanout in self._arch.fanouts}
@@ -75,7 +76,14 @@ class TreeScores:
     def worth(self, nodes: Nodes) -> Worth | None:
         """Return what a tree is worth; None where it is not counted."""
         self.scored += 1
-        return self._simple_worth(nodes) if self._is_simple else self._any_worth(nodes)
+        if self._is_simple:
+            return self._simple_worth(nodes)
+        key = nodes, self.enough
+        if key not in self._worths:
+            if len(self._worths) >= TUNING.most_remembered:
+                self._worths.clear()
+            self._worths[key] = self._any_worth(nodes)
+        return self._worths[key]
 
     def tile_bits(self, tensor: str, now: dict[str, int]) -> int:
         """Return the bits of a tensor's tile."""
