@@ -201,7 +201,8 @@ WINDOW_COUNTS = (
 @pytest.mark.parametrize("seed", few([seed for seed in SEEDS if seed % 2], 6))
 def test_windows_of_many_structures_side_by_side_are_those_of_each_alone(seed: int) -> None:
     one = case(seed)
-    batch, whole, last = batch_of(one, one.measure.components[0]), one.problem.workload.extents(), one.problem.level_count
+    batch, whole = batch_of(one, one.measure.components[0]), one.problem.workload.extents()
+    last = one.problem.level_count
     alone = [StructureFactors(one.problem, structure) for structure in one.structures]
     groups = [(term, group) for term in one.problem.terms for group in term.groups if group.is_window]
     for (term, group), count, levels in product(groups, WINDOW_COUNTS, combinations(range(last + 1), 2)):
