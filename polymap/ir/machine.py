@@ -5,7 +5,7 @@ Energies, bandwidths and leakage are exact rationals: what the user wrote in dec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 
@@ -312,6 +312,10 @@ class Architecture(Shown):
     overlap: bool = True
     source: str = ""
     start_cycles: Fraction = Fraction(0)
+    levels: tuple[MemoryLevel, ...] = field(init=False, repr=False, compare=False)
+    """The memory levels, outermost first."""
+    fanouts: tuple[Fanout, ...] = field(init=False, repr=False, compare=False)
+    """The fan-outs, outermost first."""
 
     def __post_init__(self) -> None:
         check = Construction(self, f"machine {self.name!r}", ArchError)
@@ -320,16 +324,9 @@ class Architecture(Shown):
         check.items("nodes", (MemoryLevel, Fanout, ComputeUnit))
         check.number("start_cycles")
         check.done()
-
-    @property
-    def levels(self) -> tuple[MemoryLevel, ...]:
-        """The memory levels, outermost first."""
-        return tuple(node for node in self.nodes if isinstance(node, MemoryLevel))
-
-    @property
-    def fanouts(self) -> tuple[Fanout, ...]:
-        """The fan-outs, outermost first."""
-        return tuple(node for node in self.nodes if isinstance(node, Fanout))
+        # Searches ask for them more often than for anything else of a machine.
+        object.__setattr__(self, "levels", tuple(node for node in self.nodes if isinstance(node, MemoryLevel)))
+        object.__setattr__(self, "fanouts", tuple(node for node in self.nodes if isinstance(node, Fanout)))
 
     @property
     def compute(self) -> ComputeUnit:

@@ -114,7 +114,7 @@ class Search:
 
     provers: the table, by a name that can be pickled. engines: what provers go on from. before: the answer from which
     this search goes on. told: the last progress. moments: how it went so far. caches: what is remembered until there
-    is an answer.
+    is an answer, here and where it asks other questions.
     """
 
     asked: Question
@@ -136,6 +136,7 @@ class Search:
         with the way to go on from it."""
         with ending_within(None, self.limits.left_s()):
             evidence = self.searched(evidence)
+        self.caches.clear()  # an answer that can be resumed does not keep them
         worked = self.limits.work.done + (self.before.work if self.before else 0)
         found = replace(self.result(evidence), work=worked, settings=self.settings)
         found = found if self.before is None else not_worse(self.before, found)
@@ -151,7 +152,6 @@ class Search:
             if line.applies(self, evidence):
                 stop = line.share(self.limits) if line.share else self.limits
                 evidence = self.tell(evidence.joined(line.prover(self, evidence, stop)))
-        self.caches.clear()  # an answer that can be resumed does not keep them
         return evidence
 
     def ask(
@@ -160,8 +160,8 @@ class Search:
         """Return the answer to another question, after a share of what is left of the limits, and its evidence. begun:
         what is known of it."""
         problem = analyse(asked.workload, asked.arch, asked.rules)
-        limits, engines = self.limits.part(share), engines or Engines()
-        other = Search(asked, problem, kind, limits, self.processes, self.settings, self.provers, engines=engines)
+        limits, own = self.limits.part(share), (self.processes, self.settings, self.provers)
+        other = Search(asked, problem, kind, limits, *own, engines=engines or Engines(), caches=self.caches)
         found = other.searched(begun or Evidence(asked.floors()))
         self.limits.work.add(other.limits.work.done)
         return other.result(found), found

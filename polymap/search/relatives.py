@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import count, islice, pairwise, product
 from math import ceil, floor, inf, prod
 
@@ -430,14 +431,19 @@ def filled_too_much(workload: Workload, arch: Architecture) -> Fraction:
 
 def filled_once(arch: Architecture, bits: int) -> Fraction:
     """Return the energy, at most, of filling every instance of each level once with so many bits."""
+    return bits * _filled_by_a_bit(arch)
+
+
+@lru_cache(maxsize=16)
+def _filled_by_a_bit(arch: Architecture) -> Fraction:
     total, instances, read = Fraction(0), 1, Fraction(0)
     for node in arch.nodes:
         if isinstance(node, Fanout):
             instances *= node.size
         elif isinstance(node, MemoryLevel):
             if node is not arch.levels[0]:
-                total += instances * (node.access_pj(0, bits) + read)
-            read = max(read, node.access_pj(bits, 0))
+                total += instances * (node.access_pj(0, 1) + read)
+            read = max(read, node.access_pj(1, 0))
     return total
 
 

@@ -650,12 +650,11 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         most = min(TUNING.bounded_at_once, last - first)
         some = state.structures[first : first + most]
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
-            state.fates.begun(number, fits=bound is not None)
-            if bound is not None and state.incumbent.beats(bound):
-                state.single[number] = bound
-                state.add((bound, -Stage.SINGLE_TENSORS, number))
-            elif bound is not None:
-                state.fates.prune([number])
+            if bound is None or not state.incumbent.beats(bound):
+                state.fates.closed_at_once(number, refuted=bound is not None)
+                continue
+            state.fates.entries[number], state.single[number] = 1, bound
+            state.add((bound, -Stage.SINGLE_TENSORS, number))
         first += len(some)
         work.add(len(some))
     state.bounded = first

@@ -11,7 +11,7 @@ there they are filled once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -106,13 +106,15 @@ def orders_of(plan: Plan) -> tuple[Order, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
-    """The cuts of all orders of a plan side by side: their dims, the nodes that each makes visited more often and, per
-    level of limited room, those with it in their tiles [cut, node]; the first cut of each order."""
+    """The different cuts of all orders of a plan side by side: their dims, the nodes that each makes visited more often
+    and, per level of limited room, those with it in their tiles [cut, node]. cuts: those of one order after the other;
+    firsts: where each order's begin."""
 
     dims: IntArray
     visited: IntArray
     crowds: tuple[tuple[int, IntArray], ...]
     tiles: IntArray
+    cuts: IntArray
     firsts: IntArray
 
 
@@ -123,19 +125,32 @@ def sheet_of(plan: Plan) -> Sheet | None:
     counts, nodes = [len(order.cuts) for order in orders], sum(len(chain) - 1 for chain in plan.chains)
     if not all(counts):
         return None
-    visited = np.zeros((sum(counts), nodes), dtype=np.int64)
+    numbers: dict[_Cut, int] = {}
+    cuts = [numbers.setdefault(cut, len(numbers)) for order in orders for cut in _cuts_of(order)]
+    visited, tiles = (np.zeros((len(numbers), nodes), dtype=np.int64) for _ in range(2))
     crowds = {level: np.zeros_like(visited) for level in plan.limited}
-    for at, own in enumerate(own for order in orders for own in order.visited):
-        visited[at, own] = 1
-    for at, crowd in enumerate(crowd for order in orders for crowd in order.crowds):
+    for at, (_, seen, crowd, own) in enumerate(numbers):
+        visited[at, sorted(seen)], tiles[at, sorted(own)] = 1, 1
         for level, some in crowd:
-            crowds[level][at, some] = 1
-    cut_dims = np.array([cut.dim for order in orders for cut in order.cuts], dtype=np.int64)
-    firsts, tiles = np.cumsum([0, *counts[:-1]]), np.zeros_like(visited)
-    for first, order in zip(firsts, orders, strict=True):
-        for node, row in zip(order.nodes, order.tiles, strict=True):
-            tiles[[first + t for t in row if t >= 0], node] = 1
-    return Sheet(cut_dims, visited, tuple((level, own) for level, own in crowds.items() if own.any()), tiles, firsts)
+            crowds[level][at, sorted(some)] = 1
+    return Sheet(
+        np.array([dim for dim, *_ in numbers], dtype=np.int64),
+        visited,
+        tuple((level, own) for level, own in crowds.items() if own.any()),
+        tiles,
+        np.array(cuts, dtype=np.int64),
+        np.cumsum([0, *counts[:-1]]),
+    )
+
+
+# Its dim, the nodes that it makes visited more often, those with it per level of limited room, all nodes with it.
+_Cut = tuple[int, frozenset[int], frozenset[tuple[int, frozenset[int]]], frozenset[int]]
+
+
+def _cuts_of(order: Order) -> Iterator[_Cut]:
+    for number, (cut, seen, crowd) in enumerate(zip(order.cuts, order.visited, order.crowds, strict=True)):
+        own = frozenset(node for node, row in zip(order.nodes, order.tiles, strict=True) if row[cut.dim] == number)
+        yield cut.dim, frozenset(seen), frozenset((level, frozenset(some)) for level, some in crowd), own
 
 
 def _merge_nodes(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
@@ -148,26 +163,33 @@ def _merge_nodes(left: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]
                 yield (own[0], *others)
 
 
+def _still_ahead(nodes: Sequence[Node]) -> list[tuple[frozenset[int | None], frozenset[int], frozenset[int]]]:
+    """Return per node the dims that it or a later one lacks, and those of which all or some indices are left there."""
+    found = [(frozenset[int | None](), frozenset[int](), frozenset[int]())]
+    for node in reversed(nodes):
+        lacked, wholly, partly = found[-1]
+        found.append((lacked | {node.lacks}, wholly | node.whole, partly | node.some))
+    return found[:0:-1]
+
+
 def _order(own: list[Node], limited: frozenset[int], nodes: tuple[int, ...], dims: int) -> Order:
     """Return the order of nodes with its cuts."""
     cuts, whole = list[TileCut](), set[int]()
     tiles: list[tuple[int, ...]] = []
     now, fresh = [WHOLE] * dims, [True] * dims  # whether the next node that has the dim cuts it
-    for place, node in enumerate(nodes):
+    for node, (lacked, wholly, partly) in zip(nodes, _still_ahead([own[node] for node in nodes]), strict=True):
         for d in range(dims) if own[node].lacks != SCALAR else ():
-            is_whole = any(d in own[other].whole for other in nodes[place:])
-            is_left = is_whole or any(d in own[other].some for other in nodes[place:])
             if own[node].lacks == d:
                 if fresh[d] and d in own[node].cut:
                     cuts.append(TileCut(d, now[d]))
                     now[d] = len(cuts) - 1
                 fresh[d] = True
-            elif not is_left and not any(own[other].lacks == d for other in nodes[place:]):
+            elif d not in lacked and d not in wholly and d not in partly:
                 now[d] = ONE
-            elif fresh[d] and not (is_whole and now[d] in whole):
+            elif fresh[d] and not (d in wholly and now[d] in whole):
                 cuts.append(TileCut(d, now[d]))
                 now[d], fresh[d] = len(cuts) - 1, False
-                whole |= {now[d]} if is_whole else set()
+                whole |= {now[d]} if d in wholly else set()
             fresh[d] = fresh[d] or d in own[node].some or d in own[node].whole
         tiles.append(tuple(now))
     visited: list[list[int]] = [[] for _ in cuts]

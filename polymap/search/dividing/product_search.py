@@ -227,7 +227,8 @@ class _Plans:
         parts: list[IntArray] = []
         for number, least in enumerate(total):
             once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
-            parts.append(least + np.add.reduceat(once * extents // most - once, sheet.firsts, axis=0))
+            more = once * extents // most - once
+            parts.append(least + np.add.reduceat(more[sheet.cuts], sheet.firsts, axis=0))
         return self.values.least(np.stack(parts), self.weights.cycles[structures])
 
     def _excess(self, chosen: tuple[IntArray, ...], some: IntArray, part: int) -> Numbers:

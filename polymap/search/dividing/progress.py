@@ -218,12 +218,12 @@ class StructureFates:
     refuted: set[int] = field(default_factory=set[int])
     closed: set[int] = field(default_factory=set[int])
 
-    def begun(self, number: int, *, fits: bool) -> None:
-        """Record a structure's first bound: it is queued, or nothing fits."""
-        if fits:
-            self.entries[number] = 1
-        else:
-            self.closed.add(number)
+    def closed_at_once(self, number: int, *, refuted: bool) -> None:
+        """Record that a structure's first bound refutes it, or says that nothing fits."""
+        self.closed.add(number)
+        if refuted:
+            self.refuted.add(number)
+            self.entries[number] = 0
 
     def prune(self, numbers: Iterable[int]) -> None:
         """Record entries that a bound refutes."""

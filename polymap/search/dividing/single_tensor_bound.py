@@ -8,7 +8,6 @@ structure. The weights are those of node_costs.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -37,6 +36,8 @@ from polymap.search.problem import (
 )
 
 _Crossings = tuple[tuple[GroupCrossing, ...], ...]
+_View = tuple[tuple[int, ...], _Crossings]
+_DimView = tuple[int, tuple[GroupCrossing, ...]]
 _Count = Callable[[WindowCounts, tuple[int, ...], tuple[int, ...], _Crossings], int]
 
 
@@ -109,7 +110,8 @@ class StructureBatch(SpatialFactors[IntArray]):
         self.arithmetic, self.counts = arithmetic, counts
         self.steps: IntArray = prod(problem.extents) // self.instances(problem.level_count)
         self._structures, self._factors = structures, factors
-        self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
+        self._columns: dict[str, tuple[list[StructureFactors], IntArray]] = {}
+        self._known_views: dict[tuple[IndexGroup, tuple[int, int]], tuple[list[_View], IntArray]] = {}
         self._counts: dict[tuple[IndexGroup, tuple[int, int], _Count], IntArray] = {}
 
     @property
@@ -148,26 +150,47 @@ class StructureBatch(SpatialFactors[IntArray]):
         return self._counts[group, levels, count]
 
     def _group_count(self, group: IndexGroup, levels: tuple[int, int], count: _Count) -> IntArray:
-        dims = tuple(self.problem.dims.index(dim) for dim in group.dims)
-        representatives, kind = self._groups_by_factors(dims)
-        values: IntArray = np.empty(len(representatives), dtype=self.arithmetic.dtype)
-        for place, structure in enumerate(self._structures[int(number)] for number in representatives):
-            factors = StructureFactors(self.problem, structure)
-            extents = tuple(self.problem.extents[d] // structure.used(d) for d in dims)
-            crossings = tuple(factors.crossings(dim, *levels) for dim in group.dims)
-            values[place] = count(self.counts, group.coefficients, extents, crossings)
-        return values[kind]
+        if (group, levels) not in self._known_views:
+            self._known_views[group, levels] = self._views(group, levels)
+        views, kind = self._known_views[group, levels]
+        each = [count(self.counts, group.coefficients, *view) for view in views]
+        return np.array(each, dtype=self.arithmetic.dtype)[kind]
 
-    def _groups_by_factors(self, dims: tuple[int, ...]) -> tuple[IntArray, IntArray]:
-        """Group structures by their factors along `dims`: (index of one representative per group, group of each
-        structure)."""
-        if dims not in self._kinds:
-            kind = np.zeros(len(self._structures), dtype=np.int64)
-            for one, d in product(range(len(self.problem.classes)), dims):
-                own, number = np.unique(self._factors[:, one, d], return_inverse=True)
-                kind = np.unique(kind * len(own) + number, return_inverse=True)[1]
-            self._kinds[dims] = np.unique(kind, return_index=True)[1], kind
-        return self._kinds[dims]
+    def _views(self, group: IndexGroup, levels: tuple[int, int]) -> tuple[list[_View], IntArray]:
+        """Return the different views of a window between two levels (the temporal extents of its dims, the crossings of
+        each), and the number of each structure's."""
+        parts, kinds = zip(*(self._dim_views(dim, levels) for dim in group.dims), strict=True)
+        first, kind = _joined(kinds)
+        numbers = zip(*(own[first].tolist() for own in kinds), strict=True)
+        seen = [[own[number] for own, number in zip(parts, row, strict=True)] for row in numbers]
+        return [(tuple(extent for extent, _ in row), tuple(crossing for _, crossing in row)) for row in seen], kind
+
+    def _dim_views(self, dim: str, levels: tuple[int, int]) -> tuple[list[_DimView], IntArray]:
+        """Return the same for a dim."""
+        columns, kind = self._columns_of(dim)
+        whole, last = self.problem.extents[self.problem.dims.index(dim)], self.problem.level_count
+        each = [(whole // own.factor(dim, -1, last), own.crossings(dim, *levels)) for own in columns]
+        views = {view: number for number, view in enumerate(dict.fromkeys(each))}
+        return list(views), np.array([views[one] for one in each], dtype=np.int64)[kind]
+
+    def _columns_of(self, dim: str) -> tuple[list[StructureFactors], IntArray]:
+        """Return the factors of one structure for each different column of factors of a dim, and the column of each
+        structure."""
+        if dim not in self._columns:
+            d = self.problem.dims.index(dim)
+            each = [np.unique(own, return_inverse=True)[1] for own in self._factors[:, :, d].T]
+            first, kind = _joined(each or [np.zeros(len(self._structures), dtype=np.int64)])
+            ones: list[int] = first.tolist()
+            self._columns[dim] = [StructureFactors(self.problem, self._structures[one]) for one in ones], kind
+        return self._columns[dim]
+
+
+def _joined(numbers: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """Number the different rows of some columns of numbers: (index of the first of each kind, kind of each row)."""
+    kind = numbers[0]
+    for own in numbers[1:]:
+        kind = np.unique(kind * (int(own.max(initial=0)) + 1) + own, return_inverse=True)[1]
+    return np.unique(kind, return_index=True, return_inverse=True)[1:]
 
 
 def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:

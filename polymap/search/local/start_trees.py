@@ -9,7 +9,7 @@ Trees take sizes out of these ranges that nest; between two nodes stand the loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, permutations
 from math import prod
@@ -23,6 +23,9 @@ from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Problem, divisors, prime_factors
 
 Shares = dict[str, dict[str, int]]  # iterations side by side, per fan-out and dim
+
+# Of a level: siblings per dim of a tile further in that are in one of its tiles, tensors that it may hold, its bits.
+_Room = tuple[dict[str, int], list[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,31 +149,40 @@ class FilledTrees:
     def _grow_tiles(self, now: dict[str, int], place: int, shares: Shares, names: list[str]) -> dict[str, int]:
         """Return the tiles at a level that fit there and further out, where no dim may grow: each time by the prime by
         which the bits of these tensors per iteration become least."""
+        outside = [shares[one.name] for one in self._inside[:place] if isinstance(one, Fanout)]
+        left = {dim: self._edits.extents[dim] // now[dim] for dim in self._edits.dims}
+        left = {dim: many // prod(own.get(dim, 1) for own in outside) for dim, many in left.items()}
+        rooms = list(self._rooms(place, shares))
         while True:
-            outside = [shares[one.name] for one in self._inside[:place] if isinstance(one, Fanout)]
             options = list[tuple[float, int, str]]()
-            for dim in self._edits.dims:
-                left = self._edits.extents[dim] // (now[dim] * prod(own.get(dim, 1) for own in outside))
-                if left > 1:
-                    prime = prime_factors(left)[0][0]
-                    larger = _times(now, {dim: prime})
-                    if self._fits(larger, place, shares):
-                        bits = sum(self._scores.tile_bits(name, larger) for name in names)
-                        options.append((bits / prod(larger.values()), prime, dim))
+            for dim in [dim for dim, many in left.items() if many > 1]:
+                prime = prime_factors(left[dim])[0][0]
+                larger = {**now, dim: now[dim] * prime}
+                if self._fits(larger, rooms):
+                    bits = sum(self._scores.tile_bits(name, larger) for name in names)
+                    options.append((bits / prod(larger.values()), prime, dim))
+                else:
+                    del left[dim]  # nor does it fit once others have grown
             if not options:
                 return now
             _, prime, dim = min(options)
-            now = _times(now, {dim: prime})
+            now, left[dim] = _times(now, {dim: prime}), left[dim] // prime
 
-    def _fits(self, tiles: dict[str, int], place: int, shares: Shares) -> bool:
-        """Return whether tiles at a level fit there, and with their siblings in all levels further out."""
+    def _rooms(self, place: int, shares: Shares) -> Iterator[_Room]:
+        """Yield the levels of limited room from a place on outward."""
+        siblings = dict.fromkeys(self._edits.extents, 1)
         for node in reversed(self._inside[: place + 1]):
             if isinstance(node, Fanout):
-                tiles = _times(tiles, shares[node.name])
-            elif isinstance(node, MemoryLevel) and node.capacity_bits is not None:
-                bits = sum(self._scores.tile_bits(one.tensors[0], tiles) for one in self._held[node.name])
-                if bits * node.buffering > node.capacity_bits:
-                    return False
+                siblings = _times(siblings, shares[node.name])
+            elif isinstance(node, MemoryLevel) and node.usable_bits is not None:
+                yield siblings, [one.tensors[0] for one in self._held[node.name]], node.usable_bits
+
+    def _fits(self, tiles: dict[str, int], rooms: Iterable[_Room]) -> bool:
+        """Return whether tiles fit into all these levels with their siblings."""
+        for siblings, names, usable in rooms:
+            now = _times(tiles, siblings)
+            if sum(self._scores.tile_bits(name, now) for name in names) > usable:
+                return False
         return True
 
     def _tree(self, plan: _Plan) -> Nodes:

@@ -39,12 +39,14 @@ class TreeScores:
         in_parts = objective.goal is Goal.ENERGY and not problem.rules and not is_timed(self._arch, objective)
         self._is_simple = in_parts and self._model is not None and problem.reason is None
         self._known: dict[tuple[int, tuple[TreeNode, ...]], _Part | None] = {}
-        self._bits = {tensor.name: tensor.bits for tensor in problem.workload.tensors}
+        self._worths: dict[tuple[Nodes, float | None], Worth | None] = {}
         self._room = [(level.buffering, level.capacity_bits) for level in self._arch.levels]
         self._numbers = {level.name: number for number, level in enumerate(self._arch.levels)}
         self._sizes = {fanout.name: fanout.size for fanout in self._arch.fanouts}
         statement = problem.workload.statements[0]
-        self._axes = {tensor.name: _axes(accesses_of(statement, tensor.name)) for tensor in problem.workload.tensors}
+        self._axes = {
+            tensor.name: _axes(accesses_of(statement, tensor.name), tensor.bits) for tensor in problem.workload.tensors
+        }
         self._moves = {
             (number, tensor.name): (float(level.access_pj(tensor.bits, 0)), float(level.access_pj(0, tensor.bits)))
             for number, level in enumerate(self._arch.levels)
@@ -74,17 +76,23 @@ class TreeScores:
     def worth(self, nodes: Nodes) -> Worth | None:
         """Return what a tree is worth; None where it is not counted."""
         self.scored += 1
-        return self._simple_worth(nodes) if self._is_simple else self._any_worth(nodes)
+        if self._is_simple:
+            return self._simple_worth(nodes)
+        key = nodes, self.enough
+        if key not in self._worths:
+            if len(self._worths) >= TUNING.most_remembered:
+                self._worths.clear()
+            self._worths[key] = self._any_worth(nodes)
+        return self._worths[key]
 
     def tile_bits(self, tensor: str, now: dict[str, int]) -> int:
         """Return the bits of a tensor's tile."""
-        size = self._bits[tensor] if self._axes[tensor] is not None else 0
-        for axis in self._axes[tensor] or ():
-            if len(axis) == 1:
-                size *= now[axis[0][0]]
-            else:
-                reach = 1 + sum(factor * (now[dim] - 1) for dim, factor in axis)
-                size *= min(reach, prod(now[dim] for dim, _ in axis))
+        alone, windows, size = self._axes[tensor]
+        for dim in alone:
+            size *= now[dim]
+        for axis in windows:
+            reach = 1 + sum(factor * (now[dim] - 1) for dim, factor in axis)
+            size *= min(reach, prod(now[dim] for dim, _ in axis))
         return size
 
     def _overfull(self, held: list[int]) -> float:
@@ -141,11 +149,13 @@ class TreeScores:
         return energy, tuple((row.level, row.tile * tensor.bits) for row in rows if row.level)
 
 
-def _axes(accesses: Sequence[Access]) -> list[tuple[tuple[str, int], ...]] | None:
-    """Return the dims and factors of each axis of a tensor; None where its tiles are no product of these."""
+def _axes(accesses: Sequence[Access], bits: int) -> tuple[list[str], list[tuple[tuple[str, int], ...]], int]:
+    """Return the dims that are axes of a tensor alone, dims and factors of each of its other axes, and the bits of an
+    element; no axes and 0 bits where its tiles are no product of these."""
     if len(accesses) != 1 or not all(index.is_linear for index in accesses[0].index):
-        return None
-    return [tuple((dim, abs(c)) for dim, c in index.coefficients().items()) for index in accesses[0].index]
+        return [], [], 0
+    axes = [tuple((dim, abs(c)) for dim, c in index.coefficients().items()) for index in accesses[0].index]
+    return [axis[0][0] for axis in axes if len(axis) == 1], [axis for axis in axes if len(axis) != 1], bits
 
 
 def is_timed(arch: Architecture, objective: Objective) -> bool:

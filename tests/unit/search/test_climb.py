@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 import polymap as pm
-from polymap.ir import Mapping
+from polymap.ir import Fanout, Mapping, MemoryLevel, Tensor, accesses_of
 from polymap.resources import Work
 from polymap.search.any_size import SiblingSearch, climb_structures
 from polymap.search.any_size.sibling_search import SingleStructure
@@ -18,7 +18,7 @@ from polymap.search.enumeration.trees import exhaustive
 from polymap.search.local import climber_for
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.neighbours import Neighbours, rows_near
-from polymap.search.local.start_trees import random_tree, trees_of_chain
+from polymap.search.local.start_trees import FilledTrees, random_tree, trees_of_chain
 from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
 from polymap.search.local.tree_scores import TreeScores
 from polymap.search.problem import (
@@ -56,6 +56,69 @@ def some_trees(problem: Problem, rng: Random, count: int) -> tuple[TreeEdits, li
     while len(found) < count:
         found.append(rng.choice(Neighbours(edits).of(found[-1]) or found))
     return edits, found
+
+
+def plainly_grown(problem: Problem, shares: dict[str, dict[str, int]], *, for_all: bool) -> dict[str, dict[str, int]]:
+    """Return the tiles that FilledTrees grows, by one loop that asks all levels about every tile again."""
+    workload, inside = problem.workload, problem.arch.nodes[1:-1]
+    dims = [dim for dim in workload.statements[0].dims if workload.extents()[dim] > 1]
+
+    def bits(tensor: Tensor, tile: dict[str, int]) -> int:
+        (access,) = accesses_of(workload.statements[0], tensor.name)
+        total = tensor.bits
+        for form in access.index:
+            steps = [abs(many) * (tile[dim] - 1) for dim, many in form.coefficients().items()]
+            many = prod(tile[dim] for dim in form.dims)
+            total *= many if len(steps) == 1 else min(many, 1 + sum(steps))
+        return total
+
+    def fits(tile: dict[str, int], place: int) -> bool:
+        for node in reversed(inside[: place + 1]):
+            if isinstance(node, Fanout):
+                tile = {dim: many * shares[node.name].get(dim, 1) for dim, many in tile.items()}
+            elif isinstance(node, MemoryLevel) and node.capacity_bits is not None:
+                held = sum(bits(one, tile) for one in workload.tensors if node.may_hold(one))
+                if held * node.buffering > node.capacity_bits:
+                    return False
+        return True
+
+    now = dict.fromkeys(workload.extents(), 1)
+    found = {"": dict(now)}
+    for place in reversed(range(len(inside))):
+        node = inside[place]
+        if isinstance(node, Fanout):
+            now = {dim: many * shares[node.name].get(dim, 1) for dim, many in now.items()}
+            continue
+        assert isinstance(node, MemoryLevel)
+        around = [shares[one.name] for one in inside[:place] if isinstance(one, Fanout)]
+        while True:
+            options = list[tuple[float, int, str]]()
+            for dim in dims:
+                left = workload.extents()[dim] // (now[dim] * prod(own.get(dim, 1) for own in around))
+                prime = next((n for n in range(2, left + 1) if not left % n), 0)
+                larger = {**now, dim: now[dim] * prime}
+                if prime and fits(larger, place):
+                    own = [one for one in workload.tensors if for_all or node.may_hold(one)]
+                    options.append((sum(bits(one, larger) for one in own) / prod(larger.values()), prime, dim))
+            if not options:
+                break
+            _, prime, dim = min(options)
+            now = {**now, dim: now[dim] * prime}
+        found[node.name] = now
+    return found
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_tiles_by_construction_are_those_of_a_plain_loop(machine: str) -> None:
+    rng, arch = Random(5), pm.load_arch(machine)
+    for _ in range(4):
+        problem = analyse(layer(rng), arch)
+        edits = TreeEdits(problem)
+        scores = TreeScores(problem, parse_objective("energy", arch), edits, lambda _mapping, _cost: 0)
+        filled = FilledTrees(problem, edits, scores)
+        for shares in filled._shares():
+            for for_all in (True, False):
+                assert filled._tiles(shares, for_all=for_all) == plainly_grown(problem, shares, for_all=for_all)
 
 
 def test_rows_near_fall_to_one_and_keep_the_number_of_loops() -> None:

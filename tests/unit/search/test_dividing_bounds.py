@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from math import prod
 
 import numpy as np
@@ -219,6 +219,36 @@ def test_of_room_the_bound_of_one_tensor_is_what_is_spread_below_a_level_that_mu
         found = single_tensor_bound.tensor_cost(batch, term, component).tolist()
         rows = [dict(zip(problem.dims, one.classes[0], strict=True)) for one in structures]
         assert found == [8 * prod(row[dim] for dim in term.dims) ** spread for row in rows]
+
+
+WINDOW_COUNTS = (
+    single_tensor_bound._all_filled,
+    single_tensor_bound._all_read,
+    single_tensor_bound._fewest_held,
+    single_tensor_bound._fewest_read,
+    single_tensor_bound._messages,
+)
+
+
+@pytest.mark.parametrize("seed", few([seed for seed in SEEDS if seed % 2], 6))
+def test_windows_of_many_structures_side_by_side_are_those_of_each_alone(seed: int) -> None:
+    one = case(seed)
+    batch, whole = batch_of(one, one.measure.components[0]), one.problem.workload.extents()
+    last = one.problem.level_count
+    alone = [StructureFactors(one.problem, structure) for structure in one.structures]
+    groups = [(term, group) for term in one.problem.terms for group in term.groups if group.is_window]
+    for (term, group), count, levels in product(groups, WINDOW_COUNTS, combinations(range(last + 1), 2)):
+        assert [group] == [group for group in term.groups if group.is_window]
+        expected = [
+            count(
+                batch.counts,
+                group.coefficients,
+                tuple(whole[dim] // own.factor(dim, -1, last) for dim in group.dims),
+                tuple(own.crossings(dim, *levels) for dim in group.dims),
+            )
+            for own in alone
+        ]
+        assert batch.windows(term, levels, count).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", few(SEEDS, 6))
