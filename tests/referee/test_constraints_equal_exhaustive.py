@@ -82,10 +82,12 @@ def _check(case: _Case) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(_BATCHES), 1))
-def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(batch: int) -> None:
-    feasible = [_check(case) for case in _cases(batch)]
-    assert 2 <= feasible.count(False) <= 2 * _BATCH // 3  # some clash
+@pytest.mark.parametrize(
+    ("batch", "cases"), few([(0, _BATCH // 2), *((batch, _BATCH) for batch in range(_BATCHES))], 1)
+)
+def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(batch: int, cases: int) -> None:
+    feasible = [_check(case) for case in _cases(batch)[:cases]]
+    assert 2 <= feasible.count(False) <= 2 * cases // 3  # some clash
 
 
 @pytest.mark.slow

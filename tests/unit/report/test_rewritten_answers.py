@@ -65,7 +65,7 @@ def answers() -> dict[str, pm.SearchResult]:
     found: dict[str, pm.SearchResult] = {}
     for name, text in PROGRAMS.items():
         arch = pm.io.arch_from_document(machine(name))
-        found[name] = pm.explore(pm.from_c(text), arch, "traffic:DRAM", time_limit_s=60, work_limit=20)
+        found[name] = pm.explore(pm.from_c(text), arch, "traffic:DRAM", time_limit_s=60, work_limit=150)
     return found
 
 
