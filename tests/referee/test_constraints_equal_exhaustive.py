@@ -82,17 +82,20 @@ def _check(case: _Case) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(_BATCHES), 1))
-def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(batch: int) -> None:
-    feasible = [_check(case) for case in _cases(batch)]
-    assert 2 <= feasible.count(False) <= 2 * _BATCH // 3  # some clash
+@pytest.mark.parametrize(
+    ("batch", "cases"), few([(0, _BATCH // 2), *((batch, _BATCH) for batch in range(_BATCHES))], 1)
+)
+def test_the_optimum_under_constraints_is_the_least_of_the_trees_that_meet_them(batch: int, cases: int) -> None:
+    feasible = [_check(case) for case in _cases(batch)[:cases]]
+    assert 2 <= feasible.count(False) <= 2 * cases // 3  # some clash
 
 
 @pytest.mark.slow
-def test_every_kind_of_constraint_is_there() -> None:
-    cases = [case for batch in range(4) for case in _cases(batch)]
+@pytest.mark.parametrize(("batches", "least"), few([(2, 5), (4, 10)], 1))
+def test_every_kind_of_constraint_is_there(batches: int, least: int) -> None:
+    cases = [case for batch in range(batches) for case in _cases(batch)]
     for kind in ("order", "outermost", "innermost", "fanouts", "store", "intrinsic", "min_utilization"):
-        assert sum(kind in case.demands for case in cases) >= 10, kind
+        assert sum(kind in case.demands for case in cases) >= least, kind
     stores = [own for case in cases for own in case.demands.get("store", {}).values()]  # type: ignore[attr-defined]
-    assert sum(bool(own.get("least")) for own in stores) >= 10
-    assert sum(case.limit is not None for case in cases) >= 30
+    assert sum(bool(own.get("least")) for own in stores) >= least
+    assert sum(case.limit is not None for case in cases) >= 3 * least

@@ -30,13 +30,7 @@ from tests.times import few
 _BATCH = 5
 _DIVIDE, _ANY = 20, 8  # batches
 LONG_WALK = 3  # a seed whose trees take three minutes to walk
-_QUICK = 3
 _LOOKS = 40  # at its clock, after which a search over tiles of any size ends
-
-
-def _batches(first: int, last: int) -> list:
-    """Return the numbers of batches as parameters, those after the first few marked slow."""
-    return [pytest.param(n, marks=() if n < _QUICK else pytest.mark.slow) for n in range(first, last)]
 
 
 def _problems(batch: int, tiles: str) -> list[Problem]:
@@ -94,7 +88,7 @@ def _check_any(problem: Problem) -> None:
         assert _same(found.value, true.value), told
 
 
-@pytest.mark.parametrize("batch", _batches(0, _DIVIDE))
+@pytest.mark.parametrize("batch", few(range(_DIVIDE), 8))
 def test_the_optimum_over_dividing_tiles_is_the_least_of_all_trees(batch: int) -> None:
     for problem in _problems(batch, "divide"):
         _check_divide(problem)

@@ -183,7 +183,7 @@ def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> 
 
 @pytest.mark.parametrize("batch", few(range(160), 1))
 def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
-    for tree in large_trees(f"large siblings {batch}", 80):
+    for tree in large_trees(f"large siblings {batch}", 40):
         Laws().check(tree)
         Laws(is_told=True).check(tree)
         Laws(random.Random(batch)).check(tree)

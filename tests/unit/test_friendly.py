@@ -283,7 +283,7 @@ WRONG: dict[str, Callable[[], object]] = {
 }  # fmt: skip
 
 
-NOTHING = pm.explore(LAYER, FLAT, tiles="divide", constraints={"limits": {"latency": 1}})
+NOTHING = pm.explore(pm.matmul(m=1, n=1, k=1), FLAT, tiles="divide", constraints={"limits": {"energy": 1}})
 PROGRAM = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=2, k=2, temporary=["T"])
 SOURCE = "void f(int N, float A[N]) { for (int i = 1; i < N; i++) A[i] = A[i] + 1.0f; }"
 ON = {"workload": LAYER, "arch": FLAT, "mapping": BEST}

@@ -38,7 +38,7 @@ def _value(workload: Workload, arch: Architecture, objective: str, counts: Count
     return {"energy": energy, "latency": latency, "edp": energy * latency, "ed2p": energy * latency**2}[objective]
 
 
-@pytest.mark.parametrize("seed", few(range(24), 6))
+@pytest.mark.parametrize("seed", few(range(24), 4))
 def test_walked_trees_are_legal_and_cost_what_the_simulator_counts(seed: int) -> None:
     problem = random_problem(random.Random(seed), most=60_000)
     workload, arch = problem.workload, problem.arch
@@ -98,7 +98,7 @@ def test_all_legal_trees_are_walked_once(text: str, sizes: dict[str, int], nodes
     assert set(walked) == {_canonical(tree) for tree in all_trees(workload, arch, tiles, legal=True)}
 
 
-@pytest.mark.parametrize("seed", few(range(100, 112), 5))
+@pytest.mark.parametrize("seed", few(range(100, 112), 3))
 def test_the_walk_meets_as_many_trees_as_are_counted(seed: int) -> None:
     problem = random_problem(random.Random(seed), most=40_000)
     result = exhaustive(problem.workload, problem.arch, problem.objective, problem.tiles)
@@ -205,7 +205,7 @@ def test_an_assignment_is_not_walked() -> None:
         exhaustive(workload, arch, "energy", "divide")
 
 
-@pytest.mark.parametrize("seed", few(range(12), 5))
+@pytest.mark.parametrize("seed", few(range(12), 3))
 def test_walked_trees_cost_what_the_simulator_counts_where_fanouts_cost_energy(seed: int) -> None:
     rng = random.Random(f"priced {seed}")
     problem = random_problem(rng, most=60_000)

@@ -39,7 +39,12 @@ def test_of_long_extents_a_few_thousand_are(extent: int) -> None:
     assert all(extent < longer <= extent * 106 // 100 for longer in found[1:])
 
 
-@pytest.mark.parametrize(("name", "extent"), few([*product("BA", HUGE[::3]), *product("BA", HUGE[1:3])], 4))
+FIRST, *BETWEEN, LAST = HUGE
+
+
+@pytest.mark.parametrize(
+    ("name", "extent"), few([("B", LAST), ("A", FIRST), ("B", FIRST), ("A", LAST), *product("BA", BETWEEN)], 2)
+)
 def test_a_product_with_a_huge_extent_is_answered(name: str, extent: int) -> None:
     gram = pm.einsum(f"C[m,n] += A[m,k] * {name}[n,k]", m=extent, n=8, k=8)
     found = search(gram, "flat3", time_limit_s=1, clock=time.process_time)
@@ -162,7 +167,7 @@ def test_a_tree_of_a_longer_program_is_cut_to_size_once(monkeypatch: pytest.Monk
     assert len(cut) == len({*cut}) > 0, f"{found} {cut}"
 
 
-@pytest.mark.parametrize("seed", few(range(120), 7))
+@pytest.mark.parametrize("seed", few(range(120), 4))
 def test_any_tree_of_huge_rounded_extents_cut_to_size_costs_no_more(seed: int) -> None:
     rng = random.Random(f"huge {seed}")
     text = rng.choice(("C[m,n] += A[m,k] * B[k,n]", "C[m,n] += A[m+k] * B[k,n]", "C[m,n] += A[m+2k,n] * B[k]"))

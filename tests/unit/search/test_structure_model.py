@@ -54,7 +54,7 @@ def listed_by_tables(problem: Problem) -> set[Classes]:
     return {one.classes for one in enumerate_structures(problem, never)[0]}
 
 
-@pytest.mark.parametrize("seed", few(range(24), 6))
+@pytest.mark.parametrize("seed", few(range(24), 4))
 def test_without_rules_the_model_and_the_tables_list_the_same_structures(seed: int) -> None:
     asked = random_problem(random.Random(seed), tiles="divide")
     problem = analyse(asked.workload, asked.arch)
@@ -139,7 +139,7 @@ def structure_of(problem: Problem, mapping: Mapping) -> Classes:
     )
 
 
-@pytest.mark.parametrize("seed", few(range(30), 6))
+@pytest.mark.parametrize("seed", few(range(30), 4))
 def test_every_tree_that_meets_the_rules_is_one_that_the_model_allows(seed: int) -> None:
     """Random rules, all trees: where one meets them the model has a solution; and no set that it names is met."""
     rng = random.Random(f"structure model {seed}")

@@ -208,21 +208,21 @@ def check_tree(one: Case, structure: Structure, value: int, completed: Completed
         assert meets(demands, problem.workload, problem.arch, completed.mapping, alike[0].steps)
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_the_chain_of_every_tree_is_bounded_and_found(seed: int) -> None:
     one = random_case(f"chains {seed}", OBJECTIVES[seed // 2 % 6], windows=bool(seed % 2))
     rng = random.Random(f"chains {seed}")
     assert check(one, rng, samples(one, rng, 6)) or len(one.trees) < len(one.structures)
 
 
-@pytest.mark.parametrize("seed", few(range(30), 6))
+@pytest.mark.parametrize("seed", few(range(30), 4))
 def test_spatial_loops_over_a_windows_dims_stand_wherever_trees_have_them(seed: int) -> None:
     one = random_case(f"crossed {seed}", OBJECTIVES[seed % 6], windows=True)
     rng = random.Random(f"crossed {seed}")
     check(one, rng, crossed(one, rng, 5))
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_levels_that_are_exactly_full_are_full_and_no_more(seed: int) -> None:
     one = full_case(f"chains {seed}", OBJECTIVES[seed // 2 % 6], windows=bool(seed % 2))
     if one is not None:
@@ -230,14 +230,14 @@ def test_levels_that_are_exactly_full_are_full_and_no_more(seed: int) -> None:
         check(one, rng, samples(one, rng, 6))
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_rules_leave_the_trees_that_meet_them(seed: int) -> None:
     one, demands = ruled_case(f"chains {seed}", OBJECTIVES[seed // 2 % 6], windows=bool(seed % 2))
     rng = random.Random(f"rules {seed}")
     check(one, rng, samples(one, rng, 6), demands)
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_no_tree_that_is_better_than_the_incumbent_is_pruned(seed: int) -> None:
     """With multipliers, too: those that the search of the structure would use."""
     rng = random.Random(f"pruned {seed}")

@@ -111,7 +111,7 @@ def recursion(tables: Tables, component: int, multipliers: Multipliers) -> Least
     return least
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
     rng = random.Random(f"inside {seed}")
     for one, _, _, tables in asked(seed, "inside", ("energy", "edp")[seed % 4 > 1]):
@@ -159,12 +159,12 @@ def what_is_kept_is_what_it_would_be(seed: int) -> None:
     assert compared
 
 
-@pytest.mark.parametrize("seed", few(range(24), 6))
+@pytest.mark.parametrize("seed", few(range(24), 4))
 def test_below_a_tile_what_no_window_changes_is_kept(seed: int) -> None:
     what_is_kept_is_what_it_would_be(seed)
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
     rng = random.Random(f"cheapest {seed}")
     for _, _, _, tables in asked(seed, "cheapest"):
@@ -181,7 +181,7 @@ def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
         assert totals[0] * multipliers.unit + spent == bound
 
 
-@pytest.mark.parametrize("seed", few(SEEDS, 6))
+@pytest.mark.parametrize("seed", few(SEEDS, 4))
 def test_a_node_branches_to_every_node_that_may_win_and_no_other(seed: int) -> None:
     rng = random.Random(f"branches {seed}")
     compared = 0
@@ -284,7 +284,7 @@ def test_what_differs_above_a_tile_is_kept_apart_where_it_matters(windows: bool,
     assert not search.covers(node)
 
 
-@pytest.mark.parametrize("seed", few(range(24), 6))
+@pytest.mark.parametrize("seed", few(range(24), 4))
 def test_multipliers_bound_what_fits_and_finish_only_with_the_best(seed: int) -> None:
     rng = random.Random(f"multipliers {seed}")
     for one, structure, places, tables in asked(seed, "multipliers"):

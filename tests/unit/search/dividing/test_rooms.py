@@ -56,7 +56,7 @@ def prices(tables: Tables, rng: random.Random) -> Multipliers:
     return Multipliers(per_level, rng.choice((1, 2, 8)), allowance)
 
 
-@pytest.mark.parametrize("seed", few(range(60), 6))
+@pytest.mark.parametrize("seed", few(range(60), 4))
 def test_costs_by_room_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     most = random.Random(f"most {seed}").choice((1, 2, 5, 64))
     monkeypatch.setattr(rooms, "TUNING", replace(rooms.TUNING, most_rooms=most))
@@ -75,7 +75,7 @@ def room_bounds_all_trees(seed: int) -> None:
             assert best is None or (found is not None and one.scaled(found) <= best), "a bound of all trees"
 
 
-@pytest.mark.parametrize("seed", few(range(20), 6))
+@pytest.mark.parametrize("seed", few(range(20), 4))
 def test_room_bounds_what_a_search_of_larger_products_finds(seed: int) -> None:
     """Levels with room for a few of many tiles: many sums of bits are one class."""
     rng = random.Random(f"products {seed}")
@@ -99,7 +99,7 @@ def test_room_bounds_what_a_search_of_larger_products_finds(seed: int) -> None:
         assert (found or 0) <= incumbent.value, "a bound of all trees"
 
 
-@pytest.mark.parametrize("seed", few(range(30), 10))
+@pytest.mark.parametrize("seed", few(range(30), 5))
 def test_costs_below_a_tile_are_those_worked_out_there(seed: int) -> None:
     costs_below_are_those_worked_out_there(seed)
 
@@ -166,13 +166,13 @@ def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
     the_best_tree_of_every_structure_is_found(seed)
 
 
-@pytest.mark.parametrize("seed", few(range(20), 6))
+@pytest.mark.parametrize("seed", few(range(20), 4))
 def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5)
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5, by_room=True)
 
 
-@pytest.mark.parametrize("seed", few(range(20), 6))
+@pytest.mark.parametrize("seed", few(range(20), 4))
 def test_bounds_place_by_place_leave_the_best_tree(seed: int) -> None:
     """With a value known that the best tree just beats, the places that are left have it, the best one first."""
     one = open_case(seed)
