@@ -205,7 +205,7 @@ def provers_of_programs() -> Table:
         Line(go_on_with_chains, Kind.PROGRAM),  # where several objectives lead to them
         Line(bound_times, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, near a better tree
         Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
-        Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
+        Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.last_proof_share)),  # that no chain costs less, tiles dividing
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

@@ -542,7 +542,7 @@ class Cases:
         has no mapping."""
         search, own = self.search, self.search.workload.statement(statement)
         is_part = bool(sides) or any(stay.wider is not None for stay in where.values())
-        share = TUNING.case_share if is_part else TUNING.refunded_leg_share
+        share = (TUNING.case_share if is_part else TUNING.refunded_leg_share)[self.of_chains]
         shared, every = self.once[statement], where
         least_level = {name: stay.level for name, stay in where.items() if name in shared}
         where = {name: stay for name, stay in where.items() if name not in shared}
