@@ -205,7 +205,7 @@ class Tuning:
     cases_share_of_long: float = 0.95
     """and for which programs of more nests than a segment has get more: no chain of these was ever proven."""
     refunded_leg_share: tuple[float, float] = (0.05, 0.1)
-    """Of what is left of the limit, for one nest of a floor, and of the proof that no chain is better, which a nest that
+    """Of what is left of the limit, for one nest of a floor; of the proof that no chain is better, which a nest that
     ends early spoils (feed-forward of BERT-base on simba_like in 30 CPU s: FEASIBLE with the first, OPTIMAL in 15),"""
     case_share: tuple[float, float] = (0.02, 0.04)
     """and for one in a part of a case, which costs no less than the whole case without a search."""
