@@ -143,7 +143,7 @@ def _local_variables(program: c.CProgram, nest: c.Nest, file: str) -> dict[str, 
     Raises WorkloadError where one declaration cannot stand for all.
     """
     found: dict[str, str] = {}
-    outer = {each.name for each in program.program.outside}
+    outer = {each.name for each in program.program.outside} | nest.hidden
     for each in nest.local.values():
         if each.name in nest.counters:
             continue

@@ -55,7 +55,7 @@ class Scope:
     def assumes(self, *outside: Affine) -> bool:
         """Return whether it is assumed that no instance satisfies one of these constraints (each >= 0)."""
         asked = [each for each in (self.excluded, self.assume) if each is not None]
-        if not asked:
+        if not asked or not outside:  # none: every instance does
             return False
         used = frozenset(name for each in (*self.constraints, *outside) for name in each.dims)
         wrong = reduce(Set.union, (self._sizes_with(each, used) for each in outside))

@@ -130,8 +130,8 @@ class Nest:
 
     parametric: sizes may have no value; their names become dims that no loop counts. parameters: their names and C
     types ("" for undeclared ones). local: tensor name -> its declaration, of the variables that the body declares.
-    result: what the function returns, over loop variables and data. assumed: sizes without a value for which it was
-    read, None for all.
+    hidden: names of those that another of them hides. result: what the function returns, over loop variables and data.
+    assumed: sizes without a value for which it was read, None for all.
     """
 
     program: Program
@@ -149,6 +149,7 @@ class Nest:
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     texts: dict[str, StatementText] = field(default_factory=dict[str, StatementText])
     local: dict[str, Declare] = field(default_factory=dict[str, Declare])
+    hidden: set[str] = field(default_factory=set[str])
     result: CExpression | None = None
     assumed: Set | None = None
     _extents: dict[str, int] = field(default_factory=dict[str, int])
@@ -323,6 +324,8 @@ class Nest:
             each.name, each.element_type, shape, place.dims, each.line, temporary=temporary
         )
         if self._is_inside:
+            if each.name in place.variables and place.variables[each.name].tensor in self.local:
+                self.hidden.add(each.name)
             self.local[variable.tensor] = each
         place = replace(place, integers=integers, variables={**place.variables, each.name: variable})
         if text.value is not None and each.name not in self._counters:
