@@ -255,8 +255,6 @@ class NodeCall:
             case "MaxPool" | "AveragePool":
                 options = {"kernel": self.given.get("kernel_shape"), "strides": self.given.get("strides")}
                 options |= {"dilations": self.given.get("dilations"), "padding": _padding(self.given)}
-                if self.given.get("ceil_mode"):
-                    _check_last_windows(self.given, data.known_shape()[2:], self.output.known_shape()[2:])
                 return self._of("max_pool" if self.operator == "MaxPool" else "average_pool", (data,), **options)
             case "GlobalAveragePool" | "GlobalMaxPool":
                 name = "reduce_mean" if self.operator == "GlobalAveragePool" else "reduce_max"
@@ -501,14 +499,21 @@ def _padding(given: Mapping[str, Any]) -> tuple[int, ...] | None:
     return tuple(map(sum, zip(pads[:rank], pads[rank:], strict=True))) or (0,)
 
 
-def _check_last_windows(given: Mapping[str, Any], sizes: Shape, made: Shape) -> None:
-    """Raise NotMapped where the last window of a pooling begins behind the input: before version 22 ONNX counts it, and
-    what runs models leaves it out."""
-    begins, strides = _numbers(given, "pads", 0, 2 * len(made)), _numbers(given, "strides", 1, len(made))
-    if any((n - 1) * step >= size + at for n, step, size, at in zip(made, strides, sizes, begins, strict=False)):
-        raise NotMapped(
-            "with ceil_mode its last window begins behind the input, which ONNX leaves out since version 22"
-        )
+def ends_of_windows(given: Mapping[str, Any], data: Shape | None, result: Shape | None) -> list[int] | None:
+    """Return the pads of a pooling without ceil_mode whose windows all begin inside the input; None where they do."""
+    try:
+        kernel = tuple(given.get("kernel_shape", ()))
+        rank, sizes, made = len(kernel), (data or ())[2:], (result or ())[2:]
+        rows = [_numbers(given, name, 1, rank) for name in ("strides", "dilations")]
+        begins = _numbers(given, "pads", 0, 2 * rank)[:rank]
+    except (NotMapped, TypeError):  # told where the node is
+        return None
+    if not given.get("ceil_mode") or not len(kernel) == len(sizes) == len(made) or _padding(given) is None:
+        return None
+    counts = [n - ((n - 1) * step >= size + at) for n, step, size, at in zip(made, rows[0], sizes, begins, strict=True)]
+    lasts = zip(counts, kernel, *rows, sizes, begins, strict=True)
+    ends = [max(0, (n - 1) * step + (taps - 1) * each + 1 - size - at) for n, taps, step, each, size, at in lasts]
+    return None if counts == list(made) else [*begins, *ends]
 
 
 def _in_heads(shape: Shape, heads: object) -> Shape:

@@ -11,8 +11,8 @@ from typing import Any
 
 from polymap.importers.calls import Call, NotMapped
 from polymap.importers.nodes import OUTER, Inner, Nodes, check_bits, checked_size, extra, given_table, line_of, refusals
-from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
-from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
+from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value, ends_of_windows
+from polymap.importers.onnx_scopes import OWN_DOMAINS, POOLS, Opset, Scope, graphs_of, static
 from polymap.importers.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_kind, is_list, shown
 from polymap.ir import InputError, Mistake
@@ -68,6 +68,7 @@ def _read(onnx: Any, path: Path) -> Any:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: a name is not UTF-8"))
     if not model.graph.node:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: its graph has no nodes"))
+    _check_written(model.graph, path)
     _drop_weights(model.graph)
     return model
 
@@ -84,6 +85,19 @@ def _drop_weights(graph: Any) -> None:
     for node in graph.node:
         for _, inner in graphs_of(node):
             _drop_weights(inner)
+
+
+def _check_written(graph: Any, path: Path) -> None:
+    """Raise InputError where a graph, or one inside it, writes a value twice: shapes are known by name."""
+    seen = {each.name for each in (*graph.input, *graph.initializer)}
+    for node in graph.node:
+        for name in filter(None, node.output):
+            if name in seen:
+                what = f"{shown(path.name)} is no ONNX model: {shown(name)} is written twice"
+                raise InputError(Mistake("PM640", what, "Each result of a node has a name of its own in ONNX."))
+            seen.add(name)
+        for _, inner in graphs_of(node):
+            _check_written(inner, path)
 
 
 def _texts(graph: Any) -> Iterator[object]:
@@ -135,9 +149,32 @@ def _inferred(onnx: Any, model: Any, path: Path) -> Any:
         if place.type.HasField("tensor_type"):
             place.type.tensor_type.ClearField("shape")
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        while _end_windows(onnx, model.graph, found.graph, {}):
+            found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return found
     except refusals() as error:
         raise InputError(Mistake("PM640", f"{shown(path.name)}: onnx infers no shapes: {line_of(error)}")) from None
+
+
+def _end_windows(onnx: Any, graph: Any, inferred: Any, around: Mapping[str, Any]) -> bool:
+    """Let poolings whose last window begins behind the input end before it, as ONNX says since version 22 and runtimes
+    do: onnx counts it in models of versions before. Return whether there is one. around: types of the graphs around."""
+    places = (*inferred.input, *inferred.value_info, *inferred.output)
+    kinds, changed = {**around, **{each.name: each.type for each in places}}, False
+    for node, told in zip(graph.node, inferred.node, strict=True):
+        for (_, inner), (_, known) in zip(graphs_of(node), graphs_of(told), strict=True):
+            changed |= _end_windows(onnx, inner, known, kinds)
+        if node.op_type in POOLS and node.domain in OWN_DOMAINS and node.input and node.output:
+            ends = (static(kinds.get(name)) for name in (node.input[0], node.output[0]))
+            typed = (each for each in node.attribute if each.type)
+            pads = ends_of_windows({each.name: onnx.helper.get_attribute_value(each) for each in typed}, *ends)
+            if pads is not None:
+                kept = [each for each in node.attribute if each.name not in ("ceil_mode", "auto_pad", "pads")]
+                del node.attribute[:]
+                node.attribute.extend([*kept, onnx.helper.make_attribute("pads", pads)])
+                changed = True
+    return changed
 
 
 def _is_static(value: Any) -> bool:
@@ -261,7 +298,12 @@ class _Sizes:
 
     def _bind_batch(self, dims: Mapping[tuple[str, int], Any], known: set[str]) -> None:
         """Let the only first dim without a name or a size be the batch, where no dim has its name."""
-        first = [place for place, dim in dims.items() if place[1] == 0 and not _is_fixed(dim)]
+        free = {
+            place
+            for place, dim in dims.items()
+            if not (_is_fixed(dim) or (dim.HasField("dim_value") and not dim.dim_value))
+        }
+        first = [place for place in dims if place[1] == 0 and place in free]  # 0 elements are no batch
         left = [place for place in first if not _is_name(dims[place].dim_param) and place not in self._places]
         if len(left) == 1 and self._batch is not None and not known & set(_BATCH):
             self._places[left[0]] = self._batch

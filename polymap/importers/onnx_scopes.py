@@ -22,6 +22,7 @@ from polymap.importers.tuning import TUNING
 
 Values = NDArray[Any]
 OWN_DOMAINS = ("", "ai.onnx")
+POOLS = ("MaxPool", "AveragePool", "LpPool")
 _EVALUATED = frozenset((
     *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "CumSum"),
     *("ConstantOfShape", "Div", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements"),
@@ -87,7 +88,7 @@ class Scope:
 
     def shape(self, name: str) -> Shape | None:
         """Return the shape of a value; None where it is not known before the run, or the value is no tensor."""
-        return _static(self._kinds.get(name))
+        return static(self._kinds.get(name))
 
     def element(self, name: str) -> int:
         """Return the number of a value's element type in ONNX; float32 where it is not known."""
@@ -224,10 +225,12 @@ class Scope:
         if len(kinds) < len(names):
             return
         data = {name: self._tensor(name) for name in names if self.value(name) is not None}
-        imports = [onnx.helper.make_opsetid("", self._opset.version)]
+        # Before version 22 onnx counts windows behind the input.
+        version = max(22, self._opset.version) if node.op_type in POOLS else self._opset.version
+        imports = [onnx.helper.make_opsetid("", version)]
         infer = extra("onnx.shape_inference", "from_onnx").infer_node_outputs
         try:
-            schema = onnx.defs.get_schema(node.op_type, self._opset.version, "")
+            schema = onnx.defs.get_schema(node.op_type, version, "")
             found = infer(schema, node, kinds, data, opset_imports=imports, ir_version=self._opset.ir_version)
         except refusals():  # what onnx cannot infer stays unknown
             return
@@ -254,7 +257,8 @@ class Scope:
                 self._note_value(name, np.asarray(value))
 
 
-def _static(kind: Any) -> Shape | None:
+def static(kind: Any) -> Shape | None:
+    """Return the shape of a type of ONNX; None where it is not known, or the type is no tensor's."""
     if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return None
     dims = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.tensor_type.shape.dim)

@@ -6,6 +6,7 @@ import json
 import random
 import time
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -436,12 +437,46 @@ def test_what_stands_behind_a_group_norm_has_its_shape(tmp_path: Path) -> None:
     assert pm.from_onnx(path).macs == 6 * 6 * 4 * 6 * 9
 
 
-@pytest.mark.parametrize(("opset", "size", "made"), [(12, 5, None), (12, 7, 3), (22, 5, 2), (22, 7, 3)])
-def test_a_window_behind_the_input_is_left_out_or_told(tmp_path: Path, opset: int, size: int, made: int | None) -> None:
-    pool = node("MaxPool", ["x"], ["y"], name="n", kernel_shape=[1], strides=[3], ceil_mode=1)
-    net = pm.from_onnx(saved(tmp_path, [pool], {"x": (1, 2, size)}, opset=opset))
-    assert [each.workload.extents()["p"] for each in net.layers] == ([] if made is None else [made])
-    assert [left.node for left in net.unmapped] == (["n"] if made is None else [])
+@pytest.mark.parametrize("opset", [12, 22])
+@pytest.mark.parametrize(
+    ("size", "taps", "step", "pads", "made"),
+    [(5, 1, 3, (0, 0), 2), (7, 1, 3, (0, 0), 3), (4, 2, 3, (1, 1), 2), (5, 2, 4, (1, 1), 2), (6, 3, 2, (0, 1), 3)],
+)
+def test_no_window_begins_behind_the_input(
+    tmp_path: Path, opset: int, size: int, taps: int, step: int, pads: tuple[int, int], made: int
+) -> None:
+    options = {"kernel_shape": [taps], "strides": [step], "ceil_mode": 1}
+    pools = [node("MaxPool", ["x"], ["y"], name="n", pads=pads, **options), node("Relu", ["y"], ["r"], name="r")]
+    net = pm.from_onnx(saved(tmp_path, pools, {"x": (1, 2, size)}, opset=opset))
+    assert [prod(each.workload.extents().values()) for each in net.layers if each.name == "n"] == [2 * made * taps]
+    assert [prod(each.workload.extents().values()) for each in net.layers if each.name == "r"] == [2 * made]
+    assert not net.unmapped
+
+
+def test_shapes_behind_two_such_poolings_are_right(tmp_path: Path) -> None:
+    options = {"kernel_shape": [1], "strides": [3], "ceil_mode": 1, "auto_pad": "VALID"}
+    nodes = [node("LpPool", ["x"], ["y"], **options), node("AveragePool", ["y"], ["z"], **options)]
+    nodes.append(node("Conv", ["z", "w"], ["c"], name="c"))
+    net = pm.from_onnx(saved(tmp_path, nodes, {"x": (1, 2, 14)}, {"w": (4, 2, 1)}, opset=19))
+    assert [prod(each.workload.extents().values()) for each in net.layers if each.name == "c"] == [
+        4 * 2 * 2
+    ]  # 14 -> 5 -> 2
+
+
+def test_a_value_has_one_writer(tmp_path: Path) -> None:
+    twice = [node("Relu", ["x"], ["y"]), node("Conv", ["y", "w"], ["y"])]
+    with pytest.raises(pm.errors.InputError, match="'y' is written twice"):
+        pm.from_onnx(saved(tmp_path, twice, {"x": (1, 2, 8)}, {"w": (2, 2, 3)}))
+    with pytest.raises(pm.errors.InputError, match="'x' is written twice"):
+        pm.from_onnx(saved(tmp_path, [node("Relu", ["x"], ["x"])], {"x": (1, 2, 8)}))
+
+
+def test_an_axis_without_elements_is_no_batch(tmp_path: Path) -> None:
+    path = saved(tmp_path, [node("Relu", ["x"], ["y"])], {"x": (0, 2, 8)})
+    with pytest.raises(pm.errors.InputError, match=r"has dims without sizes: x\[0\]"):
+        pm.from_onnx(path)
+    net = pm.from_onnx(path, shapes={"x": (3, 2, 8)})
+    assert net.layers[0].workload.extents() == {"i0": 3, "i1": 2, "i2": 8}
 
 
 def test_softmax_of_old_opsets_joins_the_dims_behind_a_negative_axis(tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ def _read(
     whole = read_yaml(source, "from_accelergy")
     sections = whole.table("the file")
     section = sections.get(key) or sections.get(f"{key}_summary") or whole
+    with told.collecting():
+        section.check_version(key)
     return _by_component(section, key, read, told, wrong)
 
 

@@ -176,9 +176,13 @@ class _Files:
         return self._files.beside(name, (".yaml", ".yml", ".cfg"))
 
     def _table(self, source: str | Path) -> Record:
-        table = self._files.read(source).table("the file")
+        whole = self._files.read(source)
+        table = whole.table("the file")
         if source not in self._checked:
             self._checked.add(source)
+            for name, value in {"the file": whole, **table}.items():
+                with self.told.collecting():
+                    value.check_version(name)
             for name, value in table.items():
                 if name == "sparse_optimizations":
                     tell_sparse("the file", value, self.told)

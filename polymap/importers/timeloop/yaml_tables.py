@@ -20,6 +20,7 @@ from polymap.ir import InputError, Mistake, PolymapError, did_you_mean
 
 _INTEGER = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_VERSIONS = ("0.1", "0.2", "0.3", "0.4")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
@@ -76,6 +77,12 @@ class Value:
         if mistakes:
             raise InputError(mistakes)
         return found
+
+    def check_version(self, what: str) -> None:
+        """Raise InputError where it is a table of a version that is not known."""
+        given = self.plain.get("version") if isinstance(self.plain, dict) else None
+        if isinstance(given, Value) and given.plain is not None and str(given.plain) not in _VERSIONS:
+            raise given.refuse(f"{what}.version is {given.told()}", f"Known: {listing(_VERSIONS)}.")
 
     def items(self, what: str) -> list[Value]:
         """Return its items."""
