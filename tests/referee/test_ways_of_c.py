@@ -216,3 +216,25 @@ def test_what_is_refused(text: str, said: str) -> None:
     with pytest.raises(PolymapError) as caught:
         from_c(re.sub(r"\bN\b", "8", text), {"n": 4} if "int n" in text else None)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "{ int t = i; a[i] = t; t = 9; }",
+        "do { int t = i; a[i] = t; t = 9; } while (0);",
+        "{ int t[2]; t[0] = i; a[i] = t[0]; }",
+    ],
+)
+def test_the_new_text_joins_no_variable_with_one_that_it_hides(inner: str) -> None:
+    outer = "int t[2]; t[0] = 5;" if "t[2]" in inner else "int t = 5;"
+    read = "t[0]" if "t[2]" in inner else "t"
+    text = f"void f(int a[20], long l[20]) {{ {outer} for (int i = 0; i < 20; i++) {{ {inner} l[i] = {read}; }} }}"
+    with pytest.raises(PolymapError, match="'t' is declared more than once"):
+        pm.transform_c(text, order="original")
+
+
+def test_a_loop_that_begins_behind_its_end_is_refused_without_sizes_too() -> None:
+    text = "void f(int a[9]) { for (unsigned char i = 250; i; i++) a[255 - i] += i; }"
+    with pytest.raises(PolymapError, match="PM272 the loop over 'i' may begin behind '0'"):
+        pm.transform_c(text)
