@@ -131,12 +131,14 @@ class ProgramSearch:
     def _walk_all(self, climber: Climber, stop: Callable[[], bool]) -> str:
         """Look at all trees of the program, and of its rewritings where these are few; return the name of the space
         that was walked, "" where the search was stopped."""
-        if not climber.walk(self._names, stop):
-            return ""
-        rewritings = climber.few_rewritings(TUNING.most_shapes)
-        if rewritings is None or not all(climber.walk(each, stop) for each in rewritings[1:]):
-            return PLAIN_TREES
-        return REWRITTEN_TREES if len(rewritings) > 1 else PLAIN_TREES
+        walked = ""
+        with suppress(OutOfTime):
+            if climber.walk(self._names, stop):
+                walked = PLAIN_TREES
+                rewritings = climber.few_rewritings(TUNING.most_shapes) or ()
+                if len(rewritings) > 1 and all(climber.walk(each, stop) for each in rewritings[1:]):
+                    walked = REWRITTEN_TREES
+        return walked
 
     def _take(self, tree: ProgramTree | None, accepts: Accepts) -> bool:
         """Keep a tree where it is legal, meets the rules and costs less; return whether it is legal and meets them."""

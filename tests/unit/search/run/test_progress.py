@@ -13,6 +13,7 @@ from polymap.resources import Limits, Memory
 from polymap.search.answer import best_so_far
 from polymap.search.problem.goals import parse_objective
 from polymap.search.programs import ProgramSearch, stays
+from polymap.search.programs.climbing import Climber
 from polymap.search.result import Progress
 from tests.referee.problems import random_problem
 from tests.times import few
@@ -122,3 +123,19 @@ def test_a_climb_of_a_program_counts_one_tree_at_most_after_its_time(
     assert late <= len(workload.tensors) * len(arch.levels), "each tensor in each level"
     climbed.go_on(Limits(clock, 10**6, Memory(None), 6), lambda *_: True)
     assert climbed.best is not None, "it goes on"
+
+
+def test_time_that_ends_among_rewritten_trees_leaves_what_was_walked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, few_rewritings = 0, Climber.few_rewritings
+
+    def later(climber: Climber, most: int) -> object:
+        nonlocal now
+        now = 2
+        return few_rewritings(climber, most)
+
+    monkeypatch.setattr(Climber, "few_rewritings", later)
+    workload, arch = program(("T[m] = max(A[m], 0)", "E[m] = T[m] * A[m]"), sizes={"m": 1}), load_arch("flat3")
+    climbed = ProgramSearch(workload, arch, parse_objective("energy", arch), 0)
+    climbed.go_on(Limits(lambda: now, 1, Memory(None)), lambda *_: True)
+    assert climbed.complete == "program trees"
+    assert climbed.best is not None
