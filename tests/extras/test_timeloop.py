@@ -79,6 +79,7 @@ def test_files_may_be_paths(tmp_path: Path) -> None:
         ("- {name: Z, projection: [[[M]], [[N]]], read_write: true}", "- {name: Z}", "data space has no projection"),
         ("depth: 128", "depth: 128, depth: 4", "the key 'depth' is given twice"),
         ("spatial: {meshX: 4}", "spatial: {meshZ: 4}", "spatial.meshZ is not read"),
+        ("version: 0.4", "version: 9", "problem.version is 9"),
     ],
 )
 def test_mistakes_are_told_with_their_line(old: str, new: str, told: str) -> None:
