@@ -127,7 +127,8 @@ def _machine_class(arch: Architecture, used: frozenset[_Use]) -> MachineClass:
     prices: list[Good] = []
     for part in (arch, *arch.nodes):
         uses = _USES[type(part)]
-        names = [each.name for each in fields(part) if each.name not in uses or uses[each.name] & used]
+        own = [each.name for each in fields(part) if each.init]  # the others follow from these
+        names = [name for name in own if name not in uses or uses[name] & used]
         told = {name: getattr(part, name) for name in names}
         match part:
             case MemoryLevel():

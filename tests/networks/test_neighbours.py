@@ -165,7 +165,7 @@ def with_one_field_changed(arch: pm.Architecture) -> list[pm.Architecture]:
     """Return the machine with each field of each part at another value, those left out that are no machine."""
     found: list[pm.Architecture] = []
     for place, part in enumerate((arch, *arch.nodes)):
-        for name in (each.name for each in fields(part) if each.name not in ("nodes", *BOUNDS_ONLY)):
+        for name in (each.name for each in fields(part) if each.init and each.name not in ("nodes", *BOUNDS_ONLY)):
             if place and name == "name":
                 continue
             told = {name: OTHER[name]}

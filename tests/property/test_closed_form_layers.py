@@ -7,13 +7,13 @@ import random
 import pytest
 
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.costmodel.referees.set_counts import count_with_sets
 from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.workload.networks import builtin_names, builtin_workload
 from tests.sample import sample_mapping
+from tests.set_counts import count_with_sets
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 
 from polymap import evaluate
-from polymap.costmodel.referees.set_counts import count_with_sets
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import MappingError, PolymapError
 from polymap.schedules.check import check_mapping
@@ -22,6 +21,7 @@ from tests.c_to_c_functions import run_functions
 from tests.cases import random_machine
 from tests.lazy_programs import random_nest, steps_of_text, steps_of_workload
 from tests.programs import random_tree, with_room
+from tests.set_counts import count_with_sets
 from tests.times import few
 from tests.wild_programs import random_function
 

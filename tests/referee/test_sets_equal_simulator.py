@@ -9,7 +9,6 @@ from types import ModuleType
 import pytest
 
 from polymap.costmodel.referees import set_counts as sets, set_rules as sets_rules
-from polymap.costmodel.referees.set_counts import count_with_sets
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
@@ -17,6 +16,7 @@ from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
 from tests.programs import KERNELS, random_chain, random_program_case
+from tests.set_counts import count_with_sets
 from tests.times import few
 
 pytestmark = pytest.mark.slow

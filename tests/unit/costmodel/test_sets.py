@@ -16,14 +16,14 @@ from polymap.costmodel.referees.set_counts import counts_of_sets
 from polymap.inputs.presets import load_arch
 from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.ir.quasi_affine import dim
-from polymap.poly import budget, is_exhausted, within
+from polymap.poly import budget, is_exhausted
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from tests.cases import random_case
+from tests.set_counts import count_with_sets
 
 SIMPLE = load_arch("simple3")
 
@@ -37,10 +37,6 @@ def triangle(size: int) -> Workload:
     workload = einsum("C[i,j] += A[i,k] * B[k,j]", i=size, j=size, k=size)
     (statement,) = workload.statements
     return replace(workload, statements=(replace(statement, constraints=(dim("i") - dim("k"),)),))
-
-
-def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
-    return within(60, "counting this mapping with sets", counts_of_sets, workload, arch, mapping)
 
 
 def tiled(tile: int) -> Mapping:

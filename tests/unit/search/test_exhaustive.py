@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from itertools import islice
+from math import ceil
 
 import pytest
 
-from polymap.costmodel.assembly import assemble, capacity_violations, latency_cycles
+from polymap.costmodel.assembly import assemble, capacity_violations, exact_latency
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.referees.walk import count_by_simulation
@@ -34,7 +35,7 @@ def _value(workload: Workload, arch: Architecture, objective: str, counts: Count
     if objective.startswith("traffic:"):
         rows = [row for row in counts.traffic if row.level == objective.removeprefix("traffic:")]
         return sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
-    energy, latency = assemble(workload, arch, counts, (), "").energy_pj_exact, latency_cycles(arch, counts)
+    energy, latency = assemble(workload, arch, counts, (), "").energy_pj_exact, ceil(exact_latency(arch, counts))
     return {"energy": energy, "latency": latency, "edp": energy * latency, "ed2p": energy * latency**2}[objective]
 
 

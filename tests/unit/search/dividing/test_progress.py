@@ -36,7 +36,12 @@ def test_a_structure_is_closed_once_none_of_its_entries_is_left(seed: int) -> No
     fates, queue, searched, refuted = StructureFates(listed), list[int](), set[int](), set[int]()
     for number in range(listed):
         fits = rng.random() < 0.8
-        fates.begun(number, fits=fits)
+        if fits:
+            fates.entries[number] = 1
+        else:
+            is_refuted = rng.random() < 0.5
+            fates.closed_at_once(number, refuted=is_refuted)
+            refuted |= {number} if is_refuted else set()
         queue += [number] * fits
     while True:
         closed = set(range(listed)) - set(queue)
