@@ -112,7 +112,7 @@ class Engines:
 class Search:
     """One question, its limits, and the provers that are asked.
 
-    provers: the table, by a name that can be pickled. engines: what provers go on from. before: the answer from which
+    provers: the table of some kinds, by a name that can be pickled. engines: what provers go on from. before: the answer from which
     this search goes on. told: the last progress. moments: how it went so far. caches: what is remembered until there
     is an answer, here and where it asks other questions.
     """
@@ -123,7 +123,7 @@ class Search:
     limits: Limits
     processes: Processes
     settings: Settings
-    provers: Callable[[], Table]
+    provers: Callable[[Kind], Table]
     on_progress: OnProgress | None = None
     engines: Engines = field(default_factory=Engines)
     before: SearchResult | None = None
@@ -146,7 +146,7 @@ class Search:
 
     def searched(self, evidence: Evidence) -> Evidence:
         """Return the evidence after the provers of this kind of question, in the table's order, until it is closed."""
-        for line in self.provers():
+        for line in self.provers(self.kinds):
             if evidence.is_closed:
                 break
             if line.applies(self, evidence):
