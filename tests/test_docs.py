@@ -14,6 +14,7 @@ from polymap.cli.arguments import command_names
 from polymap.explore import provers
 from polymap.importers.timeloop import attributes
 from polymap.inputs import machines, mappings
+from polymap.search import Kind
 from polymap.search.problem import goals, read_rules
 from polymap.workload import LAYERS, document as workloads, windows
 

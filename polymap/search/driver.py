@@ -112,9 +112,9 @@ class Engines:
 class Search:
     """One question, its limits, and the provers that are asked.
 
-    provers: the table of some kinds, by a name that can be pickled. engines: what provers go on from. before: the answer from which
-    this search goes on. told: the last progress. moments: how it went so far. caches: what is remembered until there
-    is an answer, here and where it asks other questions.
+    provers: the table of some kinds, by a name that can be pickled. engines: what provers go on from. before: the
+    answer from which this search goes on. told: the last progress. moments: how it went so far. caches: what is
+    remembered until there is an answer, here and where it asks other questions.
     """
 
     asked: Question

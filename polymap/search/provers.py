@@ -6,7 +6,7 @@ polymap/explore.py has the table of them: for which questions, in which order, w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -509,7 +509,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
     """Return the best dividing mapping of a product, which needs no tables, and over tiles of any size the evidence
     with the best padded one. What time ended, or begins from less, is no proof: then nothing is said of what is left.
     None where there is none, or it does not cost what is claimed."""
-    from polymap.search.dividing import best_product_tiles, count_of_refuted, mappings_of_padded
+    from polymap.search.dividing import best_product_tiles, count_of_refuted
 
     answer = best_product_tiles(search.problem, measure, stop, search.limits.work)
     if answer is None or answer.found is None:
@@ -527,10 +527,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure, stop: St
         counts, listing = search.asked.hints.counts_space, _limit_of_list(search, None, stop)
         count = count_of_refuted(search.problem, listing) if counts else Count(evaluated=1)
         return Outcome((answer.found,), value, count, 1, ()), evidence
-    until = further(TUNING.padding_share)(search.limits)
-    padded = mappings_of_padded(search.problem, search.objective, until, search.limits.work)
-    evidence = _with_padded(search, evidence, best, padded)
-    return Outcome((answer.found,), value, Count(), 1, ()), evidence
+    return Outcome((answer.found,), value, Count(), 1, ()), _with_padded(search, evidence, best)
 
 
 def begin_large_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -550,9 +547,17 @@ def begin_large_products(search: Search, evidence: Evidence, stop: Stop) -> Evid
     return search.proven(evidence, claims, counted_space(search.space_size(search.limits), outcome.count))
 
 
-def _with_padded(search: Search, evidence: Evidence, best: Known, mappings: Iterable[Mapping]) -> Evidence:
-    """Return the evidence with the best of a padded product's mappings, where it is better and meets the rules."""
-    for mapping in mappings:
+def _with_padded(search: Search, evidence: Evidence, best: Known) -> Evidence:
+    """Return the evidence with the best of a padded product's mappings, where it is better and meets the rules; none is
+    looked for where nothing is better."""
+    from polymap.search.dividing import mappings_of_padded
+
+    share = further(TUNING.padding_share)(search.limits)
+
+    def stop() -> bool:
+        return best[1] <= evidence.floors[0] or share()
+
+    for mapping in mappings_of_padded(search.problem, search.objective, stop, search.limits.work):
         score = exact_score(search.workload, search.arch, search.objective, mapping)
         if score is None or score.excess or score.value >= best[1] or not search.meets(mapping, score.cost):
             continue
