@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 def read_question(
-    workload: Workload, arch: Architecture, options: Options, provers: Callable[[], Table]
+    workload: Workload, arch: Architecture, options: Options, provers: Callable[[Kind], Table]
 ) -> tuple[Search, Evidence]:
     """Return the search of what is asked with a table of provers, and what is known before it.
 

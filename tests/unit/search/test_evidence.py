@@ -6,10 +6,13 @@ import pickle
 from dataclasses import replace
 from fractions import Fraction
 
-from polymap import explore, matmul, program
+import pytest
+
+from polymap import explore, load_arch, matmul, program
 from polymap.explore import provers
 from polymap.ir.loopnest import Workload
 from polymap.resources import Stop
+from polymap.search.dividing import product_padding
 from polymap.search.driver import Kind, Line, Search, Table, first
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.options import Options
@@ -84,7 +87,7 @@ def refuted(_search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     return replace(evidence, clash=("this one says so",))
 
 
-def some() -> Table:
+def some(_kinds: Kind) -> Table:
     return (
         Line(asked, Kind.ANY_SIZE),
         Line(asked, Kind.ORDER | Kind.PART),
@@ -139,3 +142,12 @@ def test_instances_of_a_program_are_not_pickled_but_made_again() -> None:
     assert len(text) < 1_000_000, "4.6 million bytes with the instances"
     later, direct = (each.resume(600, work_limit=60) for each in (pickle.loads(text), found))
     assert (later.value, later.bound, later.best, later.work) == (direct.value, direct.bound, direct.best, direct.work)
+
+
+def test_padded_products_are_not_looked_for_where_the_best_meets_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("a padded product is searched")
+
+    monkeypatch.setattr(product_padding, "best_product_tiles", refused)
+    found = explore(matmul(m=64, n=64, k=64), load_arch("flat3"), "latency")
+    assert (found.status, found.value) == ("OPTIMAL", 1024)
