@@ -6,6 +6,7 @@ import random
 import re
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -188,6 +189,25 @@ def test_siblings_above_branches_are_counted_as_they_run() -> None:
         counted += found is not None
         assert found is None or found == count_by_simulation(*case), f"seed {seed}"
     assert counted > 60
+
+
+def test_siblings_that_idle_keep_nothing_that_is_written() -> None:
+    """T is made in the first iteration over p and read in all; rows that are left over give some siblings none."""
+    counted, free = 0, {"word_bits": 8, "read_pj": 1, "write_pj": 1}
+    for rows, columns, siblings, inside in product((3, 4, 5, 7), (1, 2, 3), (2, 3), (1, -1)):
+        sizes = {"m": rows, "k": 1, "n": 2, "p": columns}
+        workload = program(["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"], sizes=sizes)
+        fan = {"fanout": "X", "size": siblings}
+        nodes = [{"level": "DRAM", **free}, fan, {"level": "R", **free}, {"compute": "PE", "pj": 1}]
+        arch = arch_from_document({"name": "idle", "nodes": nodes})
+        loops = (Temporal("p", 1), Temporal("m", siblings))[::inside]
+        around = (*loops, Spatial("m", 1, "X"), Storage("R", ("T",)))
+        legs = (Temporal("n", 1), Temporal("k", 1), Compute("S0")), (Temporal("n", 1), Compute("S1"))
+        case = workload, arch, Mapping((*around, Branch(legs)))
+        found = count_closed_form(*case)
+        counted += found is not None
+        assert found in (None, count_by_simulation(*case)), case
+    assert counted > 20
 
 
 @pytest.mark.soak

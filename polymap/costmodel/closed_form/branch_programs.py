@@ -83,6 +83,15 @@ def _apart_at_the_root(mapping: Mapping) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(statements_below(child)) for child in branch.children)
 
 
+def check_values(leaves: Sequence[Statement], loops: set[str]) -> None:
+    """Refuse statements that read what others below the same loops add to in later iterations."""
+    for each in leaves:
+        tensor, advanced = each.target.tensor, loops & set(each.target.dims)
+        reads = (access for other in leaves if other is not each for access in accesses_of(other, tensor))
+        if each.operator is not Operator.ASSIGN and not all(advanced <= set(access.dims) for access in reads):
+            raise OutOfReach(tensor)
+
+
 def whole_access(workload: Workload, statement: Statement, tensor: Tensor) -> Access | None:
     """Return an access by which a statement over a box is known to touch all of a tensor: every axis through dims of
     its own, of which each steps no further than those before it reach."""
@@ -225,6 +234,12 @@ def loops_above(chain: Nodes, tensor: str) -> list[str]:
     """Return the dims of the loops above the last node for a tensor."""
     last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
     return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
+
+
+def loops_that_idle(chain: Nodes) -> list[Temporal]:
+    """Return the loops of a chain in whose last iteration, where it is shorter, some siblings are idle."""
+    spread = {node.dim for node in chain if isinstance(node, Spatial)}
+    return [node for node in chain if isinstance(node, Temporal) and node.dim in spread]
 
 
 def at_the_top(chain: Nodes, tensor: str) -> Nodes:

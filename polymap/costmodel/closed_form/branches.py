@@ -21,10 +21,12 @@ from polymap.costmodel.closed_form.branch_programs import (
     OutOfReach,
     at_the_top,
     check_program,
+    check_values,
     common_access,
     held_below,
     line_of,
     loops_above,
+    loops_that_idle,
     moves_unlike,
     own_nodes,
     set_before,
@@ -454,7 +456,7 @@ class BranchCounter(Generic[Amount]):
         self, chain: Nodes, leaves: tuple[Statement, ...], run: Run[Amount], times: Amount
     ) -> tuple[dict[int, Amount], dict[str, int]]:
         """Count what the nodes above a branch load and drain. Return the bits that they hold, and the holders below."""
-        _check_values(leaves, {node.dim for node in chain if isinstance(node, Temporal)})
+        check_values(leaves, {node.dim for node in chain if isinstance(node, Temporal)})
         held: dict[int, Any] = {}
         holders = dict(run.holders)
         stored = dict.fromkeys(tensor for node in chain if isinstance(node, Storage) for tensor in node.tensors)
@@ -557,6 +559,9 @@ class SharedTensor:
             for level in stays if name in run.dying else ():  # the last sums of all elements are dead, or of none
                 counter.refuse_ragged(chain, run, times, of_writer[level].entries.all != stays[level].entries.all)
             touched = counter_stays(counter, at_the_top(chain, name), main, access, run, times)
+            for level in filter(counter.is_apart, stays):  # idle siblings keep only what nothing below writes
+                again = stays[level].entries.all != touched[level].entries.all
+                counter.refuse_ragged(loops_that_idle(chain), run, times, again)
         return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
     @staticmethod
@@ -647,15 +652,6 @@ def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str], ex
     read = [(each, name) for each in own for name in sorted({one.tensor for one in each.reads})]
     if any(moves_unlike(accesses_of(each, name), mine) for each, name in read):
         raise OutOfReach("accesses to one tensor that overlap otherwise from run to run")
-
-
-def _check_values(leaves: Sequence[Statement], loops: set[str]) -> None:
-    """Refuse statements that read what others below the same loops add to in later iterations."""
-    for each in leaves:
-        tensor, advanced = each.target.tensor, loops & set(each.target.dims)
-        reads = (access for other in leaves if other is not each for access in accesses_of(other, tensor))
-        if each.operator is not Operator.ASSIGN and not all(advanced <= set(access.dims) for access in reads):
-            raise OutOfReach(tensor)
 
 
 def counter_stays(
