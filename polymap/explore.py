@@ -111,8 +111,7 @@ def search(
 
 
 def provers(kinds: Kind) -> Table:
-    """Return which provers are asked of questions of some kinds, in order until one closes the evidence; without a
-    share for all of the limit."""
+    """Return who is asked questions of some kinds, in order until the evidence is closed; with no share, for all."""
     from polymap.search import (
         TUNING,
         Kind,
@@ -137,14 +136,13 @@ def provers(kinds: Kind) -> Table:
         try_what_rules_limit,
     )
 
-    of_programs = provers_of_programs() if kinds & (Kind.PROGRAM | Kind.IN_STEPS) else ()  # nests load none of them
     asked, searched, refined = Kind.NESTS | Kind.PROGRAM, Kind.ANY_SIZE | Kind.PART, Kind.ONE_VALUE | Kind.LARGE
     return (
         Line(refuse_clashing_words, asked),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
         Line(bound_structures, Kind.SIZES | refined, first(TUNING.first_structures_share)),  # of all mappings
-        *of_programs,
+        *(provers_of_programs() if kinds & (Kind.PROGRAM | Kind.IN_STEPS) else ()),  # nests load none of them
         Line(search_dividing_tiles, Kind.NESTS),  # branch and bound, with a certificate
         Line(begin_rounded_nests, Kind.ONE_VALUE, rules=False),  # few tiles divide an extent with a large prime factor
         Line(enumerate_few_trees, Kind.SIZES),  # all trees of a small space
