@@ -298,12 +298,11 @@ class _Sizes:
 
     def _bind_batch(self, dims: Mapping[tuple[str, int], Any], known: set[str]) -> None:
         """Let the only first dim without a name or a size be the batch, where no dim has its name."""
-        free = {
-            place
-            for place, dim in dims.items()
-            if not (_is_fixed(dim) or (dim.HasField("dim_value") and not dim.dim_value))
+        listed = {name for name, at in dims if (name, at + 1) not in dims and not at}  # of one axis, such as axes: []
+        empty = {
+            at for at, dim in dims.items() if dim.HasField("dim_value") and not dim.dim_value and at[0] not in listed
         }
-        first = [place for place in dims if place[1] == 0 and place in free]  # 0 elements are no batch
+        first = [place for place, dim in dims.items() if place[1] == 0 and place not in empty and not _is_fixed(dim)]
         left = [place for place in first if not _is_name(dims[place].dim_param) and place not in self._places]
         if len(left) == 1 and self._batch is not None and not known & set(_BATCH):
             self._places[left[0]] = self._batch

@@ -80,8 +80,8 @@ class Value:
 
     def check_version(self, what: str) -> None:
         """Raise InputError where it is a table of a version that is not known."""
-        given = self.plain.get("version") if isinstance(self.plain, dict) else None
-        if isinstance(given, Value) and given.plain is not None and str(given.plain) not in _VERSIONS:
+        given = self.table(what).get("version") if self.is_table else None
+        if given is not None and given.plain is not None and str(given.plain) not in _VERSIONS:
             raise given.refuse(f"{what}.version is {given.told()}", f"Known: {listing(_VERSIONS)}.")
 
     def items(self, what: str) -> list[Value]:
