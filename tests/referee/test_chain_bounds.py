@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
 from fractions import Fraction
 from functools import cache
 from itertools import count, islice
-from pathlib import Path
 from time import process_time
-from types import ModuleType
 
 import pytest
 
@@ -34,6 +31,7 @@ from polymap.search.legs import passed_tensors
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from polymap.search.refunds import no_chain_is_below
+from tests.mistakes import mutant_of
 from tests.programs import random_tree
 from tests.referee.all_chains import (
     Items,
@@ -194,14 +192,9 @@ MISTAKES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_the_cases_is_caught(name: str) -> None:
+def test_a_mistake_in_the_cases_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = MISTAKES[name]
-    source = Path(refunds.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1, "what is replaced stands once"
-    mutant = ModuleType("mutant")
-    sys.modules["mutant"] = mutant
-    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    prove = mutant.__dict__["no_chain_is_below"]
+    prove = mutant_of(refunds, right, wrong, monkeypatch)["no_chain_is_below"]
     known = ((sizes, room, least(tuple(sizes.items()), room)) for sizes, room in (*CASES, *LOOSE))
     caught = any(is_proven(sizes, room, bits + 1, prove) for sizes, room, bits in (*known, APART))
     assert caught, "some chain moves less than is said"

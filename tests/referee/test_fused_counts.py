@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +25,7 @@ from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum_programs import program
+from tests.mistakes import mutant_of
 from tests.programs import random_tree, with_room
 
 CHAINS = (
@@ -601,13 +598,3 @@ def seen_by(
     with_mistake(right, wrong, monkeypatch)
     assert count_closed_form(*case) not in (None, truth)
     return truth
-
-
-def mutant_of(module: ModuleType, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return what a module defines when a mistake is made in it."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    assert source.count(right) == 1, "the mistake is made in one place"
-    mutant = ModuleType("mutant")
-    monkeypatch.setitem(sys.modules, "mutant", mutant)
-    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    return mutant.__dict__

@@ -4,14 +4,11 @@ written out, and random trees of larger ones, as the cost model counts them), an
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from math import prod
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -29,6 +26,7 @@ from polymap.search.single_level import product_chains
 from polymap.search.single_level.product_chains import ChainBound, Product, Steps
 from polymap.search.single_level.product_programs import ProductChain
 from polymap.search.single_level.question import Operand
+from tests.mistakes import mutant_of
 from tests.referee.all_fused import Program, least_words
 from tests.times import few
 
@@ -353,14 +351,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_the_bound_is_caught(name: str) -> None:
+def test_a_mistake_in_the_bound_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = MISTAKES[name]
-    source = Path(product_chains.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1
-    mutant = ModuleType("mutant_chains")
-    sys.modules["mutant_chains"] = mutant
-    exec(compile(source.replace(right, wrong), "mutant_chains", "exec"), mutant.__dict__)
-    own = mutant.__dict__["ChainBound"]
+    own = mutant_of(product_chains, right, wrong, monkeypatch)["ChainBound"]
     every = ((bounded(own, *asked, [MUCH] * (len(asked[1]) - 1))[0], least) for asked, least in witnesses())
     assert any(bound > words for bound, words in every), "the bound is never higher than possible"
 

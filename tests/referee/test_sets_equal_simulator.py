@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,6 +13,7 @@ from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
+from tests.mistakes import mutant_of
 from tests.programs import KERNELS, random_chain, random_program_case
 from tests.set_counts import count_with_sets
 from tests.times import few
@@ -86,11 +85,7 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_the_plain_rule_is_caught_by_the_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = MISTAKES[name]
-    source = Path(sets_rules.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1
-    mutant = ModuleType("mutant")
-    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    monkeypatch.setattr(sets, "count_moves", mutant.__dict__["count_moves"])
+    monkeypatch.setattr(sets, "count_moves", mutant_of(sets_rules, right, wrong, monkeypatch)["count_moves"])
     for seed in (*range(60), 749, 996):  # in few an element is accumulated onto before it is overwritten
         rng = random.Random(seed)
         case = random_program_case(rng, random_chain(rng) if seed % 2 else None)

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, combinations
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,6 +13,7 @@ from polymap.resources import never
 from polymap.search.chains import least_way
 from polymap.search.programs import selection
 from polymap.search.programs.selection import Around, Column, Residence, Selection
+from tests.mistakes import mutant_of
 from tests.times import few
 
 Selections = Callable[..., Iterator[Selection]]
@@ -178,14 +177,11 @@ MISTAKES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_found(mistake: str) -> None:
+def test_mistakes_are_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = MISTAKES[mistake]
-    text = Path(selection.__file__).read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    wrong = ModuleType(selection.__name__)
-    exec(compile(text.replace(old, new), mistake, "exec"), wrong.__dict__)
+    wrong = mutant_of(selection, old, new, monkeypatch)["selections"]
     for seed in range(60):
-        last, least = found_and_least(seed, wrong.selections)
+        last, least = found_and_least(seed, wrong)
         if last.value != least:
             return
     pytest.fail("no graph tells")
