@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from polymap.costmodel.evaluation import simulate
+from polymap.costmodel.referees.trees import ScoredTree, scored_trees
 from polymap.explore import search
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
@@ -32,7 +33,6 @@ from polymap.search.any_size.box_trees import Chunk
 from polymap.search.any_size.crossings import sibling_ranges
 from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure, Slower
 from polymap.search.any_size.single_tensor import Counts
-from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.problem.goals import Objective, parse_objective
 from polymap.search.problem.measure import Measure, objective_values
 from polymap.search.problem.problem import Problem as Analysed, analyse

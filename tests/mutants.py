@@ -74,7 +74,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "polymap/costmodel/referees": (
         UNIT + "costmodel/test_sets.py", REFEREE + "test_sets_equal_simulator.py",
         UNIT + "costmodel/test_simulate.py", PROPERTY + "test_simulator_laws.py", PROPERTY + "test_closed_form.py",
-        PROPERTY + "test_walker.py",
+        PROPERTY + "test_walker.py", UNIT + "search/test_exhaustive.py",
+        REFEREE + "test_search_equals_exhaustive.py", REFEREE + "test_second_prover.py",
     ),
     "polymap/costmodel/tables": (
         UNIT + "costmodel/test_batch.py", PROPERTY + "test_batch.py", PROPERTY + "test_batch_factors.py",
@@ -91,10 +92,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         REFEREE + "test_product_tiles.py", UNIT + "search/test_product_programs.py", UNIT + "search/test_padding.py",
         REFEREE + "test_product_bounds.py", REFEREE + "test_box_visits.py", UNIT + "search/dividing/test_engine.py",
         PROPERTY + "test_self_products.py",
-    ),
-    "polymap/search/enumeration": (
-        UNIT + "search/test_exhaustive.py", REFEREE + "test_search_equals_exhaustive.py",
-        REFEREE + "test_second_prover.py",
     ),
     "polymap/search/local": (
         UNIT + "search/test_climb.py", UNIT + "search/test_phases.py",

@@ -20,9 +20,9 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.ir.mapping import Mapping, Spatial, Temporal
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import analyse
 from polymap.search.result import SearchResult
 from polymap.tile_sizes import choose_tiles

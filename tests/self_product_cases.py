@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import partial
 
 import polymap as pm
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir import Architecture, Fanout, Hops, Mapping, Workload
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import Rules, objective_values, parse_objective, refusals, rules_from_document
 
 TEXTS = (

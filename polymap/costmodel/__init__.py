@@ -74,6 +74,6 @@ with lazy(__name__):
         pieces_of as pieces_of,
         unknown_tensor as unknown_tensor,
     )
-    from polymap.costmodel.step_bounds import beats_by_rows as beats_by_rows, bounding_machine as bounding_machine
+    from polymap.costmodel.step_bounds import bounding_machine as bounding_machine
     from polymap.costmodel.step_counts import not_in_steps as not_in_steps, unsupported_in_steps as unsupported_in_steps
     from polymap.costmodel.tuning import TUNING as TUNING

@@ -13,10 +13,10 @@ from math import prod
 from typing import Protocol
 
 from polymap.costmodel import evaluate
+from polymap.costmodel.referees import ExhaustiveResult, TreeWalk
 from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.resources import Stop
 from polymap.search.dividing import Found, solve
-from polymap.search.enumeration import ExhaustiveResult, TreeWalk
 from polymap.search.local import climber_for
 from polymap.search.options import TUNING
 from polymap.search.problem import (

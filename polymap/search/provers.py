@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from polymap.costmodel import not_in_steps, unsupported_in_steps
+from polymap.costmodel.referees import ExhaustiveResult, TreeWalk, scored_trees
 from polymap.inputs import no_energies
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, Operator, OptionError, Workload, accesses_of, is_box
 from polymap.resources import Limits, Memory, Processes, Stop, never
@@ -21,7 +22,6 @@ from polymap.schedules import any_order_is_legal
 from polymap.search.answer import Question, Values, believed_bounds
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.driver import Kind, Search, Table, certify_best, counted_space, further, kind_of, of_rest
-from polymap.search.enumeration import ExhaustiveResult, TreeWalk, scored_trees
 from polymap.search.evidence import Evidence, Known
 from polymap.search.feasible import AnySize, DividingMappings, may_be_walked, walk_begun
 from polymap.search.local import DividingPolish, TreeClimber, climb_beside, climber_for

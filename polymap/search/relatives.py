@@ -23,6 +23,7 @@ from itertools import count, islice, pairwise, product
 from math import ceil, floor, inf, prod
 
 from polymap.costmodel import bounding_machine, compulsory_traffic, evaluate
+from polymap.costmodel.referees import StepBoxes, held_apart, tree_of_boxes
 from polymap.ir import (
     Access,
     Architecture,
@@ -42,7 +43,6 @@ from polymap.ir import (
 from polymap.schedules import divisors_up_to
 from polymap.search.answer import Question
 from polymap.search.driver import Kind, Search, of_rest
-from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import (

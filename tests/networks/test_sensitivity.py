@@ -15,9 +15,9 @@ from jsonschema import Draft202012Validator
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.networks.resource_prices import resources_of
 from polymap.report import schema_text
-from polymap.search.enumeration.trees import exhaustive
 from tests.networks.test_neighbours import machine
 
 TINY = [

@@ -18,6 +18,7 @@ from polymap.costmodel.bounds import compulsory_traffic
 from polymap.costmodel.buffer_bound import least_traffic_bits
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import simulate
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.explore import explore, search
 from polymap.ir.loopnest import Operator, Workload, is_plain
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
@@ -25,7 +26,6 @@ from polymap.ir.mapping import Mapping
 from polymap.networks.buffer_sweep import buffer_curve
 from polymap.report.explanation import explain
 from polymap.search import program_search as fallback
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import objective_values

@@ -9,9 +9,9 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.ir.machine import Architecture, MemoryLevel
-from polymap.search.enumeration.trees import exhaustive
 from tests.property.test_long_numbers import long_machine
 from tests.referee.problems import random_problem
 from tests.times import few

@@ -18,11 +18,11 @@ from polymap.costmodel.bounds import compulsory_traffic
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counts import Traffic
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir.loopnest import Access, Statement, Workload, accesses_of
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.ir.quasi_affine import Affine
-from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case
 

@@ -12,12 +12,12 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.poly import exact
 from polymap.search import dividing, provers
 from polymap.search.dividing import engine
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
 from tests.referee.problems import random_problem, scaled
 from tests.times import few

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.ir.machine import Architecture
 from polymap.poly import exact
 from polymap.search.dividing import engine, lagrange, progress
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.magnitudes import most_costed
 from polymap.search.problem.measure import measure_of

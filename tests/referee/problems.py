@@ -15,11 +15,11 @@ from itertools import islice, pairwise
 from math import prod
 from statistics import median
 
+from polymap.costmodel.referees.counts import Nest
+from polymap.costmodel.referees.places import Arrangements
+from polymap.costmodel.referees.words import Words
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.search.enumeration.counts import Nest
-from polymap.search.enumeration.places import Arrangements
-from polymap.search.enumeration.words import Words
 from polymap.workload.einsums import einsum
 
 LARGE = 10_000  # trees; at least half of the problems have more

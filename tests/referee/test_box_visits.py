@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir import Architecture, Compute, Mapping, MappingNode, Storage, Temporal, Workload
 from polymap.search.dividing import best_product_tiles
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse, exact_score, measure_of, parse_objective
 from polymap.search.single_level import bound_at_once, bounds, first_tiles
 

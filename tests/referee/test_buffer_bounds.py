@@ -11,10 +11,10 @@ from math import inf
 
 import pytest
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.resources import SearchCaches, Work
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse, measure_of, parse_objective
 from polymap.search.single_level import bounds, solve_cells
 from polymap.search.single_level.branching import OpenParts, SizeSearch, cell_bounds

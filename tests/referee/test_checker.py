@@ -23,6 +23,7 @@ from polymap.checker.model import Problem as Checked, Rows, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate, simulate
+from polymap.costmodel.referees.trees import exhaustive, scored_trees
 from polymap.inputs.mappings import mapping_to_document
 from polymap.io import builtin_workload
 from polymap.ir.errors import MappingError, OptionError, PolymapError
@@ -30,7 +31,6 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules import check_mapping
 from polymap.search.certificate import canonical, certificate, constraints_table, machine_table, workload_table
-from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.measure import objective_value
 from polymap.search.problem.read_rules import rules_from_document

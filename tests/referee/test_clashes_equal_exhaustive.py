@@ -16,10 +16,10 @@ from math import prod
 
 import pytest
 
+from polymap.costmodel.referees.trees import ScoredTree, scored_trees
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Node
-from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.workload.einsums import einsum
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import random_problem

@@ -8,6 +8,7 @@ import pytest
 
 from polymap.costmodel.dataflows import dataflow as dataflow_of
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import exhaustive, scored_trees
 from polymap.explore import explore
 from polymap.inputs.presets import load_arch
 from polymap.ir import Workload
@@ -17,7 +18,6 @@ from polymap.ir.mapping import Mapping
 from polymap.mapping_space.samples import Sample, sample_mappings
 from polymap.networks.comparison import compare, dataflow, order
 from polymap.networks.exploration import explore_network
-from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem import Held, rules_from_document
 from polymap.workload.c import from_c
 from polymap.workload.einsum_programs import program

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import pytest
 
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.explore import search
-from polymap.search.enumeration.trees import scored_trees
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, random_problem
 from tests.times import few

@@ -1,6 +1,6 @@
 """Fronts, orders and weighted sums are what walking every legal tree finds: 200 random small problems.
 
-The walk (polymap/search/enumeration/trees.py) reads the objectives itself and shares no code with the search.
+The walk (polymap/costmodel/referees/trees.py) reads the objectives itself and shares no code with the search.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import pytest
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search import provers
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
 from tests.referee.problems import Problem, joined_objective, random_problem
 from tests.times import few

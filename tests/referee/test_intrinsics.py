@@ -9,11 +9,11 @@ import pytest
 
 from polymap.checker import Problem as Checked, Refused, cost as checked_cost, parsed
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import exhaustive, scored_trees
 from polymap.explore import search
 from polymap.inputs import mapping_to_document
 from polymap.ir import OptionError
 from polymap.search.certificate import canonical, check_certifiable, constraints_table, machine_table, workload_table
-from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem import rules_from_document
 from polymap.search.problem.rule_checks import refusals
 from polymap.verify import verify

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.inputs.presets import load_arch
 from polymap.ir.machine import MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
@@ -27,7 +28,6 @@ from polymap.search.any_size.joint_costs import NodeView
 from polymap.search.any_size.single_tensor import Working
 from polymap.search.any_size.sizes import coarse_axis, full_share, group_starts
 from polymap.search.any_size.window_passes import ordered_passes, pass_tables
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.components import energy_component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of

@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import ExhaustiveResult, exhaustive
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.resources import Work
-from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse

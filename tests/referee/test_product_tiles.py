@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Workload
 from polymap.poly import INT64
 from polymap.search.dividing import best_product_tiles, chain_weights, product_search, product_spread, solve
@@ -23,7 +24,6 @@ from polymap.search.dividing.product_bounds import PartValues
 from polymap.search.dividing.product_search import _Plans
 from polymap.search.dividing.product_spread import kinds_of_structures
 from polymap.search.dividing.product_tiles import best_tiles
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import (
     AtLeast,
     Factor,

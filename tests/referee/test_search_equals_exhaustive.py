@@ -16,11 +16,11 @@ from statistics import median
 
 import pytest
 
+from polymap.costmodel.referees.trees import ExhaustiveResult, exhaustive, scored_trees
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search import provers as run
-from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
 from polymap.search.options import TUNING
 from polymap.search.result import SearchResult
 from tests.referee.problems import LARGE, Problem, random_problem

@@ -9,12 +9,12 @@ from fractions import Fraction
 import pytest
 from ortools.sat.python import cp_model
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.explore import search
 from polymap.ir.errors import OptionError, SolverError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests.referee.problems import Problem, random_problem
 from tests.second_prover.form import Form

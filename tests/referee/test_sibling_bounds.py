@@ -20,6 +20,7 @@ import pytest
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import LevelUse
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
@@ -29,7 +30,6 @@ from polymap.search.any_size import single_tensor, tensor_costs, window_loads
 from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure
 from polymap.search.any_size.single_tensor import Counts, SiblingCounts, TensorLoads, Working, one_box
 from polymap.search.any_size.structures import class_rows
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem import held_alike
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of

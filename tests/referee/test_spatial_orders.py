@@ -15,6 +15,7 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel import evaluate
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.ir import (
     Architecture,
@@ -32,7 +33,6 @@ from polymap.ir import (
 )
 from polymap.schedules import space_size
 from polymap.schedules.placement import groups_of, kinds_of, spatial_orders
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import analyse, objective_values, parse_objective
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import Problem

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
 from polymap.resources.limits import never
@@ -21,7 +22,6 @@ from polymap.search.any_size.joint_costs import NodeView
 from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure
 from polymap.search.any_size.single_tensor import Counts, Working, one_box
 from polymap.search.any_size.tensor_costs import least_components
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse

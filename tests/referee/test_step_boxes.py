@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from polymap.costmodel import evaluate
+from polymap.costmodel.referees import StepBoxes, held_apart, tree_of_boxes
+from polymap.costmodel.referees.step_boxes import Floats, HeldTensors, Ints
 from polymap.explore import explore, provers
 from polymap.inputs import load_arch
 from polymap.ir import (
@@ -30,8 +32,6 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.search.enumeration import StepBoxes, held_apart, tree_of_boxes
-from polymap.search.enumeration.step_boxes import Floats, HeldTensors, Ints
 from polymap.search.options import Options
 from polymap.search.provers import read_question
 from polymap.search.relatives import Starts, go_on_with_boxes

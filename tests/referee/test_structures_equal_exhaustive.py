@@ -18,8 +18,8 @@ from math import prod
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.schedules.legality import dependence_violations
-from polymap.search.enumeration.trees import scored_trees
 from tests.referee.demands import KINDS, Table, meets, random_demands
 from tests.referee.problems import random_problem
 from tests.times import few

@@ -12,6 +12,7 @@ import polymap as pm
 from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import Proven, least_traffic_bits
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.formatting import size
 from polymap.ir.errors import MappingError, OptionError
 from polymap.ir.loopnest import Workload
@@ -19,7 +20,6 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.networks.buffer_sweep import buffer_curve
 from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
-from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.unit.report.test_space_figures import assert_inside

@@ -17,10 +17,10 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel.crossovers import family, placements
+from polymap.costmodel.referees import TreeWalk
 from polymap.ir.loopnest import Workload
 from polymap.search import dividing
 from polymap.search.driver import Resumption
-from polymap.search.enumeration import TreeWalk
 from polymap.search.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 

@@ -12,10 +12,10 @@ from polymap.costmodel.bounds import compulsory_bits
 from polymap.costmodel.buffer_bound import least_traffic_bits, schedule_bits
 from polymap.costmodel.closed_form.groups import workload_model
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
-from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 
 

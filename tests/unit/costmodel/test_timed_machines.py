@@ -14,10 +14,10 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel.machine_fit import downhill, rank_correlation
+from polymap.costmodel.referees.score import scale_of
 from polymap.explore import search
 from polymap.ir import ArchError, BudgetError, OptionError
 from polymap.report.explanation import explain
-from polymap.search.enumeration.score import scale_of
 from polymap.search.program_search import program_order
 
 FIELDS = {

@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from polymap.costmodel import evaluate
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.explore import explore
 from polymap.inputs import arch_from_document
 from polymap.ir import Architecture, OptionError, Workload
@@ -19,7 +20,6 @@ from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.engine import least_value
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse

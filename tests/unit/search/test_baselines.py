@@ -19,13 +19,13 @@ from benchmarks.heuristics.genome import (
 )
 from benchmarks.heuristics.methods import BaselineResult, Method, baseline
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import explore
 from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import objective_value
 from polymap.workload.c.reader import from_c

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from polymap import choose_tiles, compare, matmul, verify
+from polymap.costmodel.referees.trees import TreeWalk
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search import dividing
 from polymap.search.dividing import chain_weights, cost_tables, single_tensor_bound
-from polymap.search.enumeration.trees import TreeWalk
 from polymap.search.single_level import sizes as buffer_sizes
 from tests.unit.search.machines import two_levels
 

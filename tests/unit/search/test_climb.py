@@ -10,11 +10,11 @@ from random import Random
 import pytest
 
 import polymap as pm
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir import Fanout, Mapping, MemoryLevel, Tensor, accesses_of
 from polymap.resources import Work
 from polymap.search.any_size import SiblingSearch, climb_structures
 from polymap.search.any_size.sibling_search import SingleStructure
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.local import climber_for
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.neighbours import Neighbours, rows_near

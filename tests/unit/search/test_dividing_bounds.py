@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Mapping
 from polymap.resources.caches import SearchCaches
@@ -34,7 +35,6 @@ from polymap.search.dividing.progress import Front, Incumbent
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
 from polymap.search.dividing.steps import Stage, step_on
 from polymap.search.dividing.window_paths import window_counts
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of

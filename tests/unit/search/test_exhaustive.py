@@ -12,6 +12,7 @@ import pytest
 from polymap.costmodel.assembly import assemble, capacity_violations, exact_latency
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.evaluation import evaluate, simulate
+from polymap.costmodel.referees.trees import exhaustive, scored_trees
 from polymap.costmodel.referees.walk import count_by_simulation
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
@@ -19,7 +20,6 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.size import legal_count
-from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import objective_value, objective_values
 from polymap.workload.einsums import einsum

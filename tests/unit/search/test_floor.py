@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import pytest
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import explore
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.workload.einsums import einsum

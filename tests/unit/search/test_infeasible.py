@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 
 from polymap.costmodel.footprint import bits_at_once
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.word_clashes import clashes
 from polymap.workload.einsums import einsum
 from tests.case_workloads import general_workload

@@ -11,6 +11,7 @@ import pytest
 
 import polymap.search
 from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
@@ -21,7 +22,6 @@ from polymap.search import any_size, provers as run
 from polymap.search.any_size.sibling_search import SiblingSearch
 from polymap.search.documents import result_document
 from polymap.search.driver import Kind, Search
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.evidence import Evidence
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem.floors import floor_of

@@ -8,13 +8,13 @@ from math import ceil
 import pytest
 
 from polymap.costmodel import evaluate
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.any_size.geometric_search import ProductSearch
 from polymap.search.any_size.monomials import Monomial, NodeMonomials
 from polymap.search.any_size.node_orders import order_monomials
 from polymap.search.any_size.rounding import trees_near
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph, holder_graph
 from polymap.search.problem.measure import Measure, measure_of

@@ -13,13 +13,13 @@ from polymap import candidates, einsum, explore, from_c
 from polymap.cli.command_line import main
 from polymap.cli.exit_codes import ExitCode
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.explore import search
 from polymap.inputs.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search import dividing, in_order, provers as run
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.feasible import DividingMappings
 from polymap.search.problem import rule_checks
 from polymap.search.problem.problem import analyse

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import explore
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Spatial
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures, symmetries

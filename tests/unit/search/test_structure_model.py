@@ -10,9 +10,9 @@ from math import prod
 
 import pytest
 
+from polymap.costmodel.referees.trees import scored_trees
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping, Spatial, Temporal
-from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.problem import Classes, Problem, analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import (

@@ -15,10 +15,10 @@ from functools import cache
 from math import prod
 
 from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.referees.trees import ScoredTree, scored_trees
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.node_costs import Place, Places
-from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse

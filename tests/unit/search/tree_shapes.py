@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
+from polymap.costmodel.referees.trees import ScoredTree, scored_trees
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.any_size.node_orders import State
-from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph

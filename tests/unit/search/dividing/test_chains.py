@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from polymap.costmodel.referees.trees import exhaustive
 from polymap.explore import search
 from polymap.io import builtin_workload, load_arch
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
@@ -35,7 +36,6 @@ from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping, least_completed
 from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.scores import exact_score

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise, permutations, product
 
+from polymap.costmodel.referees.counts import Loop, Nest
 from polymap.ir import Architecture, Fanout, MemoryLevel
 from polymap.schedules import kinds_of
-from polymap.search.enumeration.counts import Loop, Nest
 
 Item = int | tuple[int, ...]  # a temporal loop, or the spatial loops of a unit: their numbers in the nest
 

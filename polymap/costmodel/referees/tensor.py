@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from polymap.search.enumeration.arrays import Ints
-from polymap.search.enumeration.counts import Nest, Node, Numbers, ReadCounter
-from polymap.search.enumeration.places import Place
-from polymap.search.enumeration.score import Columns
-from polymap.search.enumeration.stays import WriteCounter
+from polymap.costmodel.referees.arrays import Ints
+from polymap.costmodel.referees.counts import Nest, Node, Numbers, ReadCounter
+from polymap.costmodel.referees.places import Place
+from polymap.costmodel.referees.score import Columns
+from polymap.costmodel.referees.stays import WriteCounter
 
 
 class Situation(Protocol):

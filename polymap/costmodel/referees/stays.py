@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.search.enumeration.arrays import Ints, changes, join, starts, sum_by, unique
-from polymap.search.enumeration.counts import Crossing, Nest, Node, Numbers, Siblings
+from polymap.costmodel.referees.arrays import Ints, changes, join, starts, sum_by, unique
+from polymap.costmodel.referees.counts import Crossing, Nest, Node, Numbers, Siblings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from itertools import islice, pairwise
 
 import numpy as np
 
+from polymap.costmodel.referees.arrays import Ints
+from polymap.costmodel.referees.counts import Loop, Nest
+from polymap.costmodel.referees.places import Arrangement, Arrangements, Place
+from polymap.costmodel.referees.score import Columns, Scale, scale_of
+from polymap.costmodel.referees.tensor import TensorScore
+from polymap.costmodel.referees.words import Word, Words
 from polymap.ir import Architecture, Compute, Fanout, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
-from polymap.search.enumeration.arrays import Ints
-from polymap.search.enumeration.counts import Loop, Nest
-from polymap.search.enumeration.places import Arrangement, Arrangements, Place
-from polymap.search.enumeration.score import Columns, Scale, scale_of
-from polymap.search.enumeration.tensor import TensorScore
-from polymap.search.enumeration.words import Word, Words
 
 Point = tuple[int, ...]
 

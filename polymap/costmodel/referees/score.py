@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.costmodel.referees.arrays import Ints
+from polymap.costmodel.referees.counts import Crossing
 from polymap.ir import Architecture, Fanout, Hops, MemoryLevel, Mistake, OptionError, Workload
-from polymap.search.enumeration.arrays import Ints
-from polymap.search.enumeration.counts import Crossing
 
 FITS = 1 << 62  # sums below it are int64
 PRODUCTS = {"energy": (1, 0), "latency": (0, 1), "edp": (1, 1), "ed2p": (1, 2)}  # powers of energy and latency

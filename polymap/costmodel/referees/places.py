@@ -10,9 +10,9 @@ from operator import ge
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.costmodel.referees.arrays import Ints
+from polymap.costmodel.referees.words import fanout_groups
 from polymap.ir import Architecture, MemoryLevel, Tensor, Workload
-from polymap.search.enumeration.arrays import Ints
-from polymap.search.enumeration.words import fanout_groups
 
 Place = tuple[tuple[int, int], ...]  # (level, gap) of a tensor's nodes, outermost first
 

@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from polymap.costmodel.referees.arrays import Ints, changes, join, starts, sum_by, unique
 from polymap.ir import (
     Access,
     Architecture,
@@ -28,7 +29,6 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.enumeration.arrays import Ints, changes, join, starts, sum_by, unique
 
 Numbers = tuple[int, ...]  # of loops
 
