@@ -57,7 +57,6 @@ with lazy(__name__):
         Storage as Storage,
         Temporal as Temporal,
     )
-    from polymap.mapping_space.samples import sample_mappings as sample_mappings
     from polymap.networks.answer_files import load_result as load_result
     from polymap.networks.comparison import compare as compare, dataflow as dataflow, order as order
     from polymap.networks.exploration import explore_network as explore_network
@@ -67,6 +66,7 @@ with lazy(__name__):
     from polymap.resolve import dependences as dependences
     from polymap.schedules.scattering import Schedule as Schedule
     from polymap.search.result import SearchResult as SearchResult
+    from polymap.search.trees.samples import sample_mappings as sample_mappings
     from polymap.tile_sizes import choose_tiles as choose_tiles
     from polymap.verify import verify as verify
     from polymap.version import __version__ as __version__

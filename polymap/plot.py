@@ -11,7 +11,6 @@ from polymap.checker import Verdict
 from polymap.costmodel import BufferCurve, Cost
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
 from polymap.ir import Mistake, OptionError
-from polymap.mapping_space import Sample
 from polymap.networks import (
     CapacityCurve,
     Comparison,
@@ -27,6 +26,7 @@ from polymap.report.figures import Picture
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, workload_of
 from polymap.schedules import Schedule
 from polymap.search import SearchResult
+from polymap.search.trees import Sample
 
 __all__ = [
     "array",

@@ -93,9 +93,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         REFEREE + "test_product_bounds.py", REFEREE + "test_box_visits.py", UNIT + "search/dividing/test_engine.py",
         PROPERTY + "test_self_products.py",
     ),
-    "polymap/search/local": (
+    "polymap/search/trees": (
         UNIT + "search/test_climb.py", UNIT + "search/test_phases.py",
-        UNIT + "search/test_rules.py",
+        UNIT + "search/test_rules.py", UNIT + "search/test_sampling.py", UNIT + "test_space.py",
     ),
     "polymap/search/problem": (
         UNIT + "search/objective", UNIT + "search/test_objective.py", UNIT + "search/test_floor.py",

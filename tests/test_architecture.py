@@ -26,7 +26,7 @@ ROWS = {
         ("report",),
         ("compilation", "importers", "layouts"),
         ("cpu", "networks"),
-        ("explore", "mapping_space", "tile_sizes", "verify"),
+        ("explore", "tile_sizes", "verify"),
         ("codegen", "search"),
         ("costmodel", "transform"),
         ("schedules",),
@@ -40,7 +40,7 @@ ROWS = {
     "search": (
         ("single_level",),
         ("any_size",),
-        ("local",),
+        ("trees",),
         ("dividing", "programs"),
         ("problem",),
     ),

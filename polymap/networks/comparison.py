@@ -26,7 +26,6 @@ from polymap.ir import (
     all_read,
     did_you_mean,
 )
-from polymap.mapping_space import Sample, neighbours, sample_mappings
 from polymap.networks.told import whole_bound
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import Options
@@ -41,6 +40,7 @@ from polymap.search.problem import (
     objective_values,
     parse_single,
 )
+from polymap.search.trees import Sample, neighbours, sample_mappings
 
 OPTIMUM = "optimum"
 _SHORT = {"WS": "weight-stationary", "OS": "output-stationary", "IS": "input-stationary", "RS": "row-stationary"}

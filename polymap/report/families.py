@@ -8,10 +8,10 @@ from polymap.costmodel import bare_text, mapping_text
 from polymap.costmodel.tables import CostArrays
 from polymap.formatting import energy, exact, listing, percent, plural, size, table, times
 from polymap.ir import Fanout
-from polymap.mapping_space import Sample, Scores
 from polymap.networks import CapacityCurve, CapacityPoint, Comparison, TileStudy, Winner, WinnerStudy
 from polymap.search import cost_document, head_document, mapping_document, number, units_document
 from polymap.search.problem import unit_of
+from polymap.search.trees import Sample, Scores
 from polymap.tile_sizes import TileChoice
 
 

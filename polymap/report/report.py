@@ -13,7 +13,6 @@ from polymap.explore import search
 from polymap.formatting import energy, exact, percent, plural
 from polymap.inputs import expected_kind, is_list, is_table, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
-from polymap.mapping_space import sample_mappings
 from polymap.networks import NetworkAnswer, SweepTable, share_of
 from polymap.report import figures
 from polymap.report.explanation import explain
@@ -26,6 +25,7 @@ from polymap.report.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.search import SearchResult
 from polymap.search.problem import unit_of
+from polymap.search.trees import sample_mappings
 from polymap.verify import verify
 from polymap.workload import workload_text
 

@@ -17,7 +17,6 @@ from polymap.costmodel.referees import ExhaustiveResult, TreeWalk
 from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.resources import Stop
 from polymap.search.dividing import Found, solve
-from polymap.search.local import climber_for
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     Goal,
@@ -36,6 +35,7 @@ from polymap.search.problem import (
 )
 from polymap.search.program_search import program_order
 from polymap.search.refuted import is_refuted, most_busy
+from polymap.search.trees import climber_for
 
 
 class Feasibility(Protocol):

@@ -13,7 +13,6 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, al
 from polymap.resources import Limits, Memory
 from polymap.search.answer import Question, check_answer
 from polymap.search.dividing import solve
-from polymap.search.local import climber_for
 from polymap.search.options import Options
 from polymap.search.problem import (
     Problem,
@@ -26,6 +25,7 @@ from polymap.search.problem import (
     rules_from_document,
 )
 from polymap.search.program_search import sample_mappings
+from polymap.search.trees import climber_for
 
 
 def asked_in_order(

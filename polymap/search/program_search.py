@@ -27,9 +27,9 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.resources import Limits, cpu_seconds
-from polymap.search.local import TreeClimber, climb_beside
 from polymap.search.options import TUNING
 from polymap.search.problem import Objective, Rules, divisors, objective_values, refusals
+from polymap.search.trees import TreeClimber, climb_beside
 from polymap.workload import shared_dims
 
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first

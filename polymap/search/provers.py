@@ -24,7 +24,6 @@ from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, out
 from polymap.search.driver import Kind, Search, Table, certify_best, counted_space, further, kind_of, of_rest
 from polymap.search.evidence import Evidence, Known
 from polymap.search.feasible import AnySize, DividingMappings, may_be_walked, walk_begun
-from polymap.search.local import DividingPolish, TreeClimber, climb_beside, climber_for
 from polymap.search.options import TUNING, Hints, Options
 from polymap.search.problem import (
     AtMost,
@@ -49,6 +48,7 @@ from polymap.search.program_search import program_order
 from polymap.search.refuted import is_refuted
 from polymap.search.result import SearchResult
 from polymap.search.rule_clashes import clashing_rules
+from polymap.search.trees import DividingPolish, TreeClimber, climb_beside, climber_for
 
 if TYPE_CHECKING:
     from polymap.search.any_size import SiblingSearch

@@ -15,10 +15,10 @@ from polymap.ir import Workload
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Mapping
-from polymap.mapping_space.samples import Sample, sample_mappings
 from polymap.networks.comparison import compare, dataflow, order
 from polymap.networks.exploration import explore_network
 from polymap.search.problem import Held, rules_from_document
+from polymap.search.trees.samples import Sample, sample_mappings
 from polymap.workload.c import from_c
 from polymap.workload.einsum_programs import program
 from polymap.workload.einsums import einsum

@@ -12,13 +12,13 @@ from math import factorial
 import pytest
 
 import polymap as pm
-from polymap.mapping_space.moves import distance, features, neighbours
-from polymap.mapping_space.scores import score
 from polymap.report.figures.order_classes import order_figure
 from polymap.schedules.signs import sign_vectors
 from polymap.search.problem import structure_model
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structure_model import list_structures
+from polymap.search.trees.moves import distance, features, neighbours
+from polymap.search.trees.scores import score
 from polymap.space import MappingStructure
 from tests.nests import permutation_is_legal
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from polymap.formatting import energy, plural, short
 from polymap.inputs import expected_kind
 from polymap.ir import Shown
-from polymap.mapping_space import Sample
 from polymap.networks import Comparison
 from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import WIDTH_PX, Axis, Chart, KeyRow, grid, log_word, new_chart, stairs
+from polymap.search.trees import Sample
 
 _FITS, _TOO_LARGE = "#9db4d6", "#e3d6c2"
 

@@ -9,10 +9,10 @@ from math import ceil, floor, log, log10, prod
 from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, Shown, Spatial, Workload
-from polymap.mapping_space import Sample
 from polymap.report.figures import svg
 from polymap.report.figures.chart import FOUND, WIDTH_PX, Axis, Frame, new_chart
 from polymap.schedules import view_of
+from polymap.search.trees import Sample
 
 _APART = 44.0
 _CLEAR = 'fill-opacity="0.8"'

@@ -13,10 +13,10 @@ import numpy as np
 from polymap.formatting import energy, exact, percent, short
 from polymap.inputs import as_fraction, expected_kind, expected_list, shown
 from polymap.ir import Mapping, Mistake, OptionError, Shown
-from polymap.mapping_space import Sample, neighbours, score
 from polymap.report import TUNING
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, WIDTH_PX, KeyRow, grid, log_word, new_chart
+from polymap.search.trees import Sample, neighbours, score
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from polymap.search.any_size.geometric_search import BoundedBox, ProductSearch
 from polymap.search.any_size.node_orders import OrderMonomials, order_monomials
 from polymap.search.any_size.rounding import trees_near
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.local import TreeClimber
 from polymap.search.problem import Measure, Objective, Problem, exact_score
+from polymap.search.trees import TreeClimber
 
 Known = tuple[Mapping, Fraction]
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]

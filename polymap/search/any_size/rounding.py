@@ -14,8 +14,8 @@ from polymap.ir import Compute, Mapping, MappingNode, Storage
 from polymap.poly import FloatArray
 from polymap.search.any_size.node_orders import OrderMonomials
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.local import LoopsInward, shares_of
 from polymap.search.problem import Problem
+from polymap.search.trees import LoopsInward, shares_of
 
 ROUNDING = 1e-9  # of a level's share
 

@@ -22,8 +22,8 @@ from polymap.search.any_size.joint import ChainNode, StructureBound
 from polymap.search.any_size.single_tensor import Boxes, Counts, SiblingCounts, Working, one_box
 from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.any_size.tuning import TUNING
-from polymap.search.local import TreeClimber
 from polymap.search.problem import Measure, Problem, least_steps
+from polymap.search.trees import TreeClimber
 
 
 @dataclass(frozen=True, slots=True)

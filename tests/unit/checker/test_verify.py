@@ -17,8 +17,8 @@ from polymap.checker.model import spread, sums
 from polymap.cli.command_line import main
 from polymap.inputs.machines import arch_from_document
 from polymap.ir.errors import OptionError
-from polymap.mapping_space.listing import structures
 from polymap.search.certificate import check_certifiable
+from polymap.search.trees.listing import structures
 
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=8", "n=8", "k=4")
 

@@ -9,9 +9,9 @@ import pytest
 import polymap as pm
 from polymap.costmodel.evaluation import evaluate
 from polymap.inputs.presets import load_arch
-from polymap.mapping_space.samples import sample_mappings
 from polymap.report.figures.coordinates import coordinates_figure
 from polymap.report.figures.layer_bars import LayerBar, LayerBarsFigure, layer_bars_svg
+from polymap.search.trees.samples import sample_mappings
 from polymap.workload.layers import matmul
 from tests.unit.report.test_space_figures import assert_inside, hints_of
 

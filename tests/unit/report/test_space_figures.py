@@ -18,7 +18,6 @@ from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
-from polymap.mapping_space.samples import sample_mappings
 from polymap.networks.capacity_sweep import capacity
 from polymap.networks.comparison import compare
 from polymap.networks.resource_prices import sensitivity
@@ -34,6 +33,7 @@ from polymap.report.figures.proof import proof_figure, proof_svg, refuted_svg
 from polymap.report.figures.sampled_costs import rarity_figure, rarity_svg, smooth_figure, smooth_svg
 from polymap.report.figures.sensitivity import sensitivity_svg
 from polymap.report.figures.two_mappings import side_by_side, side_by_side_svg, side_by_side_text
+from polymap.search.trees.samples import sample_mappings
 from polymap.verify import verify
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul

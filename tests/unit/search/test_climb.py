@@ -15,12 +15,6 @@ from polymap.ir import Fanout, Mapping, MemoryLevel, Tensor, accesses_of
 from polymap.resources import Work
 from polymap.search.any_size import SiblingSearch, climb_structures
 from polymap.search.any_size.sibling_search import SingleStructure
-from polymap.search.local import climber_for
-from polymap.search.local.climb import TreeClimber
-from polymap.search.local.neighbours import Neighbours, rows_near
-from polymap.search.local.start_trees import FilledTrees, random_tree, trees_of_chain
-from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
-from polymap.search.local.tree_scores import TreeScores
 from polymap.search.problem import (
     Problem,
     analyse,
@@ -30,6 +24,12 @@ from polymap.search.problem import (
     refusals,
     rules_from_document,
 )
+from polymap.search.trees import climber_for
+from polymap.search.trees.changes import Neighbours, rows_near
+from polymap.search.trees.climb import TreeClimber
+from polymap.search.trees.start_trees import FilledTrees, random_tree, trees_of_chain
+from polymap.search.trees.tree_edits import Nodes, TreeEdits, shares_of
+from polymap.search.trees.tree_scores import TreeScores
 from tests.case_machines import with_wires
 from tests.tree_siblings import refine, sibling_counts
 

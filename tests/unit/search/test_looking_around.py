@@ -11,9 +11,9 @@ import pytest
 import polymap as pm
 from polymap.networks import comparison
 from polymap.resources import Limits, Memory, cpu_seconds
-from polymap.search.local import DividingPolish, climber_for
-from polymap.search.local.tuning import TUNING
 from polymap.search.problem import measure_of, parse_objective
+from polymap.search.trees import DividingPolish, climber_for
+from polymap.search.trees.tuning import TUNING
 from tests.referee.all_trees import all_trees
 
 LAYER, FLAT = pm.matmul(m=64, n=48, k=96), pm.load_arch("flat3")

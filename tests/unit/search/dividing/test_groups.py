@@ -42,12 +42,12 @@ from polymap.search.dividing.groups import (
     stacked_bounds,
 )
 from polymap.search.dividing.node_costs import root_context, uncovered_vectors
-from polymap.search.local.start_trees import random_tree
-from polymap.search.local.tree_edits import TreeEdits
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import Structures, enumerate_structures
+from polymap.search.trees.start_trees import random_tree
+from polymap.search.trees.tree_edits import TreeEdits
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.problems import random_problem
 from tests.times import few

@@ -17,10 +17,10 @@ from random import Random
 from typing import Protocol
 
 from polymap.ir import Fanout, MemoryLevel, Spatial, Storage, Temporal, accesses_of
-from polymap.search.local.tree_edits import Counts, LoopsInward, Nodes, TreeEdits, TreeNode, shares_of
-from polymap.search.local.tree_scores import TreeScores, Worth
-from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Problem, divisors, prime_factors
+from polymap.search.trees.tree_edits import Counts, LoopsInward, Nodes, TreeEdits, TreeNode, shares_of
+from polymap.search.trees.tree_scores import TreeScores, Worth
+from polymap.search.trees.tuning import TUNING
 
 Shares = dict[str, dict[str, int]]  # iterations side by side, per fan-out and dim
 

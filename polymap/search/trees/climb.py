@@ -21,12 +21,12 @@ from typing import Protocol
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
 from polymap.schedules import any_order_is_legal, dependence_violations
-from polymap.search.local.neighbours import KINDS, Neighbours
-from polymap.search.local.start_trees import Chain, FilledTrees, random_tree, trees_of_chain
-from polymap.search.local.tree_edits import Counts, Nodes, TreeEdits
-from polymap.search.local.tree_scores import TreeScores, Worth
-from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Objective, Problem, distance_from_rules, exact_score, refusals
+from polymap.search.trees.changes import KINDS, Neighbours
+from polymap.search.trees.start_trees import Chain, FilledTrees, random_tree, trees_of_chain
+from polymap.search.trees.tree_edits import Counts, Nodes, TreeEdits
+from polymap.search.trees.tree_scores import TreeScores, Worth
+from polymap.search.trees.tuning import TUNING
 
 Found = tuple[Worth, Nodes]
 

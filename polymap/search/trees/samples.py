@@ -1,4 +1,4 @@
-"""Uniform samples of the mapping space (docs/sampling.md)."""
+"""How large the mapping space is, and uniform samples of it (docs/sampling.md)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import overload
 
 from polymap.inputs import answers_in_words, as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
-from polymap.mapping_space.scores import Scores, score
-from polymap.mapping_space.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
-from polymap.schedules import any_order_is_legal, dependence_violations, uniform_trees
+from polymap.schedules import (
+    SpaceSize,
+    any_order_is_legal,
+    check_machine,
+    dependence_violations,
+    space_size,
+    uniform_trees,
+)
+from polymap.search.options import Options
+from polymap.search.trees.scores import Scores, score
+from polymap.search.trees.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,7 +83,7 @@ def sample_mappings(
     kept: list[Mapping] = []
     drawn = 0
     while len(kept) < n:
-        batch = [next(trees) for _ in range(TUNING.at_once if within_capacity else n)]
+        batch = [next(trees) for _ in range(TUNING.drawn_at_once if within_capacity else n)]
         fits = score(workload, arch, batch).fits.tolist() if within_capacity else [True] * len(batch)
         for mapping, good in zip(batch, fits, strict=True):
             if len(kept) < n:
@@ -85,6 +93,19 @@ def sample_mappings(
             what = f"none of {drawn:,} legal mappings of '{workload.name}' on '{arch.name}' fits"
             raise BudgetError(Mistake("PM529", what, "Ask for mappings of any occupancy: within_capacity=False."))
     return Sample(workload, arch, tuple(kept), drawn, seed, within_capacity)
+
+
+sample = sample_mappings  # of `pm.space`
+
+
+@answers_in_words
+def size(workload: WorkloadLike, arch: ArchitectureLike, tiles: str = "divide") -> SpaceSize:
+    """Return the exact numbers of canonical loop trees, syntactic and legal ones (docs/counting.md, "The mapping
+    space"); where they are not known, None and the reason. tiles: "divide" or "any"."""
+    workload, arch = question_of(workload, arch)
+    check_machine(workload, arch)
+    Options(tiles=tiles).check()
+    return space_size(workload, arch, tiles)
 
 
 def _check(workload: Workload, n: int, seed: int, tiles: str) -> None:

@@ -12,9 +12,9 @@ from fractions import Fraction
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.resources import Limits, Stop, Work, cpu_seconds
 from polymap.search.dividing import CompletedMapping
-from polymap.search.local.climb import TreeClimber
-from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Goal, Measure, Objective, Rules, analyse, beyond_sums
+from polymap.search.trees.climb import TreeClimber
+from polymap.search.trees.tuning import TUNING
 
 
 def climber_for(

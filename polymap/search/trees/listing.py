@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping as Table
 
 from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mistake, OptionError, Workload
-from polymap.mapping_space.structure import MappingStructure, keeps_dependences, signs_of
 from polymap.poly import split
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import any_order_is_legal, check_machine
 from polymap.search.problem import AtMost, Rules, analyse, rules_from_document
+from polymap.search.trees.structure import MappingStructure, keeps_dependences, signs_of
 
 
 @answers_in_words

@@ -83,5 +83,11 @@ class Tuning:
     most_remembered: int = 200_000
     """Scores of trees that are kept."""
 
+    # Samples (not swept).
+    drawn_at_once: int = 2000
+    """Trees that are drawn before capacities are looked at."""
+    most_misfits: int = 200_000
+    """Legal trees of which none fits, after which no more are drawn."""
+
 
 TUNING = Tuning()

@@ -16,10 +16,10 @@ from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.mapping_space.moves import distance, features, neighbours
-from polymap.mapping_space.samples import sample_mappings
-from polymap.mapping_space.scores import score
 from polymap.schedules.uniform import uniform_trees
+from polymap.search.trees.moves import distance, features, neighbours
+from polymap.search.trees.samples import sample_mappings
+from polymap.search.trees.scores import score
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload

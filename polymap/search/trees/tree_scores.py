@@ -13,9 +13,9 @@ from math import ceil, inf, prod
 from polymap.costmodel import Cost
 from polymap.costmodel.closed_form import counts_of_tensor, machine_model, nest_of, workload_model
 from polymap.ir import Access, Architecture, Compute, Mapping, Spatial, Storage, accesses_of
-from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode
-from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Goal, Objective, Problem, exact_score, wire_energies
+from polymap.search.trees.tree_edits import Nodes, TreeEdits, TreeNode
+from polymap.search.trees.tuning import TUNING
 
 # How far it is beyond the limits and from meeting the rules; its value; its energy, which tells equal values apart.
 Worth = tuple[float, float, float]

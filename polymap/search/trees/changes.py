@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from polymap.ir import Fanout, Spatial, Storage, Temporal
-from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode, with_tile
 from polymap.search.problem import divisors, prime_factors
+from polymap.search.trees.tree_edits import Nodes, TreeEdits, TreeNode, with_tile
 
 KINDS = 4  # of changes
 

@@ -23,8 +23,8 @@ from polymap.ir import (
     Workload,
 )
 from polymap.schedules import dependence_violations, sign_vectors
-from polymap.search import Options
 from polymap.search.dividing import Found, solve
+from polymap.search.options import Options
 from polymap.search.problem import (
     Factor,
     Held,
