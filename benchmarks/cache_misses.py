@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polymap as pm
-from polymap.cpu import CpuChoice
+from polymap.codegen.cpu_mapping import CpuChoice
 from polymap.ir import Architecture, MemoryLevel, Workload
 
 sys.path.insert(0, str(Path(__file__).parent.parent))

@@ -30,11 +30,12 @@ from typing import Any
 import numpy as np
 
 import polymap as pm
+from polymap.codegen import cpu_mapping
+from polymap.codegen.cpu_caches import transfer_cycles
+from polymap.codegen.cpu_machine import CpuFacts, cpu_machine, facts_of
+from polymap.codegen.cpu_mapping import CpuChoice
 from polymap.codegen.native import flatten, load_function, memory_steps, native_function, vector_dims
-from polymap.cpu import CpuChoice, choose, facts_of
-from polymap.cpu.caches import transfer_cycles
-from polymap.cpu.machine import CpuFacts, cpu_machine
-from polymap.cpu.tiles import RegisterTile, register_tiles
+from polymap.codegen.register_tiles import RegisterTile, register_tiles
 from polymap.ir import Architecture, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 
 LEAST_S = 2e-4  # seconds of a sample
@@ -92,16 +93,16 @@ class TileSpace:
         facts = facts_of(arch)
         bits = workload.tensor(workload.statements[0].target.tensor).bits
         lanes = facts.vector_bits // bits
-        rounded = choose._with_whole_tiles(workload, tile, lanes, 1)
+        rounded = cpu_mapping._with_whole_tiles(workload, tile, lanes, 1)
         machine = cpu_machine(rounded, arch, (tile.vector,), 1, bits)
         extents = rounded.extents()
         units = {tile.vector: lanes * tile.slots, **dict(tile.sizes)}
-        units |= {dim: extents[dim] for dim in choose._windows(rounded)}
+        units |= {dim: extents[dim] for dim in cpu_mapping._windows(rounded)}
         sizes = {dim: extent // units.get(dim, 1) for dim, extent in extents.items()}
         levels = [replace(level, capacity_bits=None) for level in machine.levels if level.name != facts.registers_level]
         caches = replace(machine, nodes=(*levels, machine.compute))
         return TileSpace(
-            arch, tile, facts, rounded, machine, units, choose._with_extents(workload, sizes, bits), caches
+            arch, tile, facts, rounded, machine, units, cpu_mapping._with_extents(workload, sizes, bits), caches
         )
 
     def mapping(self, tree: Mapping) -> Mapping:
@@ -115,10 +116,10 @@ class TileSpace:
         nodes.append(Spatial(self.tile.vector, self.tile.slots, self.facts.lane))
         nodes += [Spatial(dim, 1, name) for dim, name in names.items()]
         nodes.append(Storage(self.facts.registers_level, (self.rounded.statements[0].target.tensor,)))
-        nodes += [Temporal(dim, 1) for dim in choose._windows(self.rounded)]
+        nodes += [Temporal(dim, 1) for dim in cpu_mapping._windows(self.rounded)]
         whole, added = Mapping((*nodes, tree.nodes[-1])), set(names.values())
         vector = self.tile.vector
-        return choose._with_registers(whole, self.rounded, self.machine, self.facts, added, counts, vector)
+        return cpu_mapping._with_registers(whole, self.rounded, self.machine, self.facts, added, counts, vector)
 
     def choice(self, mapping: Mapping) -> CpuChoice:
         """Return a mapping as the library's own choices are, with the cycles that these are chosen by."""

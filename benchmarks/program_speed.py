@@ -26,7 +26,7 @@ import numpy as np
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
 from benchmarks.polybench_sizes import SIZES
-from polymap.compilation import native_code
+from polymap.codegen import native_code
 from polymap.resolve import question_of
 from tests.c_to_c import arguments, parameters_of
 

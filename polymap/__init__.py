@@ -27,10 +27,10 @@ with lazy(__name__):
         study as study,
         transform as transform,
     )
+    from polymap.codegen.host_function import CompiledFunction as CompiledFunction, compile as compile
     from polymap.codegen.native.tails import Requantize as Requantize
     from polymap.codegen.run import generate_c as generate_c, run_c as run_c
     from polymap.codegen.source.transform import transform_c as transform_c
-    from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.tables.cost_arrays import evaluate_many as evaluate_many

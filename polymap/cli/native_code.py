@@ -42,8 +42,8 @@ def asks_function(options: Options, arch: Architecture) -> bool:
 def write_function(options: Options, workload: Workload, arch: Architecture) -> int:
     """Write the C function, and what was asked for beside it; return the exit code. Raises what `compile` raises."""
     with interrupts_wait():
+        from polymap.codegen import native_code
         from polymap.codegen.native import build_shared
-        from polymap.compilation import native_code
 
     threads = options.threads or 1
     tail = () if options.tail is None else tail_steps(options.tail)

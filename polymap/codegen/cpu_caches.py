@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from polymap.codegen.tuning import TUNING
 from polymap.costmodel import evaluate
-from polymap.cpu.tuning import TUNING
 from polymap.ir import Architecture, Mapping, MappingNode, MemoryLevel, Spatial, Storage, Temporal, Workload, bounds
 
 

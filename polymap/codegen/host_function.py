@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from polymap.codegen.cpu_header import choice_lines
+from polymap.codegen.cpu_machine import CpuFacts, facts_of
+from polymap.codegen.cpu_mapping import CpuChoice, choose_cpu_mapping, plain_mapping
 from polymap.codegen.native import (
     CLANG_FLAGS,
     FUSED,
@@ -32,7 +35,6 @@ from polymap.codegen.native import (
 )
 from polymap.codegen.programs import program_flags, program_function, row_function
 from polymap.codegen.source import ChosenOrder, Core, choose
-from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, answers_in_words, expected_seconds, shown
 from polymap.ir import (
     Architecture,

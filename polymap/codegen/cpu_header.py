@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from polymap.codegen.cpu_mapping import CpuChoice
 from polymap.costmodel import mapping_text
-from polymap.cpu.choose import CpuChoice
 from polymap.ir import Workload
 
 

@@ -1,9 +1,9 @@
 """The mapping of a processor's code, chosen by the model alone: no program is run to choose it.
 
 Two questions, each of facts of the processor. Which register tile: the one whose steps take the fewest cycles, of all
-that fit the registers (tiles.py). Which loops around it: the ordinary search, on the processor with its registers dealt
-out to the tile's sums, finds and proves the order, the tiles of the caches and what they hold that move the least
-energy's worth of data. Of the best few register tiles the one is taken whose mapping is fastest.
+that fit the registers (register_tiles.py). Which loops around it: the ordinary search, on the processor with its
+registers dealt out to the tile's sums, finds and proves the order, the tiles of the caches and what they hold that move
+the least energy's worth of data. Of the best few register tiles the one is taken whose mapping is fastest.
 
 Dims that the tile does not divide are rounded up for the search; the tree is cut to the real sizes where it is printed.
 """
@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from polymap import ir
+from polymap.codegen.cpu_caches import transfer_cycles
+from polymap.codegen.cpu_machine import CpuFacts, cpu_machine, dealt_machine, facts_of
 from polymap.codegen.lower import LINE_BYTES
-from polymap.costmodel import Cost, evaluate
-from polymap.cpu.caches import transfer_cycles
-from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
-from polymap.cpu.tiles import (
+from polymap.codegen.register_tiles import (
     MemorySteps,
     RegisterTile,
     far_reduction,
@@ -30,7 +29,8 @@ from polymap.cpu.tiles import (
     register_tiles,
     rows_together,
 )
-from polymap.cpu.tuning import TUNING
+from polymap.codegen.tuning import TUNING
+from polymap.costmodel import Cost, evaluate
 from polymap.explore import search
 from polymap.resources import cpu_seconds
 from polymap.schedules import view_of
@@ -43,8 +43,8 @@ class CpuChoice:
 
     rounded: the question whose dividing tiles it has (the workload itself where these divide). cost: of the mapping for
     it on `arch`, the processor as the machine of this question. tile: the sums in registers. transfers: cycles of
-    those beside the steps, and of those that steps wait for (caches.py). busiest_share: of the work, that of the core
-    with the most. result: the search's answer on the processor whose registers are dealt out to the tile; None where
+    those beside the steps, and of those that steps wait for (cpu_caches.py). busiest_share: of the work, that of the
+    core with most. result: the search's answer on the processor whose registers are dealt out to the tile; None where
     another found the mapping. packed: the mapping for an operand that is packed ahead, where that is another one.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polymap.cpu.tuning import TUNING
+from polymap.codegen.tuning import TUNING
 from polymap.ir import ArchError, Architecture, Fanout, FanoutKind, MemoryLevel, Mistake, Multicast, Workload
 
 
@@ -103,7 +103,7 @@ def cpu_machine(
 ) -> Architecture:
     """Return the processor as the machine of one question. Caches count half: what fills them wholly is evicted by what
     streams through, and by lines that meet in one set. The first one has no bandwidth: its cycles are those of the
-    register tile's steps (tiles.py), whose loads are counted as code loads them.
+    register tile's steps (register_tiles.py), whose loads are counted as code loads them.
 
     vector_dims: dims along which every array that has them is contiguous, or packed. threads: cores in use, which share
     the bandwidth of levels outside of them as all cores would. accumulator_bits: of an element of the output; a vector

@@ -9,9 +9,9 @@ import pytest
 
 import polymap as pm
 from benchmarks.predicted import pool_of
-from polymap.cpu import facts_of
-from polymap.cpu.caches import as_cached, transfer_cycles
-from polymap.cpu.tiles import evicted_lines
+from polymap.codegen.cpu_caches import as_cached, transfer_cycles
+from polymap.codegen.cpu_machine import facts_of
+from polymap.codegen.register_tiles import evicted_lines
 from polymap.ir import Spatial, Storage, Temporal
 from tests.times import few
 

@@ -9,10 +9,9 @@ from math import prod
 import pytest
 
 from polymap import conv2d, einsum, evaluate, load_arch
-from polymap.cpu import CpuChoice, choose_cpu_mapping, facts_of
-from polymap.cpu.choose import _with_cores_outside
-from polymap.cpu.machine import cpu_machine
-from polymap.cpu.tiles import register_tiles
+from polymap.codegen.cpu_machine import cpu_machine, facts_of
+from polymap.codegen.cpu_mapping import CpuChoice, _with_cores_outside, choose_cpu_mapping
+from polymap.codegen.register_tiles import register_tiles
 from polymap.inputs.host import HostFacts, host_architecture
 from polymap.ir import ArchError, Architecture, Compute, Mapping, Spatial, Storage, Temporal, Workload
 from tests.times import few

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import ceil, prod
 
-from polymap.cpu.machine import CpuFacts
-from polymap.cpu.tuning import TUNING
+from polymap.codegen.cpu_machine import CpuFacts
+from polymap.codegen.tuning import TUNING
 from polymap.ir import Access, Workload, bounds
 
 MemorySteps = Mapping[str, Mapping[str, int]]
