@@ -22,9 +22,9 @@ ROWS = {
     "": (
         ("__main__",),
         ("cli",),
-        ("errors", "io", "plot", "space", "study"),
+        ("errors", "io", "layouts", "plot", "space", "study"),
         ("report",),
-        ("codegen", "importers", "layouts"),
+        ("codegen", "importers"),
         ("networks",),
         ("explore", "tile_sizes", "verify"),
         ("search",),
@@ -65,7 +65,7 @@ MOST_MODULES = 24  # of a package, `__init__.py` aside
 # Who may import what from outside the standard library.
 HOME_OF = {
     "islpy": ("polymap.poly.", "polymap.codegen."),
-    "ortools": ("polymap.search.", "polymap.layouts.assignment"),
+    "ortools": ("polymap.search.", "polymap.networks.layout_choice"),
     "sympy": (
         *(f"polymap.costmodel.closed_form.{module}" for module in ("derivation", "formulas", "progressions")),
         "polymap.poly.formulas",

@@ -1,4 +1,4 @@
-"""The cost of a mapping, and what a count says beside its numbers: bounds, dataflows, footprints, rooflines,
+"""The cost of a mapping, and what a count says beside its numbers: bounds, dataflows, footprints, rooflines, bursts,
 and the latency of machines that say what single steps take (`step_*`)."""
 
 from polymap.lazy import lazy
@@ -46,12 +46,7 @@ with lazy(__name__):
         elements_summed_first as elements_summed_first,
         footprints as footprints,
     )
-    from polymap.costmodel.layout import (
-        Layout as Layout,
-        candidates as candidates,
-        layout_of as layout_of,
-        row_major as row_major,
-    )
+    from polymap.costmodel.layout import Layout as Layout, candidates as candidates
     from polymap.costmodel.nest import (
         HeldTensor as HeldTensor,
         NestFigure as NestFigure,
@@ -64,15 +59,13 @@ with lazy(__name__):
         nest_figure as nest_figure,
     )
     from polymap.costmodel.pieces import (
-        ANY_LAYOUT as ANY_LAYOUT,
+        BurstCounts as BurstCounts,
         LaidTensor as LaidTensor,
-        Pieces as Pieces,
+        bursts_of as bursts_of,
+        bursts_of_layouts as bursts_of_layouts,
         check_pieces as check_pieces,
-        laid_in as laid_in,
-        layouts_told as layouts_told,
         least_laid as least_laid,
         pieces_of as pieces_of,
-        unknown_tensor as unknown_tensor,
     )
     from polymap.costmodel.step_bounds import bounding_machine as bounding_machine
     from polymap.costmodel.step_counts import not_in_steps as not_in_steps, unsupported_in_steps as unsupported_in_steps

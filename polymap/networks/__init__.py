@@ -20,6 +20,7 @@ with lazy(__name__):
         explore_network as explore_network,
     )
     from polymap.networks.fusion_gain import Fusion as Fusion
+    from polymap.networks.layout_choice import LayoutChoice as LayoutChoice
     from polymap.networks.model import (
         Feed as Feed,
         MappedNode as MappedNode,

@@ -36,5 +36,9 @@ class Tuning(NamedTuple):
     retry_s: float = 0.01
     """Between two tries."""
 
+    # Layouts between layers.
+    layouts_s: float = 60.0
+    """Of their choice, where the caller gives no limit."""
+
 
 TUNING = Tuning()

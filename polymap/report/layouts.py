@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from polymap.costmodel import BurstCounts
+from polymap.costmodel.referees import CacheMisses
 from polymap.formatting import exact, percent, plural, table
-from polymap.layouts import BurstCounts, CacheMisses, LayoutChoice
+from polymap.networks import LayoutChoice
 
 
 def bursts_text(counts: BurstCounts) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.costmodel import layout_of
+from polymap.costmodel.layout import layout_of
 from polymap.ir import BudgetError, Compute, Mapping, OptionError, Spatial, Storage, Temporal
 from tests.times import few
 

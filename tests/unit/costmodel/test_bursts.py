@@ -11,6 +11,7 @@ import pytest
 
 from polymap.costmodel import evaluate
 from polymap.costmodel.layout import Layout, layout_of
+from polymap.costmodel.pieces import burst_counts
 from polymap.costmodel.referees import count_by_simulation
 from polymap.costmodel.referees.state import Copy, LoadedPlace, PartialSums, Store
 from polymap.inputs import arch_from_document, mapping_from_document
@@ -30,7 +31,6 @@ from polymap.ir import (
     Tensor,
     Workload,
 )
-from polymap.layouts.bursts import burst_counts
 from polymap.workload import einsum
 from polymap.workload.layers import conv2d
 from tests.cases import Case, random_case

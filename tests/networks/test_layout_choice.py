@@ -9,9 +9,8 @@ import pytest
 
 import polymap as pm
 from polymap.costmodel.layout import Layout
-from polymap.layouts.assignment import solved
-from polymap.layouts.boundaries import Boundary, Use, chosen_layout
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
+from polymap.networks.layout_choice import Boundary, Use, chosen_layout, solved
 
 LAYOUTS = tuple(Layout(tuple((axis, 0) for axis in order)) for order in ((0, 1, 2), (0, 2, 1), (2, 1, 0)))
 

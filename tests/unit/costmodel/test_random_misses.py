@@ -12,8 +12,8 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from tests.layouts.test_misses import machine, simulated
 from tests.times import few
+from tests.unit.costmodel.test_misses import machine, simulated
 
 Point = dict[str, int]
 Use = tuple[str, int]  # tensor, word of memory

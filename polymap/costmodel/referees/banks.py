@@ -13,7 +13,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel import Layout, layout_of, row_major, unknown_tensor
+from polymap.costmodel.layout import Layout, layout_of, row_major
+from polymap.costmodel.pieces import unknown_tensor
+from polymap.costmodel.referees.tuning import TUNING
 from polymap.inputs import answers_in_words, shown
 from polymap.ir import (
     Architecture,
@@ -30,7 +32,6 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.layouts.tuning import TUNING
 from polymap.poly import COUNT_LIMIT
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of

@@ -15,8 +15,8 @@ from polymap.ir import Architecture, ComputeUnit, Fanout, Mapping, MemoryLevel, 
 from polymap.layouts import burst_counts
 from polymap.search.problem import in_sums, parse_objective
 from polymap.workload import einsum
-from tests.layouts.test_bursts import moves_of_simulator
 from tests.referee.all_trees import all_trees
+from tests.unit.costmodel.test_bursts import moves_of_simulator
 
 TEXTS = ("B[j,i] += A[i,j]", "C[i] += A[i,j] * B[j]", "C[i] += A[i+r] * B[r]", "C[j,i] += A[i,j]")
 Moves = dict[str, list[tuple[bool, frozenset[tuple[int, ...]]]]]

@@ -7,11 +7,13 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.costmodel import Cost, Layout, evaluate
+from polymap.costmodel.cost import Cost
+from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.layout import Layout
+from polymap.costmodel.pieces import expected_layouts
+from polymap.costmodel.referees.touches import Touches, touches_of
 from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Shown, Workload
-from polymap.layouts.bursts import expected_layouts
-from polymap.layouts.touches import Touches, touches_of
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel import Layout
-from polymap.costmodel.referees import HoldingNode, Leaf, Tree, resolve
+from polymap.costmodel.layout import Layout
+from polymap.costmodel.referees.tuning import TUNING
+from polymap.costmodel.referees.walked_tree import HoldingNode, Leaf, Tree, resolve
 from polymap.ir import Access, Architecture, BudgetError, Mapping, Mistake, Operator, Workload
-from polymap.layouts.tuning import TUNING
 from polymap.poly import COUNT_LIMIT
 
 Ints = NDArray[np.int64]
