@@ -4,3 +4,4 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
+    from polymap.costmodel.tables.cost_columns import Pricing as Pricing

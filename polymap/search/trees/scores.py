@@ -12,17 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import count
-from math import lcm, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel import Cost, evaluate
-from polymap.costmodel.closed_form import Row, counts_of_tensor, machine_model, nest_of, workload_model
-from polymap.costmodel.tables import evaluate_many
+from polymap.costmodel.closed_form import (
+    Busiest,
+    NestCounts,
+    Row,
+    counts_of_tensor,
+    machine_model,
+    nest_of,
+    workload_model,
+)
+from polymap.costmodel.tables import Pricing, evaluate_many
 from polymap.inputs import answers_in_words, expected_list
 from polymap.ir import (
     Architecture,
@@ -72,7 +78,7 @@ def score(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Map
     workload, arch = question_of(workload, arch)
     mappings = [mapping_of(each) for each in expected_list(mappings, "the list of mappings")]
     totals = _Totals(workload, arch, len(mappings))
-    views = _Views(workload, arch, fits=totals.kind is np.int64)
+    views = _Views(workload, arch, fits=totals.fits)
     left: list[int] = []
     alone = arch.is_timed_by_step or arch.has_wire_energies  # steps and wires depend on all tensors' loops at once
     for number, mapping in enumerate(mappings):
@@ -101,98 +107,40 @@ def _set(found: Scores, number: int, workload: Workload, cost: Cost) -> None:
         column[number] = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
 
 
-def _bands(arch: Architecture) -> list[Fraction]:
-    found = [
-        (level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle)
-        for level in arch.levels
-    ]
-    return [band for bands in found for band in bands if band is not None]
-
-
-def _most(workload: Workload, arch: Architecture) -> int:
-    """Return a number that no bits, cycles, or sum of these exceeds: a level moves an element of each tensor at most
-    four times per statement instance, and cycles are summed in parts of the bandwidths'."""
-    instances = prod(workload.extents().values())
-    bits = sum(tensor.bits * (4 + 4 * len(workload.statements[0].reads)) for tensor in workload.tensors)
-    bands = _bands(arch)
-    parts = lcm(*(band.numerator for band in bands)) * max((band.denominator for band in bands), default=1)
-    return instances * bits * parts * (len(arch.levels) + 1)
-
-
 class _Totals:
-    """Bits per level and mapping, summed over tensors. instances: of each level (the compute unit last) that run.
-
-    kind: int64, or Python's integers where a sum could be beyond it.
-    """
+    """What mappings move and hold. reads, writes: elements [level, tensor, mapping]; held: bits [level, mapping];
+    instances: [level (the compute unit last), mapping] that run. All int64, or Python's integers where that does not
+    hold what a mapping may cost (`fits`)."""
 
     def __init__(self, workload: Workload, arch: Architecture, count: int) -> None:
-        self.workload, self.arch = workload, arch
-        shape = (len(arch.levels), count)
-        self.kind: Any = np.int64 if _most(workload, arch) < 1 << 62 else np.object_
-        self.read, self.written = np.zeros(shape, dtype=self.kind), np.zeros(shape, dtype=self.kind)
-        self.held = np.zeros(shape, dtype=self.kind)
-        self.instances = np.ones((len(arch.levels) + 1, count), dtype=self.kind)
+        self._workload, self._arch = workload, arch
+        self._pricing = Pricing(workload, arch)
+        self.fits = self._pricing.fits
+        kind: Any = np.int64 if self.fits else np.object_
+        shape = len(arch.levels), len(workload.tensors), count
+        self.reads: Ints = np.zeros(shape, dtype=kind)
+        self.writes: Ints = np.zeros(shape, dtype=kind)
+        self.held: Ints = np.zeros((len(arch.levels), count), dtype=kind)
+        self.instances: Ints = np.ones((len(arch.levels) + 1, count), dtype=kind)
 
     def scores(self) -> Scores:
-        """Return the figures of all mappings."""
-        arch = self.arch
-        compute = -(-(prod(self.workload.extents().values()) // self.instances[-1]) // arch.compute.per_cycle)
-        latency = self._latency(compute)
-        fits = np.ones(len(latency), dtype=np.bool_)
-        for number, level in enumerate(arch.levels[1:], start=1):
-            if level.usable_bits is not None:
-                fits &= self.held[number] <= level.usable_bits
-        names = [level.name for level in arch.levels]
-        moved = tuple(zip(names, self.read + self.written, strict=True))
-        return Scores(self._energy(latency), latency, fits, tuple(zip(names[1:], self.held[1:], strict=True)), moved)
-
-    def _latency(self, compute: Ints) -> Ints:
-        """Return the cycles of the runs: all instances of a level move the same, as all tiles divide."""
-        levels = self.arch.levels
-        unit = lcm(*(band.numerator for band in _bands(self.arch)))
-        total = compute * unit
-        for number, level in enumerate(levels):
-            read, written = self.read[number] // self.instances[number], self.written[number] // self.instances[number]
-            share = np.zeros_like(total)
-            for bits, band in (
-                (read + written, level.bandwidth_bits_per_cycle),
-                (read, level.read_bandwidth_bits_per_cycle),
-                (written, level.write_bandwidth_bits_per_cycle),
-            ):
-                if band is not None:
-                    share = np.maximum(share, bits * (band.denominator * (unit // band.numerator)))
-            total = np.maximum(total, share) if self.arch.overlap else total + share
-        return -(-total // unit)
-
-    def _energy(self, latency: Ints) -> Floats:
-        """Return the energies in pJ, sums of integers divided and rounded once."""
-        arch = self.arch
-        prices = [(level.read_pj / level.word_bits, level.write_pj / level.word_bits) for level in arch.levels]
-        leaks = [level.leak_pj_per_cycle for level in arch.levels]
-        unit = lcm(*(price.denominator for pair in prices for price in pair), *(leak.denominator for leak in leaks))
-        unit = lcm(unit, arch.compute.pj.denominator)
-        work = prod(self.workload.extents().values()) * arch.compute.pj * unit
-        most = (
-            int(work)
-            + sum(
-                _whole(unit * price) * int(bits[number].max(initial=1))
-                for number, pair in enumerate(prices)
-                for price, bits in zip(pair, (self.read, self.written), strict=True)
-            )
-            + sum(_whole(leak * unit) for leak in leaks) * int(latency.max(initial=1))
-        )
-        kind: Any = np.int64 if max(most, unit) < 2**62 else np.object_
-        total: Any = np.full(len(latency), int(work), dtype=kind)
-        for number, (read, write) in enumerate(prices):
-            total = total + self.read[number].astype(kind) * _whole(read * unit)
-            total = total + self.written[number].astype(kind) * _whole(write * unit)
-            total = total + latency.astype(kind) * _whole(leaks[number] * unit)
-        exact = total if max(most, unit) < 2**53 else total.astype(np.object_)  # floats hold all of these integers
-        return np.asarray(exact / unit, dtype=np.float64)
-
-
-def _whole(value: Fraction) -> int:
-    return value.numerator // value.denominator
+        """Return the figures of all mappings; all instances of a level move the same, as all tiles divide."""
+        bits = np.array([tensor.bits for tensor in self._workload.tensors])[:, None]
+        read, written = (self.reads * bits).sum(axis=1), (self.writes * bits).sum(axis=1)
+        names = [level.name for level in self._arch.levels]
+        rows = [
+            Row[Any](level, tensor, self.reads[level, tensor], self.writes[level, tensor], 0, 0, 0)
+            for level in range(len(names))
+            for tensor in range(len(bits))
+        ]
+        shares = zip(read // self.instances[:-1], written // self.instances[:-1], strict=True)
+        busy = [Busiest[Any](one, other, one + other) for one, other in shares]
+        steps = self._workload.instances_of_boxes() // self.instances[-1]
+        legal = np.ones(len(steps), dtype=np.bool_)
+        figures = self._pricing.figures(NestCounts(rows, busy, steps, ()), list(self.held), legal)
+        energy, latency = np.asarray(figures.floats[0]), np.asarray(figures.integers[2])
+        held, moved = zip(names[1:], self.held[1:], strict=True), zip(names, read + written, strict=True)
+        return Scores(energy, latency, figures.legal, tuple(held), tuple(moved))
 
 
 # What ends a segment of temporal loops: a storage node's level, or (fan-out, dim) of spatial loops side by side.
@@ -421,8 +369,8 @@ class _Views:
                     totals.instances[level, number] *= trips
         for number, row in self._rows:
             bits = self._workload.tensors[row.tensor].bits
-            totals.read[row.level, number] += row.reads * bits
-            totals.written[row.level, number] += row.writes * bits
+            totals.reads[row.level, row.tensor, number] += row.reads
+            totals.writes[row.level, row.tensor, number] += row.writes
             totals.held[row.level, number] += row.tile * bits if row.level else 0
         for (place, look), alike in self._found.items():
             self._count_look(totals, place, look, alike)
@@ -438,8 +386,8 @@ class _Views:
         for row in arrays.traffic:
             if row.tensor == tensor.name:
                 level = self._arch.level_index(row.level)
-                totals.read[level, numbers] += row.reads * tensor.bits
-                totals.written[level, numbers] += row.writes * tensor.bits
+                totals.reads[level, place, numbers] += row.reads
+                totals.writes[level, place, numbers] += row.writes
         for level, (_, bits) in enumerate(arrays.occupancy_bits, start=1):
             totals.held[level, numbers] += bits
 
