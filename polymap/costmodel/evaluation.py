@@ -12,10 +12,10 @@ from polymap.costmodel.counting import count_mapping
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_seconds
-from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
+from polymap.ir import Architecture, Mapping, Violation, Workload
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.resources import ending_within
-from polymap.schedules import check_mapping, placement_violations
+from polymap.schedules import any_order_is_legal, check_mapping, placement_violations
 
 
 @answers_in_words
@@ -106,7 +106,7 @@ def _violations(
 def _dependence_violations(
     workload: Workload, arch: Architecture, mapping: Mapping, seconds: float
 ) -> tuple[Violation, ...]:
-    if _any_order_is_legal(workload):
+    if any_order_is_legal(workload):
         return ()
     from polymap.costmodel.coherence import stale_copies
     from polymap.schedules import dependence_violations
@@ -118,12 +118,3 @@ def _dependence_violations(
 def is_in_order(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
     """Return whether dependences allow a mapping that `check_mapping` accepts."""
     return not _dependence_violations(workload, arch, mapping, TUNING.count_limit_s)
-
-
-def _any_order_is_legal(workload: Workload) -> bool:
-    """Return whether there is one statement that accumulates in any order and never reads what it writes."""
-    if len(workload.statements) != 1 or not workload.associative:
-        return False
-    (statement,) = workload.statements
-    reads_target = any(access.tensor == statement.target.tensor for access in statement.reads)
-    return statement.operator is not Operator.ASSIGN and not reads_target

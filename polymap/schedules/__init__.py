@@ -59,11 +59,10 @@ with lazy(__name__):
         Schedule as Schedule,
         TimeDim as TimeDim,
     )
-    from polymap.schedules.signs import sign_vectors as sign_vectors
+    from polymap.schedules.signs import any_order_is_legal as any_order_is_legal, sign_vectors as sign_vectors
     from polymap.schedules.size import (
         SpaceSize as SpaceSize,
         TileRule as TileRule,
-        any_order_is_legal as any_order_is_legal,
         few_legal as few_legal,
         space_size as space_size,
     )

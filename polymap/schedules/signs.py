@@ -28,6 +28,22 @@ def only_accumulates(workload: Workload) -> bool:
     return not any(read.tensor in operators for statement in workload.statements for read in statement.reads)
 
 
+def any_order_is_legal(workload: Workload) -> bool:
+    """Return whether no dependence restricts the loops of the only statement: it accumulates freely, or is known to
+    write every element once (each dim alone in a linear index)."""
+    if len(workload.statements) != 1:
+        return False
+    (statement,) = workload.statements
+    target = statement.target
+    if any(read.tensor == target.tensor for read in statement.reads):
+        return False
+    if statement.operator is not Operator.ASSIGN and workload.associative:
+        return True
+    looped = {dim.name for dim in workload.dims if dim.extent > 1}
+    told = [looped.intersection(index.dims) for index in target.index if index.is_linear]
+    return looped <= {dim for dims in told if len(dims) == 1 for dim in dims}
+
+
 def band(workload: Workload) -> tuple[str, ...]:
     """Return the outermost perfectly nested loops (those around all statements), outermost first."""
     first, *others = workload.statements

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from polymap.formatting import exact
-from polymap.ir import Architecture, Dim, Fanout, Operator, Statement, Workload, accesses_of
+from polymap.ir import Architecture, Dim, Fanout, Workload
 from polymap.resources import never
 from polymap.schedules.chains import TileRule
 from polymap.schedules.placement import Holding, Vector, free_holdings, groups_of, holdings_of, kinds_of
+from polymap.schedules.signs import any_order_is_legal
 from polymap.schedules.trees import CountedDim, Space, count_trees
 
 __all__ = ["SpaceSize", "TileRule", "few_legal", "legal_count", "space_size", "syntactic_count"]
@@ -113,19 +114,3 @@ def _counted_dim(workload: Workload, arch: Architecture, dim: Dim, trips: Vector
 def _most_trips(fanout: Fanout, dim: str) -> int:
     """Return how many iterations of the dim the fan-out can take."""
     return fanout.size if fanout.may_spread(dim) else 1
-
-
-def any_order_is_legal(workload: Workload) -> bool:
-    """Return whether no dependence restricts the loops: the statement accumulates freely, or writes elements once."""
-    return len(workload.statements) == 1 and _is_free(workload, workload.statements[0])
-
-
-def _is_free(workload: Workload, statement: Statement) -> bool:
-    target = statement.target
-    if any(read.tensor == target.tensor for read in statement.reads):
-        return False
-    if statement.operator is not Operator.ASSIGN and workload.associative:
-        return True
-    looped = {dim.name for dim in workload.dims if dim.extent > 1}
-    single = [set(index.dims) & looped for index in target.index]
-    return len(accesses_of(statement, target.tensor)) == 1 and looped <= {d for s in single if len(s) == 1 for d in s}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import permutations, product
 from time import process_time
 
 import pytest
@@ -21,11 +21,13 @@ from polymap.schedules.legality import (
 )
 from polymap.schedules.relation import original_schedule, schedule_of
 from polymap.schedules.signs import (
+    any_order_is_legal,
     band,
     count_legal_permutations,
     legal_permutations,
     sign_vectors,
 )
+from polymap.workload.c import from_c
 from polymap.workload.dependence_analysis import Kind, dependences
 from tests.nests import (
     NESTS,
@@ -278,3 +280,16 @@ def test_parallel_places_of_the_programs_own_schedule_are_its_parallel_loops(nam
     schedule = original_schedule(work)
     assert schedule_violations(work, schedule, strict=True) == ()
     assert parallel_places(work, schedule)[1::2] == tuple(answer for _, answer in parallel_loops(work))
+
+
+@pytest.mark.parametrize("index", ["i", "2*i", "i/2", "i%2", "i + j", "(i + j)/2", "i/4"])
+def test_loops_that_write_an_element_twice_have_an_order(index: str) -> None:
+    """The last of several writers of an element counts; where none is written twice the loops are known to be free."""
+    loops = "for (int i = 0; i < 4; i++) for (int j = 0; j < 4; j++)"
+    workload = from_c(f"void f(int T[16][16], int A[4][4]) {{ {loops} T[{index}][j] = A[i][j]; }}")
+    written = [
+        tuple(form.evaluate({"i": i, "j": j}) for form in workload.statements[0].target.index)
+        for i, j in product(range(4), repeat=2)
+    ]
+    assert any_order_is_legal(workload) <= (len(set(written)) == len(written))
+    assert any_order_is_legal(workload) == (index in ("i", "2*i"))
