@@ -62,6 +62,12 @@ class Affine:
         return tuple(names)
 
     @property
+    def floors(self) -> tuple[Floor, ...]:
+        """Return the floors that occur, inner ones first."""
+        nested = ((*atom.argument.floors, atom) for _, atom in self.terms if isinstance(atom, Floor))
+        return tuple(floor for floors in nested for floor in floors)
+
+    @property
     def is_linear(self) -> bool:
         """Return whether no floor occurs."""
         return all(isinstance(atom, str) for _, atom in self.terms)
@@ -91,6 +97,14 @@ class Affine:
                 return False
             reached += abs(step) * (extents[name] - 1)
         return self.is_linear
+
+    def magnitude(self, extents: Mapping[str, int]) -> int:
+        """Return a bound on all intermediate values over the box 0 <= dim < extent."""
+        sizes = (
+            (factor, extents[atom] if isinstance(atom, str) else atom.argument.magnitude(extents) + atom.divisor)
+            for factor, atom in self.terms
+        )
+        return abs(self.constant) + sum(abs(factor) * size for factor, size in sizes)
 
     def __str__(self) -> str:
         text = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import as_fraction, mapping_from_document, parse_json
+from polymap.inputs import as_fraction, mapping_from_document
 from polymap.ir import Architecture, Mapping, MemoryLevel, Spatial, Workload
 from polymap.networks.machine_order import Good, MachineOrder, machine_order
-from polymap.networks.told import told_cost
+from polymap.networks.told import told_cost, told_result
 from polymap.schedules import view_of
-from polymap.search import among, head_document, result_from_document
+from polymap.search import among, head_document
 from polymap.search.problem import objective_values, parse_single
 
 _SETTLED = ("OPTIMAL", "INFEASIBLE", "DISMISSED")
@@ -212,9 +211,8 @@ class Column:
 
     def _rewritten_value(self, number: int, mapping: Mapping, answer: dict[str, Any]) -> Fraction:
         """Return the exact value of a mapping of the rewritten workload that an answer names."""
-        arch, plain = self._first[number], parse_json(json.dumps(answer), "the answer")
-        workload = result_from_document(plain).workload or self.workload
-        return told_cost(workload, arch, self.objective, mapping, answer["value"])[1]
+        workload = told_result(answer).workload or self.workload
+        return told_cost(workload, self._first[number], self.objective, mapping, answer["value"])[1]
 
     def _value(self, arch: Architecture, cost: Cost) -> Fraction:
         return objective_values(self.workload, arch, parse_single(self.objective, arch), cost)[0]

@@ -3,7 +3,6 @@ neighbouring layers as one program, where that costs less."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -21,7 +20,6 @@ from polymap.inputs import (
     expected_method,
     is_list,
     mapping_from_document,
-    parse_json,
     shown,
 )
 from polymap.ir import (
@@ -48,6 +46,7 @@ from polymap.networks.fusion import (
 from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
+from polymap.networks.told import told_result
 from polymap.resolve import ArchitectureLike, arch_of, readable_arch, workload_of
 from polymap.search import (
     Hints,
@@ -58,7 +57,6 @@ from polymap.search import (
     open_from_document,
     open_structures_of,
     result_document,
-    result_from_document,
 )
 from polymap.search.problem import Objective, objective_values, parse_single
 
@@ -419,7 +417,7 @@ def _asked(
     question = documents | {"objective": objective} | options
     known = known_answer(store, question)
     if known is not None:
-        return lambda: _told(known)
+        return lambda: told_result(known)
     if store is not None:
         store.put(entry_of(question, state=State.ASKED))
     future: Future[Document] | None = None if executor is None else executor.submit(run_question, question)
@@ -428,13 +426,9 @@ def _asked(
         answer = run_question(question) if future is None else future.result()
         if store is not None:
             store.put(entry_of(question, answer))
-        return _told(answer)
+        return told_result(answer)
 
     return ask
-
-
-def _told(answer: Document) -> SearchResult:
-    return result_from_document(parse_json(json.dumps(answer), "the answer"))
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:

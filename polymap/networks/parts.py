@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
@@ -10,9 +9,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from polymap.explore import explore
-from polymap.inputs import answers_in_words, arch_to_document, as_integer, expected_method, parse_json, shown
+from polymap.inputs import answers_in_words, arch_to_document, as_integer, expected_method, shown
 from polymap.ir import BudgetError, Mistake, OptionError
 from polymap.networks.exploration import Document, Executor, plain_number, run_question
+from polymap.networks.told import told_result
 from polymap.networks.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search import (
@@ -22,7 +22,6 @@ from polymap.search import (
     open_document,
     open_from_document,
     open_structures_of,
-    result_from_document,
 )
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
@@ -114,7 +113,7 @@ def _answers(
         for future in [executor.submit(run_question, question) for question in asked]:
             answer = dict(future.result())
             left = answer.pop("open", None)
-            result = result_from_document(parse_json(json.dumps(answer), "the answer"))
+            result = told_result(answer)
             found.append((result, None if left is None else open_from_document(left)))
             if on_part is not None:
                 on_part(len(found), len(asked))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from typing import Any
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import as_fraction, shown
+from polymap.inputs import as_fraction, parse_json, shown
 from polymap.ir import Architecture, Mapping, Mistake, OutputError, Workload
-from polymap.search import SearchResult, number_of
+from polymap.search import SearchResult, number_of, result_from_document
 from polymap.search.problem import floor_of, objective_values, parse_objective, parse_single
 
 
@@ -25,6 +27,11 @@ def told_cost(
         what = f"{about} is {shown(told)}, its mapping's {objective} {shown(value)}"
         raise OutputError(Mistake("PM703", what, "Delete the store or file, or ask workers of this version."))
     return cost, exact
+
+
+def told_result(answer: dict[str, Any]) -> SearchResult:
+    """Return the result that an answer, as JSON has it, says."""
+    return result_from_document(parse_json(json.dumps(answer), "the answer"))
 
 
 def whole_bound(result: SearchResult) -> Fraction:

@@ -40,9 +40,7 @@ def cases_of(expression: Affine, extents: Mapping[str, int]) -> tuple[tuple[Conj
 
     Over the box, one of the cases holds everywhere.
     """
-    floor = next(
-        (each for each in _floors(expression) if _range(each, extents)[1] - _range(each, extents)[0] == 1), None
-    )
+    floor = next((each for each in expression.floors if _range(each, extents)[1] - _range(each, extents)[0] == 1), None)
     if floor is None:
         return (((), expression),)
     return tuple(
@@ -51,14 +49,6 @@ def cases_of(expression: Affine, extents: Mapping[str, int]) -> tuple[tuple[Conj
         for where in _both(_at_least(floor, number, extents), _at_most(floor, number, extents), extents)
         for more, rest in cases_of(_with(expression, floor, number), extents)
     )
-
-
-def _floors(expression: Affine) -> Iterator[Floor]:
-    """Yield the floors of an expression, inner ones first."""
-    for _, atom in expression.terms:
-        if isinstance(atom, Floor):
-            yield from _floors(atom.argument)
-            yield atom
 
 
 def _where(expression: Affine, extents: Mapping[str, int]) -> Union:

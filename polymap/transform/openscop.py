@@ -107,7 +107,7 @@ def _relation(
 ) -> str:
     """Return a relation; each floor is a local dim that lies between the two inequalities of its rows."""
     expressions = [*(value for _, value in equalities), *inequalities]
-    floors = tuple(dict.fromkeys(floor for value in expressions for floor in _floors(value)))
+    floors = tuple(dict.fromkeys(floor for value in expressions for floor in value.floors))
     columns, width = (*iterators, *floors), len(outputs)
     lows = [floor.argument - affine(((floor.divisor, floor),)) for floor in floors]
     bounds = [bound for low, floor in zip(lows, floors, strict=True) for bound in (low, -low + (floor.divisor - 1))]
@@ -134,15 +134,6 @@ def _with(value: Affine, values: Values) -> Affine:
         else:
             total = total + values[atom].number * factor
     return total
-
-
-def _floors(value: Affine) -> tuple[Floor, ...]:
-    """Return the floors of an expression, inner ones first."""
-    found: tuple[Floor, ...] = ()
-    for _, atom in value.terms:
-        if isinstance(atom, Floor):
-            found = (*found, *_floors(atom.argument), atom)
-    return found
 
 
 def _row_of(value: Affine, columns: tuple[str | Floor, ...]) -> list[int]:
@@ -186,7 +177,7 @@ _AS_VALUE = "(({0} - (({0}) % {1} + {1}) % {1}) / {1})"  # C cuts off, and knows
 
 def _c_affine(value: Affine, floor: str = _AS_INDEX) -> str:
     """Return an expression as C. floor: how the floor of a quotient is written."""
-    names = {atom: floor.format(_c_affine(atom.argument, floor), atom.divisor) for atom in _floors(value)}
+    names = {atom: floor.format(_c_affine(atom.argument, floor), atom.divisor) for atom in value.floors}
     terms = ((factor, atom if isinstance(atom, str) else names[atom]) for factor, atom in value.terms)
     return str(Affine(tuple(terms), value.constant))
 

@@ -157,7 +157,7 @@ def check_memory(total_bytes: int) -> None:
 def check_indices(workload: ir.Workload) -> None:
     """Raise BudgetError for an index that does not fit 32 bits, in which generated code computes indices."""
     extents = workload.extents()
-    largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
+    largest = max([*extents.values(), *(form.magnitude(extents) for form in forms_of(workload))], default=0)
     if largest > LARGEST_INDEX:
         what = f"an index of the program would reach {largest}, more than {LARGEST_INDEX}"
         raise ir.BudgetError(ir.Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
@@ -170,15 +170,6 @@ def forms_of(workload: ir.Workload) -> Iterator[ir.Affine]:
             yield from access.index
         yield from statement.constraints
         yield from (each.value for each in ir.subexpressions(statement.expression) if isinstance(each, ir.Index))
-
-
-def _magnitude(form: ir.Affine, extents: dict[str, int]) -> int:
-    """Return a bound on all intermediate values of the form."""
-    size = abs(form.constant)
-    for coefficient, atom in form.terms:
-        inner = extents[atom] if isinstance(atom, str) else _magnitude(atom.argument, extents) + atom.divisor
-        size += abs(coefficient) * inner
-    return size
 
 
 def _buffer(nest: Nest, place: StoragePoint) -> Buffer:

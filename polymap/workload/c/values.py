@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
-from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds, with_parts
+from polymap.ir import Access, Apply, Convert, Expression, Index, Number, Operator, Read, bounds, with_parts
 from polymap.workload.c import tree
 from polymap.workload.c.affine import Scope, picks_maximum, seen, whole_of
 from polymap.workload.c.source import VALUE_MACROS
@@ -116,7 +116,7 @@ class ValueReader:
                 f"{shown(tree.render(expression))} is used as data and reaches {high if abs(high) > abs(low) else low}"
             )
             raise tree.Refused("PM272", expression.line, what, "A long holds 64 bits.")
-        if _size(found.value, self.scope.extents) > LARGEST_INDEX and not isinstance(
+        if found.value.magnitude(self.scope.extents) > LARGEST_INDEX and not isinstance(
             expression, tree.Literal | tree.Name
         ):
             return None
@@ -218,14 +218,6 @@ class ValueReader:
             return self._extreme(condition, left, right)
         kind = function_type(function)
         return Typed(Apply(function, tuple(self.read(each).to(kind).value for each in arguments)), kind)
-
-
-def _size(form: Affine, extents: Mapping[str, int]) -> int:
-    """Return a bound on all intermediate values of the form."""
-    size = abs(form.constant)
-    for factor, atom in form.terms:
-        size += abs(factor) * (extents[atom] if isinstance(atom, str) else _size(atom.argument, extents) + atom.divisor)
-    return size
 
 
 def is_integer(expression: tree.CExpression, scope: Scope) -> bool:
