@@ -344,25 +344,20 @@ def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found)."""
     plans, best = asked.plans, _BestChoice()
-    every, most = len(plans.weights.cycles), max(1, TUNING.bounded_together // plans.count)
-    promising = _promising_structures(asked)
-    bounds = plans.bounds(promising)
-    _raise_bounds(plans, bounds, np.arange(len(promising)), promising, best)
-    for plan_count in (1, TUNING.first_plans):
-        _take_least(asked, bounds, np.arange(len(promising)), promising, best, plan_count)
-    bounds = np.zeros((plans.count, every), dtype=bounds.dtype)
-    for first in range(0, every, most):
+    queue, most = np.argsort(plans.weights.cycles, kind="stable"), max(1, TUNING.bounded_together // plans.count)
+    bounds: Bounds = np.full((plans.count, len(queue)), plans.never)
+    for first in range(0, len(queue), most):
         if asked.stop():
             return best, 0 if best.order else None
-        some = np.arange(first, min(every, first + most))
+        some = queue[first : first + most]
         bounds[:, some] = plans.bounds(some)
-    if bounds.min() >= plans.never:
-        return best, inf
-    queue, first, size = np.argsort(bounds.min(axis=0), kind="stable"), 0, TUNING.first_raised
-    while first < len(queue):
+        _take_least(asked, bounds, some, best)
+    least = bounds.min(axis=0)
+    queue, first, size = np.argsort(least, kind="stable"), 0, TUNING.first_raised
+    while first < len(queue) and plans.values.may_win(least[queue[first]], best.value):
         block, first, size = queue[first : first + size], first + size, min(2 * size, most)
-        _raise_bounds(plans, bounds, block, block, best)
-        if asked.stop() or not _take_least(asked, bounds, block, block, best):
+        _raise_bounds(plans, bounds, block, best)
+        if asked.stop() or not _take_least(asked, bounds, block, best):
             return best, min(bounds.min().item(), best.value)
     plan, structure = np.nonzero((bounds < plans.never) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
@@ -377,43 +372,27 @@ def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     return best, best.value
 
 
-def _promising_structures(asked: _Question) -> IntArray:
-    """Return a few structures that are the most parallel ones; of kinds, those that have structures, if they are
-    soon found."""
-    queue, first, size = np.argsort(asked.plans.weights.cycles, kind="stable"), 0, TUNING.first_raised
-    while asked.kinds is not None and first < len(queue):
-        some = queue[first : first + size]
-        found: IntArray = some[np.unique(asked.kinds.members(some)[1])]
-        if len(found) or asked.stop():
-            return found if len(found) else some
-        first, size = first + size, 2 * size
-    return queue[: TUNING.first_raised]
-
-
-def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _BestChoice) -> None:
-    """Raise the bounds of some structures, in these columns, by what limited room costs, where they may win."""
-    some = bounds[:, columns]
+def _raise_bounds(plans: _Plans, bounds: Bounds, structures: IntArray, best: _BestChoice) -> None:
+    """Raise the bounds of some structures by what limited room costs, where they may win."""
+    some = bounds[:, structures]
     may_win = (some < plans.never) & plans.values.may_win(some, best.value)
-    own, of = np.flatnonzero(may_win.any(axis=1)), np.flatnonzero(may_win.any(axis=0))
+    own, of = np.flatnonzero(may_win.any(axis=1)), structures[may_win.any(axis=0)]
     if len(own):
-        at = np.ix_(own, columns[of])
-        bounds[at] = np.maximum(bounds[at], plans.raised(own, structures[of]))
+        at = np.ix_(own, of)
+        bounds[at] = np.maximum(bounds[at], plans.raised(own, of))
 
 
-def _take_least(
-    asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _BestChoice, most: int = 1
-) -> bool:
-    """Search the structure of the least bound in some columns in so many plans, and mark them; return False where time
-    ends before it."""
-    if not len(columns):
+def _take_least(asked: _Question, bounds: Bounds, structures: IntArray, best: _BestChoice) -> bool:
+    """Search the least bound of some structures, and mark it; return False where time ends before it."""
+    some = bounds[:, structures]
+    plan, place = divmod(int(np.argmin(some)), len(structures))
+    left = some[plan, place : place + 1]
+    if left[0] >= asked.plans.never or not asked.plans.values.may_win(left, best.value)[0]:
         return True
-    place = int(np.argmin(bounds[:, columns].min(axis=0)))
-    own = bounds[:, columns[place]]
-    plan = np.argsort(own, kind="stable")[:most]
-    plan = plan[(own[plan] < asked.plans.never) & asked.plans.values.may_win(own[plan], best.value)]
-    if not _has_searched(asked, plan, np.full(len(plan), structures[place]), own[plan], best):
+    structure = structures[place]
+    if not _has_searched(asked, np.array([plan]), structures[place : place + 1], left, best):
         return False
-    bounds[plan, columns[place]] = asked.plans.never
+    bounds[plan, structure] = asked.plans.never
     return True
 
 
