@@ -183,14 +183,15 @@ class _Plans:
         self._spans = spans_of(problem) or ()
         self._of_one: dict[int, _Plans] = {}
 
-    def bounds(self, some: IntArray) -> Bounds:
+    def bounds(self, some: slice) -> Bounds:
         """Return lower bounds of the value [plan, structure] of some structures where every node is filled once;
         `never` where the smallest tiles do not fit."""
         parts = self._sums_of_plans([[chain.total[:, some] for chain in own] for own in self.chains])
         bounds = self.values.least(parts, self.weights.cycles[some])
         for level, usable in self.usable.items():
             own = [[_at(chain, chain.bits, level, self._none)[some] for chain in own] for own in self.chains]
-            bounds = np.where(self._sums_of_plans(own) <= usable, bounds, self.never)
+            if (np.sum([np.max(each, axis=0) for each in own], axis=0) > usable).any():
+                bounds = np.where(self._sums_of_plans(own) <= usable, bounds, self.never)
         return bounds
 
     def raised(self, plans: IntArray, some: IntArray) -> Bounds:
@@ -344,20 +345,22 @@ def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found)."""
     plans, best = asked.plans, _BestChoice()
-    queue, most = np.argsort(plans.weights.cycles, kind="stable"), max(1, TUNING.bounded_together // plans.count)
-    bounds: Bounds = np.full((plans.count, len(queue)), plans.never)
-    for first in range(0, len(queue), most):
+    every, most = np.arange(len(plans.weights.cycles)), max(1, TUNING.bounded_together // plans.count)
+    bounds: Bounds = np.full((plans.count, len(every)), plans.never)
+    for first in range(0, len(every), most):
         if asked.stop():
             return best, 0 if best.order else None
-        some = queue[first : first + most]
-        bounds[:, some] = plans.bounds(some)
-        _take_least(asked, bounds, some, best)
+        own = slice(first, first + most)
+        bounds[:, own] = plans.bounds(own)
+        _take_least(asked, bounds[:, own], every[own], best)
     least = bounds.min(axis=0)
     queue, first, size = np.argsort(least, kind="stable"), 0, TUNING.first_raised
     while first < len(queue) and plans.values.may_win(least[queue[first]], best.value):
         block, first, size = queue[first : first + size], first + size, min(2 * size, most)
-        _raise_bounds(plans, bounds, block, best)
-        if asked.stop() or not _take_least(asked, bounds, block, best):
+        raised = _raise_bounds(plans, bounds[:, block], block, best)
+        has_looked = not asked.stop() and _take_least(asked, raised, block, best)
+        bounds[:, block] = raised
+        if not has_looked:
             return best, min(bounds.min().item(), best.value)
     plan, structure = np.nonzero((bounds < plans.never) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
@@ -372,27 +375,26 @@ def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     return best, best.value
 
 
-def _raise_bounds(plans: _Plans, bounds: Bounds, structures: IntArray, best: _BestChoice) -> None:
-    """Raise the bounds of some structures by what limited room costs, where they may win."""
-    some = bounds[:, structures]
-    may_win = (some < plans.never) & plans.values.may_win(some, best.value)
-    own, of = np.flatnonzero(may_win.any(axis=1)), structures[may_win.any(axis=0)]
+def _raise_bounds(plans: _Plans, bounds: Bounds, structures: IntArray, best: _BestChoice) -> Bounds:
+    """Raise the bounds [plan, structure] of these structures by what limited room costs, where they may win."""
+    may_win = (bounds < plans.never) & plans.values.may_win(bounds, best.value)
+    own, of = np.flatnonzero(may_win.any(axis=1)), np.flatnonzero(may_win.any(axis=0))
     if len(own):
         at = np.ix_(own, of)
-        bounds[at] = np.maximum(bounds[at], plans.raised(own, of))
+        bounds[at] = np.maximum(bounds[at], plans.raised(own, structures[of]))
+    return bounds
 
 
 def _take_least(asked: _Question, bounds: Bounds, structures: IntArray, best: _BestChoice) -> bool:
-    """Search the least bound of some structures, and mark it; return False where time ends before it."""
-    some = bounds[:, structures]
-    plan, place = divmod(int(np.argmin(some)), len(structures))
-    left = some[plan, place : place + 1]
+    """Search the pair of the least bound [plan, structure] of these structures, and mark it; return False where time
+    ends before it."""
+    plan, place = divmod(int(np.argmin(bounds)), len(structures))
+    left = bounds[plan, place : place + 1].copy()
     if left[0] >= asked.plans.never or not asked.plans.values.may_win(left, best.value)[0]:
         return True
-    structure = structures[place]
     if not _has_searched(asked, np.array([plan]), structures[place : place + 1], left, best):
         return False
-    bounds[plan, structure] = asked.plans.never
+    bounds[plan, place] = asked.plans.never
     return True
 
 
