@@ -73,7 +73,7 @@ def _best_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work) -> A
     work.add(steps)
     if not plans.count:
         return Answer(None)
-    if plans.has_credits():
+    if weights.has_credits():
         return None
     best, bound = _search(_Question(plans, None if kinds.are_structures else kinds, stop, work))
     if bound is None:
@@ -202,10 +202,6 @@ class _Plans:
         parts = sum(each[:, own] for each, own in zip(totals, chosen, strict=True))
         excess = [self._excess(chosen, some, part) for part in range(len(self.weights.components))]
         return self.values.least(parts + np.stack(excess), self.weights.cycles[some])
-
-    def has_credits(self) -> bool:
-        """Return whether some node costs less than nothing, so that more visits may cost less."""
-        return any((node < 0).any() for own in self.chains for chain in own for node in chain.nodes)
 
     def raised_by_orders(self, plan: int, structures: IntArray) -> Bounds:
         """Return lower bounds of the value of a plan [order of its nodes, structure], with what every cut costs at
@@ -458,10 +454,10 @@ def _has_searched_members(
 def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _BestChoice, work: Work) -> None:
     """Take the best tiles of a plan in a structure where they are better. least: bounds of its orders, or of all."""
     place, every = plans.place(plan, structure), plans.orders(plan)
-    may_win = np.broadcast_to(plans.values.may_win(least, best.value), len(every))
-    orders = [order for order, wins in zip(every, may_win, strict=True) if wins]
-    work.add(len(orders))
-    for order in orders:
+    for order, own in zip(every, np.broadcast_to(least, len(every)).tolist(), strict=True):
+        if not plans.values.may_win(own, best.value):
+            continue
+        work.add()
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles

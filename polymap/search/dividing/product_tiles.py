@@ -68,8 +68,10 @@ def best_tiles(place: Place, order: Order, values: PartValues, limit: Number) ->
     bits = place.bits
     rooms = [_Room(place.usable[level], tuple((bits[node], cuts) for node, cuts in own)) for level, own in order.rooms]
     question = _Question(order, rooms, visits, fixed, place.cycles, values)
-    every = (divisors_of(place.whole[cut.dim]) for cut in order.cuts)
-    choices = [tuple(t for t in own if low <= t <= high) for own, (low, high) in zip(every, ranges, strict=True)]
+    choices = [divisors_of(place.whole[cut.dim]) for cut in order.cuts]
+    if place.spans:
+        pairs = zip(choices, ranges, strict=True)
+        choices = [tuple(t for t in own if low <= t <= high) for own, (low, high) in pairs]
     return _best_choice(question, choices, limit) if all(choices) else None
 
 
