@@ -454,10 +454,12 @@ def _has_searched_members(
 def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _BestChoice, work: Work) -> None:
     """Take the best tiles of a plan in a structure where they are better. least: bounds of its orders, or of all."""
     place, every = plans.place(plan, structure), plans.orders(plan)
-    for order, own in zip(every, np.broadcast_to(least, len(every)).tolist(), strict=True):
-        if not plans.values.may_win(own, best.value):
-            continue
+    least = np.broadcast_to(least, len(every))
+    for number in np.argsort(least, kind="stable").tolist():
+        if not plans.values.may_win(least[number], best.value):
+            break
         work.add()
+        order = every[number]
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles
