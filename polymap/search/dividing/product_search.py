@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import ceil, inf, prod
 from typing import Any
@@ -20,7 +21,7 @@ from polymap.search.dividing.loop_order import CompletedMapping, completed_mappi
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import ALL, NOT_ALL, SCALAR, SOME, WHOLE, Order, Plan, orders_of, sheet_of
 from polymap.search.dividing.product_spread import Kinds, kinds_of_structures
-from polymap.search.dividing.product_tiles import Place, best_tiles
+from polymap.search.dividing.product_tiles import Place, best_tiles, divisors_of
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import AtLeast, Component, Factor, Held, IntArray, Measure, Problem, Span, most_costed
 
@@ -213,7 +214,7 @@ class _Plans:
         own = [(level, bits[structures]) for c in chains for level, bits in zip(c.levels[1:], c.bits, strict=True)]
         bits = np.stack([each for _, each in own])
         extents = np.stack(self.weights.whole)[:, structures][sheet.dims]
-        most = extents
+        most = extents.copy()
         for level, crowd in sheet.crowds:
             free = self.usable[level] - sum(each for at, each in own if at == level)
             taken = crowd @ bits
@@ -221,6 +222,9 @@ class _Plans:
         for node, dim, _, high in self._left_at(chains, tuple(each[structures] for each in self.weights.whole)):
             rows = sheet.tiles[:, node] * (sheet.dims == dim) > 0
             most = np.where(rows[:, None], np.minimum(most, np.maximum(high, 1)), most)
+        for dim, extent in enumerate(self.problem.extents):
+            own, sizes = sheet.dims == dim, np.array(divisors_of(extent), dtype=np.int64)
+            most[own] = sizes[np.searchsorted(sizes, most[own], side="right") - 1]
         parts: list[IntArray] = []
         for number, least in enumerate(total):
             once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
@@ -278,12 +282,7 @@ class _Plans:
         """Return a plan in a structure, exact."""
         if self.weights.kept == np.float64:
             return self._exact(structure).place(plan, 0)
-        chains, usable = self.of(plan), self.usable
-        free = dict(usable)
-        for chain in chains:
-            for level, own in zip(chain.levels[1:], chain.bits, strict=True):
-                if level in free:
-                    free[level] -= int(own[structure])
+        chains = self.of(plan)
         weights = [own[:, structure].tolist() for chain in chains for own in chain.nodes]
         whole = tuple(int(own[structure]) for own in self.weights.whole)
         return Place(
@@ -292,8 +291,7 @@ class _Plans:
             np.sum([chain.total[:, structure] for chain in chains], axis=0).tolist(),
             int(self.weights.cycles[structure]),
             [int(own[structure]) for chain in chains for own in chain.bits],
-            usable,
-            free,
+            self.usable,
             list(self._left_at(chains, whole)),
         )
 
@@ -407,25 +405,31 @@ class _Question:
 def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _BestChoice) -> bool:
     """Search pairs of a plan and a structure (or a kind) with these bounds, raised by the orders of each; return False
     where time ends before it."""
-    plans, by_orders = asked.plans, dict[int, Bounds]()
+    plans, groups = asked.plans, dict[int, IntArray]()  # pairs of one plan, raised together
     for one in sorted(set(plan.tolist())):
         every = np.flatnonzero(plan == one)
-        if asked.stop() and best.order is not None:
-            return False
-        for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
-            rows = plans.raised_by_orders(one, structure[own])
-            left[own] = np.maximum(left[own], rows.min(axis=0))
-            alive = np.flatnonzero(plans.values.may_win(left[own], best.value))
-            by_orders |= zip(own[alive].tolist(), rows[:, alive].T, strict=True)
+        groups |= {int(own[0]): own for own in np.array_split(every, -(-len(every) // TUNING.raised_together))}
     if asked.kinds is not None:
+        for pair, own in groups.items():
+            left[own] = np.maximum(left[own], plans.raised_by_orders(int(plan[pair]), structure[own]).min(axis=0))
         alive = np.flatnonzero(plans.values.may_win(left, best.value))
         return _has_searched_members(asked, asked.kinds, plan[alive], structure[alive], left[alive], best)
-    for pair in np.argsort(left, kind="stable").tolist():
-        if not plans.values.may_win(left[pair], best.value):
-            break
+    queue: list[tuple[Number, int, Bounds | None]] = [
+        (left[own].min().item(), pair, None) for pair, own in groups.items()
+    ]
+    heapify(queue)
+    while queue and plans.values.may_win(queue[0][0], best.value):
         if asked.stop() or asked.work.is_spent():
             return False
-        _try_orders(plans, int(plan[pair]), int(structure[pair]), by_orders[pair], best, asked.work)
+        _, pair, least = heappop(queue)
+        if least is not None:
+            _try_orders(plans, int(plan[pair]), int(structure[pair]), least, best, asked.work)
+            continue
+        own = groups[pair]
+        rows = plans.raised_by_orders(int(plan[pair]), structure[own])
+        left[own] = np.maximum(left[own], rows.min(axis=0))
+        for place in np.flatnonzero(plans.values.may_win(left[own], best.value)).tolist():
+            heappush(queue, (left[own[place]].item(), int(own[place]), rows[:, place]))
     return True
 
 
