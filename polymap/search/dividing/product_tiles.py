@@ -137,15 +137,15 @@ def _trim_choices(question: _Question, choices: _Choices, limit: Number) -> tupl
             return None
         for cut, visits in enumerate(question.visits):
             for v, part, cap in zip(visits, least, caps, strict=True):
-                if v:
-                    most = cap - part + v // left[cut][-1]
-                    left[cut] = tuple(t for t in left[cut] if v // t <= most)
+                most = cap - part + v // left[cut][-1]
+                if v // left[cut][0] > most:
+                    left[cut] = tuple([t for t in left[cut] if v // t <= most])
         for outer, inner in question.order.nested:
             first, last = left[inner][0], left[outer][-1]
-            left[outer] = tuple(t for t in left[outer] if t >= first)
-            left[inner] = tuple(t for t in left[inner] if t <= last)
-            if not left[outer] or not left[inner]:
+            if first > last:
                 return None
+            left[outer] = tuple([t for t in left[outer] if t >= first])
+            left[inner] = tuple([t for t in left[inner] if t <= last])
         if before == [len(own) for own in left]:
             return left, caps
 
@@ -167,7 +167,7 @@ def _is_trimmed_by(room: _Room, left: _Choices) -> bool:
     for cut, slope in slopes.items():
         most = least[cut] + free // slope
         if left[cut][-1] > most:
-            left[cut] = tuple(t for t in left[cut] if t <= most)
+            left[cut] = tuple([t for t in left[cut] if t <= most])
     return True
 
 
