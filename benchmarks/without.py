@@ -163,9 +163,8 @@ def mechanisms() -> dict[str, Callable[[], None]]:
         "symmetry": patched(lambda _, own: own, "distinct_structures", engine),
         "structures by windows": patched(lambda _, own: own, "_by_window_factors", engine),
         "product": patched(lambda *_: None, "best_product_tiles", dividing),
-        "product: raised": patched(lambda *_: None, "_raise_bounds", products),
+        "product: raised": patched(lambda _, bounds, *rest: bounds, "_raise_bounds", products),
         "product: orders": patched(_no_orders, "raised_by_orders", plans),
-        "product: promising": patched(lambda asked: products.np.arange(1), "_promising_structures", products),
     }
 
 

@@ -398,7 +398,7 @@ def test_bounds_by_orders_are_at_most_the_best_tiles_of_a_plan(seed: int) -> Non
             continue
         kept = product_search.kept_as(problem, measure)
         plans = _Plans(Weights(problem, measure.components, kinds.spread, kept), measure)
-        if not plans.count or plans.has_credits():
+        if not plans.count or plans.weights.has_credits():
             continue
         fitting = np.argwhere(plans.bounds(np.arange(len(plans.weights.spread.classes))) < plans.never).tolist()
         for plan, structure in rng.sample(fitting, min(12, len(fitting))):

@@ -62,7 +62,12 @@ class Weights:
 
     def chains(self, term: TensorTerm) -> tuple[ChainWeights, ...]:
         """Return every choice of levels that hold a tensor."""
-        return tuple(self._chain(term, chain) for chain in holder_graph(term, self.problem.level_count).chains())
+        start = np.array([[zero_start(term, own)] for own in self.components], self.kept)
+        return tuple(self._chain(term, chain, start) for chain in holder_graph(term, self.problem.level_count).chains())
+
+    def has_credits(self) -> bool:
+        """Return whether some node of the chains costs less than nothing, so that more visits may cost less."""
+        return any((costs < 0).any() for costs, _ in self._nodes.values())
 
     def rows(self) -> IntArray:
         """Return all that structures which spread the dims alike differ in, [row, structure]: what first updates save
@@ -74,9 +79,9 @@ class Weights:
                     self._node(term, edge)
         return np.concatenate([*self._ends.values(), *(own for own, _ in self._nodes.values())])
 
-    def _chain(self, term: TensorTerm, chain: tuple[HolderEdge, ...]) -> ChainWeights:
+    def _chain(self, term: TensorTerm, chain: tuple[HolderEdge, ...], start: IntArray) -> ChainWeights:
         levels, nodes = (0, *(edge.level for edge in chain)), list[IntArray]()
-        total = self._end(term, levels[-1]) + np.array([[zero_start(term, own)] for own in self.components], self.kept)
+        total = self._end(term, levels[-1]) + start
         for edge in chain:
             own, credit = self._node(term, edge)
             nodes.append(own)
@@ -96,8 +101,8 @@ class Weights:
             own = (self.above[edge.level][d] for d, dim in enumerate(self.problem.dims) if dim in term.dims)
             loads = self.factors.product(own)
             pairs = [self._visit(term, component, edge) for component in self.components]
-            costs = np.stack([loads * weight for weight, _ in pairs])
-            self._nodes[key] = costs, np.stack([self._ones * credit for _, credit in pairs])
+            costs = np.array([loads * weight for weight, _ in pairs], self.kept)
+            self._nodes[key] = costs, np.array([self._ones * credit for _, credit in pairs], self.kept)
         return self._nodes[key]
 
     def _visit(self, term: TensorTerm, component: Component, edge: HolderEdge) -> tuple[IntArray, IntArray | int]:
@@ -111,7 +116,7 @@ class Weights:
         """Return what the statement instances cost at the level that holds the tensor."""
         if (term.index, holder) not in self._ends:
             costs = [self._end_of(term, component, holder) for component in self.components]
-            self._ends[term.index, holder] = np.stack([self._ones * cost for cost in costs])
+            self._ends[term.index, holder] = np.array([self._ones * cost for cost in costs], self.kept)
         return self._ends[term.index, holder]
 
     def _end_of(self, term: TensorTerm, component: Component, holder: int) -> IntArray:

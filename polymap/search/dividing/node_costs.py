@@ -66,6 +66,7 @@ class SpatialFactors(Generic[Factor]):
         self.one: Factor = one
         self.known: dict[tuple[int, Component, int, int], ReadWeights[Factor]] = {}  # by read_weights
         self._between: dict[tuple[int, int, int], list[tuple[FanoutClass, tuple[Factor, ...]]]] = {}
+        self._instances: dict[int, Factor] = {}
 
     def product(self, factors: Iterable[Factor]) -> Factor:
         """Return the product of factors."""
@@ -91,7 +92,9 @@ class SpatialFactors(Generic[Factor]):
 
     def instances(self, upto: int) -> Factor:
         """Return the number of instances of a level, as far as they are used."""
-        return self.product(factor for _, row in self.between(-1, upto) for factor in row)
+        if upto not in self._instances:
+            self._instances[upto] = self.product(factor for _, row in self.between(-1, upto) for factor in row)
+        return self._instances[upto]
 
     def above(self, cut: int) -> Factor:
         """Return the number of instances below the first `cut` fan-outs of the machine, as far as they are used."""

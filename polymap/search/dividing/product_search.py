@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import ceil, inf, prod
 from typing import Any
@@ -20,7 +21,7 @@ from polymap.search.dividing.loop_order import CompletedMapping, completed_mappi
 from polymap.search.dividing.product_bounds import Bounds, Number, PartValues, Side, least_excess
 from polymap.search.dividing.product_plans import ALL, NOT_ALL, SCALAR, SOME, WHOLE, Order, Plan, orders_of, sheet_of
 from polymap.search.dividing.product_spread import Kinds, kinds_of_structures
-from polymap.search.dividing.product_tiles import Place, best_tiles
+from polymap.search.dividing.product_tiles import Place, best_tiles, divisors_of
 from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import AtLeast, Component, Factor, Held, IntArray, Measure, Problem, Span, most_costed
 
@@ -73,7 +74,7 @@ def _best_tiles(problem: Problem, measure: Measure, stop: Stop, work: Work) -> A
     work.add(steps)
     if not plans.count:
         return Answer(None)
-    if plans.has_credits():
+    if weights.has_credits():
         return None
     best, bound = _search(_Question(plans, None if kinds.are_structures else kinds, stop, work))
     if bound is None:
@@ -183,14 +184,15 @@ class _Plans:
         self._spans = spans_of(problem) or ()
         self._of_one: dict[int, _Plans] = {}
 
-    def bounds(self, some: IntArray) -> Bounds:
+    def bounds(self, some: slice) -> Bounds:
         """Return lower bounds of the value [plan, structure] of some structures where every node is filled once;
         `never` where the smallest tiles do not fit."""
         parts = self._sums_of_plans([[chain.total[:, some] for chain in own] for own in self.chains])
         bounds = self.values.least(parts, self.weights.cycles[some])
         for level, usable in self.usable.items():
             own = [[_at(chain, chain.bits, level, self._none)[some] for chain in own] for own in self.chains]
-            bounds = np.where(self._sums_of_plans(own) <= usable, bounds, self.never)
+            if (np.sum([np.max(each, axis=0) for each in own], axis=0) > usable).any():
+                bounds = np.where(self._sums_of_plans(own) <= usable, bounds, self.never)
         return bounds
 
     def raised(self, plans: IntArray, some: IntArray) -> Bounds:
@@ -202,10 +204,6 @@ class _Plans:
         excess = [self._excess(chosen, some, part) for part in range(len(self.weights.components))]
         return self.values.least(parts + np.stack(excess), self.weights.cycles[some])
 
-    def has_credits(self) -> bool:
-        """Return whether some node costs less than nothing, so that more visits may cost less."""
-        return any((node < 0).any() for own in self.chains for chain in own for node in chain.nodes)
-
     def raised_by_orders(self, plan: int, structures: IntArray) -> Bounds:
         """Return lower bounds of the value of a plan [order of its nodes, structure], with what every cut costs at
         least where all others are 1; one row for all orders where some have no cut."""
@@ -216,7 +214,7 @@ class _Plans:
         own = [(level, bits[structures]) for c in chains for level, bits in zip(c.levels[1:], c.bits, strict=True)]
         bits = np.stack([each for _, each in own])
         extents = np.stack(self.weights.whole)[:, structures][sheet.dims]
-        most = extents
+        most = extents.copy()
         for level, crowd in sheet.crowds:
             free = self.usable[level] - sum(each for at, each in own if at == level)
             taken = crowd @ bits
@@ -224,6 +222,9 @@ class _Plans:
         for node, dim, _, high in self._left_at(chains, tuple(each[structures] for each in self.weights.whole)):
             rows = sheet.tiles[:, node] * (sheet.dims == dim) > 0
             most = np.where(rows[:, None], np.minimum(most, np.maximum(high, 1)), most)
+        for dim, extent in enumerate(self.problem.extents):
+            own, sizes = sheet.dims == dim, np.array(divisors_of(extent), dtype=np.int64)
+            most[own] = sizes[np.searchsorted(sizes, most[own], side="right") - 1]
         parts: list[IntArray] = []
         for number, least in enumerate(total):
             once = sheet.visited @ np.stack([node[number, structures] for chain in chains for node in chain.nodes])
@@ -281,12 +282,7 @@ class _Plans:
         """Return a plan in a structure, exact."""
         if self.weights.kept == np.float64:
             return self._exact(structure).place(plan, 0)
-        chains, usable = self.of(plan), self.usable
-        free = dict(usable)
-        for chain in chains:
-            for level, own in zip(chain.levels[1:], chain.bits, strict=True):
-                if level in free:
-                    free[level] -= int(own[structure])
+        chains = self.of(plan)
         weights = [own[:, structure].tolist() for chain in chains for own in chain.nodes]
         whole = tuple(int(own[structure]) for own in self.weights.whole)
         return Place(
@@ -295,8 +291,7 @@ class _Plans:
             np.sum([chain.total[:, structure] for chain in chains], axis=0).tolist(),
             int(self.weights.cycles[structure]),
             [int(own[structure]) for chain in chains for own in chain.bits],
-            usable,
-            free,
+            self.usable,
             list(self._left_at(chains, whole)),
         )
 
@@ -344,25 +339,22 @@ def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     """Return the best tiles over all plans and structures, and a lower bound of what was not looked at (None: time
     ended before anything was found)."""
     plans, best = asked.plans, _BestChoice()
-    every, most = len(plans.weights.cycles), max(1, TUNING.bounded_together // plans.count)
-    promising = _promising_structures(asked)
-    bounds = plans.bounds(promising)
-    _raise_bounds(plans, bounds, np.arange(len(promising)), promising, best)
-    for plan_count in (1, TUNING.first_plans):
-        _take_least(asked, bounds, np.arange(len(promising)), promising, best, plan_count)
-    bounds = np.zeros((plans.count, every), dtype=bounds.dtype)
-    for first in range(0, every, most):
+    every, most = np.arange(len(plans.weights.cycles)), max(1, TUNING.bounded_together // plans.count)
+    bounds: Bounds = np.full((plans.count, len(every)), plans.never)
+    for first in range(0, len(every), most):
         if asked.stop():
             return best, 0 if best.order else None
-        some = np.arange(first, min(every, first + most))
-        bounds[:, some] = plans.bounds(some)
-    if bounds.min() >= plans.never:
-        return best, inf
-    queue, first, size = np.argsort(bounds.min(axis=0), kind="stable"), 0, TUNING.first_raised
-    while first < len(queue):
+        own = slice(first, first + most)
+        bounds[:, own] = plans.bounds(own)
+        _take_least(asked, bounds[:, own], every[own], best)
+    least = bounds.min(axis=0)
+    queue, first, size = np.argsort(least, kind="stable"), 0, TUNING.first_raised
+    while first < len(queue) and plans.values.may_win(least[queue[first]], best.value):
         block, first, size = queue[first : first + size], first + size, min(2 * size, most)
-        _raise_bounds(plans, bounds, block, block, best)
-        if asked.stop() or not _take_least(asked, bounds, block, block, best):
+        raised = _raise_bounds(plans, bounds[:, block], block, best)
+        has_looked = not asked.stop() and _take_least(asked, raised, block, best)
+        bounds[:, block] = raised
+        if not has_looked:
             return best, min(bounds.min().item(), best.value)
     plan, structure = np.nonzero((bounds < plans.never) & plans.values.may_win(bounds, best.value))
     left = bounds[plan, structure]
@@ -377,43 +369,26 @@ def _search(asked: _Question) -> tuple[_BestChoice, Number | None]:
     return best, best.value
 
 
-def _promising_structures(asked: _Question) -> IntArray:
-    """Return a few structures that are the most parallel ones; of kinds, those that have structures, if they are
-    soon found."""
-    queue, first, size = np.argsort(asked.plans.weights.cycles, kind="stable"), 0, TUNING.first_raised
-    while asked.kinds is not None and first < len(queue):
-        some = queue[first : first + size]
-        found: IntArray = some[np.unique(asked.kinds.members(some)[1])]
-        if len(found) or asked.stop():
-            return found if len(found) else some
-        first, size = first + size, 2 * size
-    return queue[: TUNING.first_raised]
-
-
-def _raise_bounds(plans: _Plans, bounds: Bounds, columns: IntArray, structures: IntArray, best: _BestChoice) -> None:
-    """Raise the bounds of some structures, in these columns, by what limited room costs, where they may win."""
-    some = bounds[:, columns]
-    may_win = (some < plans.never) & plans.values.may_win(some, best.value)
+def _raise_bounds(plans: _Plans, bounds: Bounds, structures: IntArray, best: _BestChoice) -> Bounds:
+    """Raise the bounds [plan, structure] of these structures by what limited room costs, where they may win."""
+    may_win = (bounds < plans.never) & plans.values.may_win(bounds, best.value)
     own, of = np.flatnonzero(may_win.any(axis=1)), np.flatnonzero(may_win.any(axis=0))
     if len(own):
-        at = np.ix_(own, columns[of])
+        at = np.ix_(own, of)
         bounds[at] = np.maximum(bounds[at], plans.raised(own, structures[of]))
+    return bounds
 
 
-def _take_least(
-    asked: _Question, bounds: Bounds, columns: IntArray, structures: IntArray, best: _BestChoice, most: int = 1
-) -> bool:
-    """Search the structure of the least bound in some columns in so many plans, and mark them; return False where time
+def _take_least(asked: _Question, bounds: Bounds, structures: IntArray, best: _BestChoice) -> bool:
+    """Search the pair of the least bound [plan, structure] of these structures, and mark it; return False where time
     ends before it."""
-    if not len(columns):
+    plan, place = divmod(int(np.argmin(bounds)), len(structures))
+    left = bounds[plan, place : place + 1].copy()
+    if left[0] >= asked.plans.never or not asked.plans.values.may_win(left, best.value)[0]:
         return True
-    place = int(np.argmin(bounds[:, columns].min(axis=0)))
-    own = bounds[:, columns[place]]
-    plan = np.argsort(own, kind="stable")[:most]
-    plan = plan[(own[plan] < asked.plans.never) & asked.plans.values.may_win(own[plan], best.value)]
-    if not _has_searched(asked, plan, np.full(len(plan), structures[place]), own[plan], best):
+    if not _has_searched(asked, np.array([plan]), structures[place : place + 1], left, best):
         return False
-    bounds[plan, columns[place]] = asked.plans.never
+    bounds[plan, place] = asked.plans.never
     return True
 
 
@@ -430,25 +405,31 @@ class _Question:
 def _has_searched(asked: _Question, plan: IntArray, structure: IntArray, left: Bounds, best: _BestChoice) -> bool:
     """Search pairs of a plan and a structure (or a kind) with these bounds, raised by the orders of each; return False
     where time ends before it."""
-    plans, by_orders = asked.plans, dict[int, Bounds]()
+    plans, groups = asked.plans, dict[int, IntArray]()  # pairs of one plan, raised together
     for one in sorted(set(plan.tolist())):
         every = np.flatnonzero(plan == one)
-        if asked.stop() and best.order is not None:
-            return False
-        for own in np.array_split(every, -(-len(every) // TUNING.raised_together)):
-            rows = plans.raised_by_orders(one, structure[own])
-            left[own] = np.maximum(left[own], rows.min(axis=0))
-            alive = np.flatnonzero(plans.values.may_win(left[own], best.value))
-            by_orders |= zip(own[alive].tolist(), rows[:, alive].T, strict=True)
+        groups |= {int(own[0]): own for own in np.array_split(every, -(-len(every) // TUNING.raised_together))}
     if asked.kinds is not None:
+        for pair, own in groups.items():
+            left[own] = np.maximum(left[own], plans.raised_by_orders(int(plan[pair]), structure[own]).min(axis=0))
         alive = np.flatnonzero(plans.values.may_win(left, best.value))
         return _has_searched_members(asked, asked.kinds, plan[alive], structure[alive], left[alive], best)
-    for pair in np.argsort(left, kind="stable").tolist():
-        if not plans.values.may_win(left[pair], best.value):
-            break
+    queue: list[tuple[Number, int, Bounds | None]] = [
+        (left[own].min().item(), pair, None) for pair, own in groups.items()
+    ]
+    heapify(queue)
+    while queue and plans.values.may_win(queue[0][0], best.value):
         if asked.stop() or asked.work.is_spent():
             return False
-        _try_orders(plans, int(plan[pair]), int(structure[pair]), by_orders[pair], best, asked.work)
+        _, pair, least = heappop(queue)
+        if least is not None:
+            _try_orders(plans, int(plan[pair]), int(structure[pair]), least, best, asked.work)
+            continue
+        own = groups[pair]
+        rows = plans.raised_by_orders(int(plan[pair]), structure[own])
+        left[own] = np.maximum(left[own], rows.min(axis=0))
+        for place in np.flatnonzero(plans.values.may_win(left[own], best.value)).tolist():
+            heappush(queue, (left[own[place]].item(), int(own[place]), rows[:, place]))
     return True
 
 
@@ -477,10 +458,12 @@ def _has_searched_members(
 def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _BestChoice, work: Work) -> None:
     """Take the best tiles of a plan in a structure where they are better. least: bounds of its orders, or of all."""
     place, every = plans.place(plan, structure), plans.orders(plan)
-    may_win = np.broadcast_to(plans.values.may_win(least, best.value), len(every))
-    orders = [order for order, wins in zip(every, may_win, strict=True) if wins]
-    work.add(len(orders))
-    for order in orders:
+    least = np.broadcast_to(least, len(every))
+    for number in np.argsort(least, kind="stable").tolist():
+        if not plans.values.may_win(least[number], best.value):
+            break
+        work.add()
+        order = every[number]
         found = best_tiles(place, order, plans.values, best.value)
         if found is not None:
             best.value, best.parts, best.tiles = found.value, found.parts, found.tiles

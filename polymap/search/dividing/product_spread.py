@@ -34,8 +34,7 @@ class SpreadTables:
         """Return a structure, with the first split of its factors over the fan-outs of each class."""
         factors: dict[int, tuple[int, ...]] = {}
         for one, row in zip(self.problem.classes, self.classes[number], strict=True):
-            choices = [_rows(_choices(self.problem, f), self.problem.arch.fanouts[f].size) for f in one.fanouts]
-            split = _split_row(choices, row)
+            split = _split_row(self.problem, one.fanouts, tuple(row.tolist()))
             assert split is not None, "every row is a product of vectors"
             factors.update(zip(one.fanouts, split, strict=True))
         classes = tuple(tuple(row) for row in self.classes[number].tolist())
@@ -215,13 +214,15 @@ def _pairs(left: Rows, right: Rows, extents: Rows, stop: Stop) -> tuple[IntArray
     return _join_pairs(parts)
 
 
-def _split_row(choices: list[Rows], row: Rows) -> tuple[tuple[int, ...], ...] | None:
-    """Return the first vectors, one per list, whose product is `row` (None: there are none)."""
-    if len(choices) <= 1:
-        own = (choices[0] == row).all(axis=1) if choices else row == 1
-        return (tuple(row.tolist()),) if choices and own.any() else () if not choices and own.all() else None
-    for own in choices[0][(row % choices[0] == 0).all(axis=1)]:
-        rest = _split_row(choices[1:], row // own)
-        if rest is not None:
-            return (tuple(own.tolist()), *rest)
+def _split_row(problem: Problem, fanouts: tuple[int, ...], row: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
+    """Return the first vectors, one per fan-out, whose product is `row` (None: there are none)."""
+    choices, size = _choices(problem, fanouts[0]), problem.arch.fanouts[fanouts[0]].size
+    if len(fanouts) == 1:
+        return (row,) if prod(row) <= size and all(f in own for f, own in zip(row, choices, strict=True)) else None
+    for own in _rows(choices, size).tolist():
+        if not any(f % factor for f, factor in zip(row, own, strict=True)):
+            left = tuple(f // factor for f, factor in zip(row, own, strict=True))
+            rest = _split_row(problem, fanouts[1:], left)
+            if rest is not None:
+                return (tuple(own), *rest)
     return None

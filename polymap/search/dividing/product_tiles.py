@@ -20,8 +20,7 @@ from polymap.search.problem import divisors
 class Place:
     """A plan in a structure: temporal extents per dim; per component what one visit of each node costs, and all of the
     plan where each is visited once; compute cycles; per node the bits that it takes with tiles of one index; usable:
-    bits of each level that has limited room; free: what such tiles leave of them; spans: (node, dim, least, most) that
-    are left there."""
+    bits of each level that has limited room; spans: (node, dim, least, most) that are left there."""
 
     whole: tuple[int, ...]
     weights: list[list[int]]
@@ -29,7 +28,6 @@ class Place:
     cycles: int
     bits: list[int]
     usable: dict[int, int]
-    free: dict[int, int]
     spans: list[tuple[int, int, int, int]]
 
 
@@ -50,26 +48,18 @@ def best_tiles(place: Place, order: Order, values: PartValues, limit: Number) ->
     ranges = _ranges(place, order)
     if ranges is None:
         return None
-    fixed, least = list(place.once), list(place.once)
+    bits, fixed = place.bits, list(place.once)
     visits: list[tuple[int, ...]] = []
-    for cut, visited, crowd, (_, most) in zip(order.cuts, order.visited, order.crowds, ranges, strict=True):
-        extent = place.whole[cut.dim]
-        for level, nodes in crowd:
-            most = min(most, 1 + place.free[level] // sum([place.bits[node] for node in nodes]))
-        own: list[int] = []
-        for number, weights in enumerate(place.weights):
-            once = sum([weights[node] for node in visited])
-            own.append(once * extent)
-            fixed[number] -= once
-            least[number] += once * extent // most - once
-        visits.append(tuple(own))
-    if values.caps(least, place.cycles, limit) is None:
-        return None
-    bits = place.bits
+    for cut, visited in zip(order.cuts, order.visited, strict=True):
+        once = [sum([weights[node] for node in visited]) for weights in place.weights]
+        fixed = [part - own for part, own in zip(fixed, once, strict=True)]
+        visits.append(tuple([own * place.whole[cut.dim] for own in once]))
     rooms = [_Room(place.usable[level], tuple((bits[node], cuts) for node, cuts in own)) for level, own in order.rooms]
     question = _Question(order, rooms, visits, fixed, place.cycles, values)
-    every = (divisors_of(place.whole[cut.dim]) for cut in order.cuts)
-    choices = [tuple(t for t in own if low <= t <= high) for own, (low, high) in zip(every, ranges, strict=True)]
+    choices = [divisors_of(place.whole[cut.dim]) for cut in order.cuts]
+    if place.spans:
+        pairs = zip(choices, ranges, strict=True)
+        choices = [tuple(t for t in own if low <= t <= high) for own, (low, high) in pairs]
     return _best_choice(question, choices, limit) if all(choices) else None
 
 
@@ -147,15 +137,15 @@ def _trim_choices(question: _Question, choices: _Choices, limit: Number) -> tupl
             return None
         for cut, visits in enumerate(question.visits):
             for v, part, cap in zip(visits, least, caps, strict=True):
-                if v:
-                    most = cap - part + v // left[cut][-1]
-                    left[cut] = tuple(t for t in left[cut] if v // t <= most)
+                most = cap - part + v // left[cut][-1]
+                if v // left[cut][0] > most:
+                    left[cut] = tuple([t for t in left[cut] if v // t <= most])
         for outer, inner in question.order.nested:
             first, last = left[inner][0], left[outer][-1]
-            left[outer] = tuple(t for t in left[outer] if t >= first)
-            left[inner] = tuple(t for t in left[inner] if t <= last)
-            if not left[outer] or not left[inner]:
+            if first > last:
                 return None
+            left[outer] = tuple([t for t in left[outer] if t >= first])
+            left[inner] = tuple([t for t in left[inner] if t <= last])
         if before == [len(own) for own in left]:
             return left, caps
 
@@ -177,7 +167,7 @@ def _is_trimmed_by(room: _Room, left: _Choices) -> bool:
     for cut, slope in slopes.items():
         most = least[cut] + free // slope
         if left[cut][-1] > most:
-            left[cut] = tuple(t for t in left[cut] if t <= most)
+            left[cut] = tuple([t for t in left[cut] if t <= most])
     return True
 
 

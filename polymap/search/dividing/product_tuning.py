@@ -18,10 +18,8 @@ class Tuning:
     """Pairs of a structure and a plan."""
     bounded_together: int = 1 << 18
     """Of these pairs (memory, not speed)."""
-    first_plans: int = 32
-    """Of the most promising structure, searched before all others are bounded."""
     first_raised: int = 64
-    """Of these pairs, bounded by the orders of their nodes before tiles are looked at; then twice as many."""
+    """Structures, and then pairs, whose bounds are raised before tiles are looked at; then twice as many."""
     raised_together: int = 1 << 8
     """Of these pairs (memory)."""
     structures_a_step: int = 64

@@ -38,14 +38,14 @@ class Component:
 def energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
     """Return the energy of all transfers x scale, which must make every weight an integer."""
 
-    def weights(pj_of: dict[str, Fraction]) -> tuple[tuple[int, ...], ...]:
+    def weights(pj_of: list[Fraction]) -> tuple[tuple[int, ...], ...]:
         return tuple(
-            tuple(int(pj_of[level.name] * Fraction(t.bits, level.word_bits) * scale) for t in workload.tensors)
-            for level in arch.levels
+            tuple(pj.numerator * t.bits * scale // (pj.denominator * level.word_bits) for t in workload.tensors)
+            for pj, level in zip(pj_of, arch.levels, strict=True)
         )
 
-    reads = weights({level.name: level.read_pj for level in arch.levels})
-    writes = weights({level.name: level.write_pj for level in arch.levels})
+    reads = weights([level.read_pj for level in arch.levels])
+    writes = weights([level.write_pj for level in arch.levels])
     wires: tuple[Prices, ...] = ()
     if arch.has_wire_energies:
         wires = tuple(

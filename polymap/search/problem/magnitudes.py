@@ -9,30 +9,29 @@ first updates.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
-from polymap.ir import Architecture, Tensor, Workload, accesses_of
+from polymap.ir import Architecture, Workload, accesses_of
 from polymap.search.problem.components import Component
 
 
 def most_counted(workload: Workload) -> int:
     """Return an upper bound on every count of loads, elements or bits in a table."""
-    return 2 * max(
-        most_instances(workload), *(tensor.bits * _elements(workload, tensor) for tensor in workload.tensors)
-    )
+    elements = zip(workload.tensors, _elements(workload), strict=True)
+    return 2 * max(most_instances(workload), *(tensor.bits * most for tensor, most in elements))
 
 
 def most_costed(workload: Workload, arch: Architecture, component: Component) -> int:
     """Return an upper bound on the magnitude of a component's cost, summed over any chain."""
-    levels = range(len(arch.levels))
+    levels, instances = range(len(arch.levels)), most_instances(workload)
     targets = {statement.target.tensor for statement in workload.statements}
     total = 1
-    for index, tensor in enumerate(workload.tensors):
-        elements = _elements(workload, tensor)
+    for index, (tensor, elements) in enumerate(zip(workload.tensors, _elements(workload), strict=True)):
         weight = sum(component.read[level][index] + component.write[level][index] for level in levels)
         weight += sum(sum(map(abs, row[index])) for row in component.wires)
         times = len(levels) + 3 if tensor.name in targets else 2
-        total += max(most_instances(workload), elements) * weight * times
+        total += max(instances, elements) * weight * times
         if component.held:
             total += elements * sum(component.held[level][index] for level in levels)
     return total
@@ -43,14 +42,10 @@ def most_instances(workload: Workload) -> int:
     return prod(dim.extent for dim in workload.dims)
 
 
-def _elements(workload: Workload, tensor: Tensor) -> int:
-    """Return an upper bound on the elements of a tensor's tile: one per index of its dims, or all of its shape."""
-    dims = {
-        dim
-        for statement in workload.statements
-        for access in accesses_of(statement, tensor.name)
-        for index in access.index
-        for dim in index.coefficients()
-    }
+def _elements(workload: Workload) -> Iterator[int]:
+    """Yield an upper bound on the elements of each tensor's tile: one per index of its dims, or all of its shape."""
     extents = workload.extents()
-    return max(prod(extents[dim] for dim in dims), prod(tensor.shape))
+    for tensor in workload.tensors:
+        accesses = [each for statement in workload.statements for each in accesses_of(statement, tensor.name)]
+        dims = {dim for access in accesses for index in access.index for dim in index.dims}
+        yield max(prod(extents[dim] for dim in dims), prod(tensor.shape))
