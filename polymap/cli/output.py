@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,9 @@ def _obstacle(name: str) -> str | None:
             return "its folder does not exist"
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             return "permission denied"
+        if not is_special(path):
+            with tempfile.TemporaryFile(dir=Path(os.path.realpath(name)).parent):
+                pass  # root may write everywhere, but /proc and full disks take no files
     except (OSError, UnicodeEncodeError) as error:  # a name that is too long, or none of a file
         return getattr(error, "strerror", None) or str(error)
     return None

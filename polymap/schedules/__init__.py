@@ -51,7 +51,7 @@ with lazy(__name__):
         kinds_of as kinds_of,
         orders_that_count as orders_that_count,
     )
-    from polymap.schedules.relation import original_schedule as original_schedule
+    from polymap.schedules.relation import original_schedule as original_schedule, serial as serial
     from polymap.schedules.scattering import (
         Fold as Fold,
         Loop as Loop,

@@ -6,7 +6,7 @@ Each temporal loop contributes a digit: an index i of a dim with tiles t1 > t2 >
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Table
+from collections.abc import Collection, Mapping as Table
 from dataclasses import dataclass
 
 from polymap import ir
@@ -25,13 +25,13 @@ def schedule_of(workload: ir.Workload, mapping: ir.Mapping) -> dict[str, tuple[i
     return found
 
 
-def serial(mapping: ir.Mapping) -> ir.Mapping:
-    """Return the tree with its spatial loops as temporal ones."""
-    return ir.Mapping(
-        ir.changed_nodes(
-            mapping.nodes, lambda node: ir.Temporal(node.dim, node.tile) if isinstance(node, ir.Spatial) else node
-        )
-    )
+def serial(mapping: ir.Mapping, kept: Collection[str] = ()) -> ir.Mapping:
+    """Return the tree with its spatial loops as temporal ones, but those over `kept` fan-outs."""
+
+    def changed(node: ir.MappingNode) -> ir.MappingNode:
+        return ir.Temporal(node.dim, node.tile) if isinstance(node, ir.Spatial) and node.fanout not in kept else node
+
+    return ir.Mapping(ir.changed_nodes(mapping.nodes, changed))
 
 
 def original_schedule(workload: ir.Workload) -> dict[str, tuple[ir.Affine, ...]]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from polymap.inputs import answers_in_words, expected_text
-from polymap.ir import Affine, Floor, Mapping as Tree, Mistake, ScheduleError, Workload, did_you_mean
+from polymap.ir import Affine, Floor, Mapping as Tree, Mistake, ScheduleError, Workload, did_you_mean, dim
 from polymap.poly import UnionMap, budget, function, union_of
+from polymap.schedules.legality import schedule_violations
 from polymap.schedules.relation import original_schedule, schedule_of, serial
 from polymap.workload import domain_of
 
@@ -128,11 +129,16 @@ class Schedule:
 
     @staticmethod
     def of_tree(workload: Workload, mapping: Tree, *, strict: bool = False) -> Schedule:
-        """Return the order of a loop tree that `check_mapping` accepts, the iterations of spatial loops in turn.
+        """Return the order of a loop tree that `check_mapping` accepts, the iterations of spatial loops in turn; in
+        lock step, as machines run them, where some need what later ones make.
 
         A statement without the dim of a loop around it runs in the first iteration of that loop.
         """
-        times = schedule_of(workload, serial(mapping))
+        in_turn = serial(mapping)
+        times = schedule_of(workload, in_turn)
+        if in_turn != mapping and schedule_violations(workload, times, strict=strict):
+            steps = schedule_of(workload, mapping)
+            times = {name: (*each, *map(dim, workload.statement(name).dims)) for name, each in steps.items()}
         return Schedule.of(workload, {name: _dims_of(each) for name, each in times.items()}, strict=strict)
 
     def scattering(self, statement: str) -> Scattering:

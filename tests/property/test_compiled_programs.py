@@ -459,3 +459,47 @@ def test_local_arrays_lie_where_gcc_stores_whole_vectors(tmp_path: Path) -> None
     flags = (*PLAIN, "-O3", "-march=native")
     fast = called(compiled(transformed, tmp_path / "new.so", "gcc", flags), "f", listed, values)
     assert fast == called(compiled(text, tmp_path / "own.so", "gcc", PLAIN), "f", listed, values)
+
+
+SHIFTED = pm.program(["M[m] max= X[m,n]", "P[m,n] = X[m,n] - M[m]"], m=3, n=7, types="int32")
+ARRAY = pm.io.arch_from_document(
+    {"name": "array", "nodes": [{"level": "D"}, {"fanout": "X", "size": 8}, {"compute": "PE"}]}
+)
+
+
+def around_both(fanout: str, tile: int) -> pm.Mapping:
+    """Return the tree of SHIFTED whose instances all take their part of the maximum before one of them reads it."""
+    inner = (pm.Temporal("m", 1), *([pm.Temporal("n", 1)] if tile > 1 else []))
+    legs = ((*inner, pm.Compute("S0")), (*inner, pm.Compute("S1")))
+    return pm.Mapping((pm.Spatial("n", tile, fanout), pm.Branch(legs)))
+
+
+@pytest.mark.parametrize(("fanout", "tile"), [("lane", 1), ("lane", 2), ("core", 4)])
+def test_a_compiled_tree_runs_in_lock_step_where_instances_need_each_other(fanout: str, tile: int) -> None:
+    mapping = around_both(fanout, tile)
+    assert pm.violations(SHIFTED, "host_cpu", mapping) == ()
+    x = np.random.default_rng(tile).integers(-99, 99, (3, 7)).astype(np.int32)
+    largest, less = pm.compile(SHIFTED, "host_cpu", mapping=mapping, threads=2)(x)
+    assert np.array_equal(largest, x.max(1))
+    assert np.array_equal(less, x - x.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("tile", [1, 2, 4])
+def test_a_native_program_runs_in_lock_step_where_instances_need_each_other(tile: int) -> None:
+    mapping = around_both("X", tile)
+    assert pm.violations(SHIFTED, ARRAY, mapping) == ()
+    for form in ("native", "faithful"):
+        assert pm.run_c(SHIFTED, ARRAY, mapping, form, seed=1).matches_reference
+
+
+def test_a_recurrence_across_instances_runs_in_lock_step() -> None:
+    text = "void f(int A[8][9]) { for (int i = 1; i < 8; i++) for (int j = 0; j < 8; j++) A[i][j] += A[i-1][j+1]; }"
+    mapping = pm.Mapping((pm.Spatial("j", 1, "lane"), pm.Temporal("i", 1), pm.Compute("S0")))
+    work = pm.from_c(text)
+    assert pm.violations(work, "host_cpu", mapping) == ()
+    given = np.random.default_rng(2).integers(-99, 99, (8, 9)).astype(np.int32)
+    expected = given.copy()
+    for i in range(1, 8):
+        expected[i, :8] += expected[i - 1, 1:]
+    (found,) = pm.compile(work, "host_cpu", mapping=mapping)(given)
+    assert np.array_equal(found, expected)

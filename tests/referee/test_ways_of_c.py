@@ -86,6 +86,8 @@ BODIES = {
                    " int *p = a; const signed char *q = c; for (int j = 0; j < N; j++) *p++ += 1, *p += *q++;"),
     "until zero": ("", "for (int i = N; i; i--) { a[i] += i; for (unsigned j = i; j; --j) l[j] += a[i]; } int k = N; while (k) { c[k] += 1; k--; }"
                        " for (int i = -N; i; i++) y[i + N] += i; l[N] = k; int m = N; do { x[m] = m; --m; } while (m);"),
+    "by steps until": ("", "for (int i = N; i; i -= 2) { a[i] += i; for (unsigned j = 2 * i + 3; j != 3; j -= 2) l[j - 3] += a[j - 3]; }"
+                           " for (int i = -N; i != N; i += 5) c[i + N] += i; for (int i = 0; i != 18; i += 3) x[i] += 1;"),
     "defined twice": ("#include <math.h>\n#include <stdlib.h>\n#ifndef M_PI\n#define M_PI (3.14159265358979323846264)\n#endif\n"
                       "#ifndef MAX\n#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#endif\n", EACH + " { y[i] = M_PI * i; a[i] = MAX(a[i], i); }"),
     "skipped": ("", "for (int i = N; --i >= 0;) { if (c[i] > 0) continue; a[i] += i; }"),
@@ -193,6 +195,8 @@ def test_what_is_printed_has_the_values_of_the_text(
         (f"void f(int a[9], int b[9]) {{ int k = 0; {EACH} if (b[i] > 0) a[k++] = i; }}", "'k' is no sum of loop variables"),
         ("void f(int a[9]) { for (unsigned i = 8; --i >= 0;) a[i] = 0; }", "'i - 1' reaches -1"),
         (f"static int r(int v) {{ return v ? r(v - 1) : 0; }} void f(int a[9]) {{ {EACH} a[i] = r(i); }}", "a function 'r' of its own"),
+        ("void f(int a[9]) { for (int i = 7; i; i -= 2) a[i] = 0; }", "may step over '0', and would not end"),
+        ("void f(int a[9], int n) { for (int j = 0; j < 9; j++) for (int i = j; i != 9; i += 3) a[i] = 0; }", "step over '9'"),
         (f"{SET} void f(int a[9]) {{ {EACH} set(a, i, *a); }}", "what it does is not known: 'set(a, i, a[0])'"),
         (f"{SET} void f(int a[9]) {{ {EACH} set(a, i, a[i]); }}", "what it does is not known: 'set(a, i, a[i])'"),
         (f"void f(int a[9], int b[9]) {{ int *p = a; {EACH} if (b[i]) *p++ = i; }}", "where the pointer 'p' points to depends on data"),

@@ -1,7 +1,8 @@
 """The native program: the nest as a program to use, without counters.
 
 Loops over the fan-out `core` become OpenMP loops where their iterations touch different elements; loops over the
-fan-out `lane` sink to the inside, where the compiler makes vectors of them. The innermost place of an accumulated
+fan-out `lane` sink to the inside, where the compiler makes vectors of them, and so do all spatial loops of which some
+iterations need what later ones make: a machine runs them in lock step. The innermost place of an accumulated
 tensor is a local buffer where loops inside it accumulate onto one tile; the other levels are the caches' own business.
 """
 
@@ -15,6 +16,7 @@ from polymap import ir
 from polymap.codegen import lower
 from polymap.codegen.native.arrays import ELEMENT_BYTES
 from polymap.codegen.native.tuning import TUNING
+from polymap.schedules import dependence_violations, serial
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,13 @@ def lower_native(workload: ir.Workload, arch: ir.Architecture, mapping: ir.Mappi
     nest = layout.nest
     loops = {loop for use in nest.uses for loop in use.loops}
     kinds = [fanout.kind for fanout in arch.fanouts]
+    lanes = frozenset(fanout.name for fanout in arch.fanouts if fanout.kind is ir.FanoutKind.LANE)
+    in_turn = serial(mapping, lanes)
+    is_in_turn = in_turn == mapping or not dependence_violations(workload, in_turn)  # else in lock step
     sunk = frozenset(
-        loop.name for loop in loops if loop.fanout is not None and kinds[loop.fanout] is ir.FanoutKind.LANE
+        loop.name
+        for loop in loops
+        if loop.fanout is not None and not (is_in_turn and kinds[loop.fanout] is not ir.FanoutKind.LANE)
     )
     cores = frozenset(
         loop.name for loop in loops if loop.fanout is not None and kinds[loop.fanout] is ir.FanoutKind.CORE

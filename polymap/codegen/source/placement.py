@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from polymap.ir import InputError, Mistake
 from polymap.workload.c import CProgram
@@ -73,11 +74,21 @@ def region_text(source: str, program: CProgram, file: str) -> RegionText:
 
 
 def _check_structure(function: str, program: CProgram, file: str) -> None:
-    """Raise InputError for a function whose braces or `return`s are in macros: then its end is unknown."""
+    """Raise InputError for a function with `return`s in macros, or braces that these leave open: its end is unknown."""
     found = [each.group() for each in _TOKEN.finditer(function)]
-    if tuple(found.count(word) for word in _STRUCTURE) != program.prepared.blocks:
+    opened, closed, returned = (
+        count - found.count(word) for word, count in zip(_STRUCTURE, program.prepared.blocks, strict=True)
+    )
+    bodies = [change.macro.body for change in program.prepared.file.changes if change.macro is not None]
+    if returned or opened != closed or opened < 0 or (opened and not all(map(_closes, bodies))):
         what = f"macros hold braces or `return` of the function with the loops ({file})"
         raise InputError(Mistake("PM281", what, "Write them out in the function."))
+
+
+def _closes(body: Sequence[str]) -> bool:
+    """Return whether each brace of a macro has its other one there."""
+    depths = list(accumulate((word == "{") - (word == "}") for word in body))
+    return not depths or (min(depths) >= 0 == depths[-1])
 
 
 def _directives(program: CProgram, first: int, last: int, file: str) -> tuple[str, ...]:

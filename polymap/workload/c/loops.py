@@ -107,7 +107,7 @@ def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | No
 
 
 def _as_range(loop: For, scope: Scope, kind: str | None) -> For:
-    """Return a loop that steps by one until `i != e` fails as one with `<` or `>`, where it does not begin behind e:
+    """Return a loop until `i != e` fails as one with `<` or `>`, where its steps meet e and it does not begin behind e:
     signed types of at least 32 bits would overflow then, which C leaves undefined; others wrap around."""
     match loop.condition:
         case Binary("!=", Name(name) as counter, bound, line) if name == loop.variable:
@@ -117,8 +117,13 @@ def _as_range(loop: For, scope: Scope, kind: str | None) -> For:
         case _:
             return loop
     step = affine_of(loop.step, scope)
-    if step.terms or abs(step.constant) != 1 or name in names_of(bound):
+    if step.terms or not step.constant or name in names_of(bound):
         return loop
+    if abs(step.constant) > 1:
+        way = affine_of(loop.start, scope) - affine_of(bound, scope)
+        if any(factor % step.constant for factor in (way.constant, *(factor for factor, _ in way.terms))):
+            what = f"the loop over '{name}' may step over {shown(render(bound))}, and would not end"
+            raise Refused("PM263", line, what, f"Compare with {'<' if step.constant > 0 else '>'}.")
     sign = "<" if step.constant > 0 else ">"
     own = common(kind or "int64", whole_of(bound, scope).kind or "int64")
     if is_unsigned(own) or (kind is not None and bits_of(kind) < 32):

@@ -79,6 +79,13 @@ def test_what_cannot_be_written_is_known_before_the_work(tmp_path: Path) -> None
         with pytest.raises(OutputError, match=f"PM701.*{reason}"):
             check_writable([str(tmp_path / name) + ("/" if name == "x/" else "")])
     assert os.listdir(tmp_path) == []
+    check_writable([os.devnull])
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="this system has no /proc")
+def test_folders_that_take_no_files_are_known_before_the_work() -> None:
+    with pytest.raises(OutputError, match="PM701 cannot write '/proc/x'"):
+        check_writable(["/proc/x"])
 
 
 def test_closed_stdout_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from polymap import from_c
 from polymap.codegen.source import transform
 from polymap.codegen.source.assumed import Conditions
 from polymap.ir import InputError, PolymapError, Workload, WorkloadError
+from tests.c_to_c import differences_of_texts
 from tests.preprocessor_programs import HEADER, SETTINGS, ProgramMaker
 
 transform_c = partial(pm.transform_c, order="isl")  # other orders may leave the text as it is
@@ -217,6 +218,34 @@ def test_what_cannot_be_written_is_refused(head: str, expected: str) -> None:
     with pytest.raises(PolymapError) as caught:
         transform_c(text)
     assert expected in str(caught.value)
+
+
+BOTH = """#define BOTH(x, y, v) do { x += v; y -= v; } while (0)
+void f(int A[9], int B[9], int C[9][9]) {
+  BOTH(A[0], B[1], 2);
+  for (int i = 0; i < 9; i++)
+    for (int j = 0; j < 9; j++) BOTH(A[i], B[j], C[i][j]);
+}
+"""
+
+
+def test_macros_may_hold_braces_that_they_close(tmp_path: Path) -> None:
+    made = pm.transform_c(BOTH, order="original", tile=4)
+    assert "BOTH" not in made.split("{", 2)[2]
+    assert not differences_of_texts(BOTH, made, ({},), tmp_path, sanitized=False)
+
+
+@pytest.mark.parametrize(
+    "macros",
+    [
+        "#define OPEN {\n#define CLOSE }\n",
+        "#define OPEN { {\n#define CLOSE } }\n",
+        "#define OPEN if (n) {\n#define CLOSE } else {}\n",
+    ],
+)
+def test_macros_whose_braces_others_close_are_refused(macros: str) -> None:
+    with pytest.raises(InputError, match="PM281 macros hold braces"):
+        pm.transform_c(macros + "void f(int n, int A[n]) {\n for (int i = 0; i < n; i++) OPEN A[i] = 2; CLOSE\n}\n")
 
 
 def test_sizes_that_are_no_single_value_are_refused() -> None:
