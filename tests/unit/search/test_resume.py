@@ -215,7 +215,7 @@ def test_the_history_ends_at_the_answer_and_its_picture_shows_it() -> None:
     [
         (GEMM, "energy", "divide", 15),
         pytest.param(LAYER, "energy", "divide", 15, marks=pytest.mark.slow),
-        pytest.param(GEMM, "pareto:capacity:BUF,traffic:DRAM", "divide", 450, marks=pytest.mark.slow),
+        pytest.param(GEMM, "pareto:capacity:BUF,traffic:DRAM", "divide", 150, marks=pytest.mark.slow),
         pytest.param(SMALL, "energy", "any", 15, marks=pytest.mark.slow),
         pytest.param(SMALL, "lex:edp,energy", "any", 15, marks=pytest.mark.slow),
     ],
