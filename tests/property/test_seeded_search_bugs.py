@@ -92,7 +92,7 @@ def assert_seen(bug: Bug, laws: Sequence[Callable[[], object]], first: int = 0) 
     exact.arithmetic_for.cache_clear()
     assert seen is not None, "no law sees it"
     law = laws[seen]
-    asked = (law.func, law.args) if isinstance(law, partial) else law
+    asked = (law.func, law.args, *sorted(law.keywords.items())) if isinstance(law, partial) else law
     if asked not in _HOLD:
         law()
         _HOLD.add(asked)
