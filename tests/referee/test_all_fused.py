@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import count, islice
 from math import prod
 from time import process_time
@@ -129,7 +130,7 @@ def floors(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> tupl
     return float(by_nests) / 8, float(refunds.bound_by_cases(asked, known, lambda: next(steps) > 200).floors[0]) / 8
 
 
-@pytest.mark.parametrize("seed", few(range(300), 3, late=(1, 3, 4, 5)))
+@pytest.mark.parametrize("seed", few(range(300), 2, late=(1, 2, 3, 4, 5)))
 def test_no_tree_moves_less_than_is_proven(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     program, room = drawn(seed)
     by_nests, by_cases = floors(program, room, monkeypatch)
@@ -237,6 +238,7 @@ def floor_of_product(program: Program, room: int, lanes: int, speed: int, object
     return by_nests, refunds.bound_by_cases(asked, known, lambda: next(steps) > 200).floors[0]
 
 
+@cache
 def least_product(program: Program, room: int, lanes: int, speed: int, power: int) -> int:
     """Return the least product of energy and a power of the cycles of any tree."""
     points = question(program, room)[0].instances_of_boxes()
@@ -344,11 +346,11 @@ def test_no_tree_moves_less_than_is_charged_in_parts(seed: int, monkeypatch: pyt
 
 
 def test_loads_that_are_charged_to_both_readers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, room = Program(TWO_READERS[0], (("m", 2), ("n", 2), ("k", 2)), "TU"), 16
-    assert floor_in_parts(program, room, monkeypatch) <= least_words(program, room) == 16, "each tensor passes once"
+    program, room = Program(TWO_READERS[0], (("m", 2), ("n", 2), ("k", 1)), "TU"), 8
+    assert floor_in_parts(program, room, monkeypatch) <= least_words(program, room) == 10, "each tensor passes once"
     monkeypatch.setattr(legs, "_with_loads_in_parts", lambda component, *_: component)
     monkeypatch.setattr(legs, "lcm", lambda *_: 1)
-    assert floor_in_parts(program, room, monkeypatch) > 16
+    assert floor_in_parts(program, room, monkeypatch) > 10
 
 
 def cases_of_two_products(program: Program, room: int, monkeypatch: pytest.MonkeyPatch) -> refunds.Cases:

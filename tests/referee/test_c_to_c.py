@@ -377,9 +377,9 @@ def test_random_functions_with_odd_names_chains_and_late_counters_equal_their_or
 
 @pytest.mark.slow
 def test_random_functions_with_macros_late_counters_and_conditional_reads_equal_their_originals() -> None:
-    tally = run_functions(0, 3, turns=1, make=random_crossed)
+    tally = run_functions(0, 2, turns=1, make=random_crossed)
     assert not tally.wrong
-    assert tally.functions >= 2
+    assert tally.functions >= 1
 
 
 @pytest.mark.soak

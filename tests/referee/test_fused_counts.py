@@ -27,6 +27,7 @@ from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum_programs import program
 from tests.mistakes import mutant_of
 from tests.programs import random_tree, with_room
+from tests.times import few
 
 CHAINS = (
     ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
@@ -172,20 +173,22 @@ def compared(seeds: range) -> tuple[int, int]:
     return counted, wrong
 
 
-def test_fused_trees_are_counted_as_they_run() -> None:
-    counted, wrong = compared(range(400))
+@pytest.mark.parametrize(("seeds", "least"), few([(150, 18), (400, 55)], 1))
+def test_fused_trees_are_counted_as_they_run(seeds: int, least: int) -> None:
+    counted, wrong = compared(range(seeds))
     assert wrong == 0
-    assert counted > 55
+    assert counted > least
 
 
-def test_siblings_above_branches_are_counted_as_they_run() -> None:
+@pytest.mark.parametrize(("seeds", "least"), few([(60, 20), (150, 60)], 1))
+def test_siblings_above_branches_are_counted_as_they_run(seeds: int, least: int) -> None:
     counted = 0
-    for seed in range(150):
+    for seed in range(seeds):
         case = siblings_case(random.Random(f"siblings {seed}"))
         found = count_closed_form(*case)
         counted += found is not None
         assert found is None or found == count_by_simulation(*case), f"seed {seed}"
-    assert counted > 60
+    assert counted > least
 
 
 def test_siblings_that_idle_keep_nothing_that_is_written() -> None:

@@ -65,7 +65,7 @@ def problems(rng: random.Random, *, windows: bool) -> Iterator[tuple[Workload, A
         yield problem.workload, arch, rng.choice(("energy", f"traffic:{arch.levels[0].name}"))
 
 
-@pytest.mark.parametrize("batch", few(range(2 * BATCHES), 2, late=(0,)))
+@pytest.mark.parametrize("batch", few(range(2 * BATCHES), 1, late=(0,)))
 def test_no_tree_is_below_the_bound(batch: int) -> None:
     rng = random.Random(f"products {batch}")
     checked = 0

@@ -88,14 +88,14 @@ def _check_any(problem: Problem) -> None:
         assert _same(found.value, true.value), told
 
 
-@pytest.mark.parametrize("batch", few(range(_DIVIDE), 8))
+@pytest.mark.parametrize("batch", few(range(_DIVIDE), 5))
 def test_the_optimum_over_dividing_tiles_is_the_least_of_all_trees(batch: int) -> None:
     for problem in _problems(batch, "divide"):
         _check_divide(problem)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", few(range(_ANY), 4))
+@pytest.mark.parametrize("batch", few(range(_ANY), 3))
 def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

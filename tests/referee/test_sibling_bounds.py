@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -94,14 +94,17 @@ def small_trees(seed: str, count: int, most: int) -> Iterator[Tree]:
 
 def large_trees(seed: str, count: int) -> Iterator[Tree]:
     """Yield random trees of layers on machines like the presets, whose capacities are taken away."""
+    found = (scored(*drawn) for drawn in large_draws(seed))
+    return islice((tree for tree in found if tree is not None), count)
+
+
+def large_draws(seed: str) -> Iterator[tuple[Workload, Architecture, str, Mapping]]:
+    """Yield what trees of layers are made of, as `scored` takes it, without end."""
     rng = random.Random(seed)
-    while count:
+    while True:
         workload, arch = rng.choice(LAYERS), random_machine(rng)
         objective = parse_objective(rng.choice(("energy", "edp", "latency")), arch)
-        found = scored(workload, arch, objective.text, random_large_tree(rng, workload, arch))
-        if found is not None:
-            count -= 1
-            yield found
+        yield workload, arch, objective.text, random_large_tree(rng, workload, arch)
 
 
 def random_machine(rng: random.Random) -> Architecture:
@@ -169,11 +172,11 @@ def wider(rng: random.Random, problem: Problem, structure: tuple[Counts, Counts]
     return low, tuple(tuple(rng.randint(c, n) for c, n in row) for row in rows)
 
 
-@pytest.mark.parametrize("batch", few(range(160), 1))
-def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> None:
+@pytest.mark.parametrize(("batch", "count"), few([(0, 2), *((batch, 4) for batch in range(160))], 1))
+def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int, count: int) -> None:
     laws, told, rng = Laws(), Laws(is_told=True), random.Random(batch)
     met = 0
-    for tree in small_trees(f"siblings {batch}", 4, 4_000):
+    for tree in small_trees(f"siblings {batch}", count, 4_000):
         met += 1
         laws.check(tree)
         if rng.random() < 0.1:
@@ -181,20 +184,20 @@ def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> 
     assert met > 500
 
 
-@pytest.mark.parametrize("batch", few(range(160), 1))
-def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
-    for tree in large_trees(f"large siblings {batch}", 40):
+@pytest.mark.parametrize(("batch", "count"), few([(0, 20), *((batch, 40) for batch in range(160))], 1))
+def test_no_formula_exceeds_what_a_large_tree_moves(batch: int, count: int) -> None:
+    for tree in large_trees(f"large siblings {batch}", count):
         Laws().check(tree)
         Laws(is_told=True).check(tree)
         Laws(random.Random(batch)).check(tree)
 
 
-@pytest.mark.parametrize("batch", few(range(40), 1))
-def test_the_parts_of_a_structure_by_siblings_with_work_hold_all_its_trees(batch: int) -> None:
+@pytest.mark.parametrize(("batch", "count"), few([(0, 25), *((batch, 60) for batch in range(40))], 1))
+def test_the_parts_of_a_structure_by_siblings_with_work_hold_all_its_trees(batch: int, count: int) -> None:
     """Each structure is halved again and again: every tree is in a part whose bound is not above its value."""
     parts: dict[tuple[int, Counts], list[tuple[int, SingleStructure]]] = {}
     halved, kept = 0, list[Tree]()
-    for tree in large_trees(f"parts {batch}", 60):
+    for tree in large_trees(f"parts {batch}", count):
         kept.append(tree)
         (low, _), true = structures_of(tree.problem, tree.mapping), working_siblings(tree.problem, tree.mapping)
         key = id(tree.problem), low
@@ -222,10 +225,11 @@ def is_working_in(true: Working, working: Working) -> bool:
     return all(low <= n <= high for (n, _), (low, high) in zip(true, working, strict=True)) if working else True
 
 
-def test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand() -> None:
+@pytest.mark.parametrize("cases", few([500, 1_500], 1))
+def test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand(cases: int) -> None:
     """Every set of classes against the coordinates that have work, written out."""
     rng = random.Random("nested")
-    for _ in range(1_500):
+    for _ in range(cases):
         extent, nodes = rng.randint(1, 60), list[Node](load_arch("simple3").nodes)
         kept: list[Node] = [node for node in nodes if not isinstance(node, Fanout)]
         fanouts = [Fanout(f"F{n}", 60, rng.choice(list(Multicast))) for n in range(rng.randint(1, 4))]
@@ -370,11 +374,11 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
         assert found == (None if least is None else measure.unscaled(least))
 
 
-@pytest.mark.parametrize("batch", few(range(80), 1))
-def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int) -> None:
+@pytest.mark.parametrize(("batch", "count"), few([(0, 4), *((batch, 8) for batch in range(80))], 1))
+def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int, count: int) -> None:
     rng = random.Random(f"sibling demands {batch}")
     checked = 0
-    while checked < 8:
+    while checked < count:
         drawn = random_problem(rng, most=3_000, tiles="any")
         demands = random_demands(rng, drawn.workload, drawn.arch)
         if rng.random() < 0.4:
@@ -503,7 +507,12 @@ BUGS = (
 
 @cache
 def _trees() -> tuple[Tree, ...]:
-    return (*small_trees("seeded siblings", 11, 1_500), *large_trees("seeded siblings", 300))
+    return tuple(islice(small_trees("seeded siblings", 3, 1_500), 1_000))
+
+
+@cache
+def _draws() -> tuple[tuple[Workload, Architecture, str, Mapping], ...]:
+    return tuple(islice(large_draws("seeded siblings"), 300))
 
 
 def _check_some(first: int) -> None:
@@ -512,42 +521,53 @@ def _check_some(first: int) -> None:
             laws.check(tree)
 
 
+def _check_drawn(number: int) -> None:
+    if tree := scored(*_draws()[number]):
+        for laws in (Laws(), Laws(random.Random(number))):
+            laws.check(tree)
+
+
 def _check_told() -> None:
-    for tree in large_trees("told siblings", 60):
+    for tree in large_trees("told siblings", 5):
         Laws(is_told=True).check(tree)
 
 
 TOGETHER = 50
-# The trees, behind the law of siblings in any order, that see a bug first, where it is not that law.
+LAWS = (
+    partial(test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand, 500),
+    _check_told,
+    partial(test_the_parts_of_a_structure_by_siblings_with_work_hold_all_its_trees, 1, 12),
+    *(partial(_check_some, first) for first in range(0, 1_000, TOGETHER)),
+    *(partial(_check_drawn, number) for number in range(300)),
+)
+# The law that sees a bug first, where it is not the first one.
 SEEN = {
-    "siblings' indices have no gaps": 139,
-    "a tile of a window is a product": 12,
-    "a range shares as its least count": 12,
-    "the busiest has a part of what is left over": 1,
-    "siblings are those of one class": 12,
-    "counts are limited by one dim": 12,
-    "united siblings read alone": 41,
-    "every fan-out adds": 11,
-    "united windows are equal ones": 142,
-    "windows are never shared": 138,
-    "lines of siblings are served one by one": 138,
-    "operands are read one by one": 11,
-    "a level holds what all levels hold": 134,
-    "every instance of a level is loaded": 11,
-    "the busiest fills what all fill": 138,
-    "sums are read before they are there": 12,
-    "sums that start do so on every level": 20,
-    "steps have no ends": 1,
-    "siblings of one class have all the work": -2,
-    "the most siblings with work are the least": -1,
-    "siblings with work have no number in the middle": -1,
+    "siblings' indices have no gaps": 23 + 93,
+    "a tile of a window is a product": 14,
+    "a range shares as its least count": 14,
+    "the busiest has a part of what is left over": 3,
+    "siblings are those of one class": 14,
+    "counts are limited by one dim": 14,
+    "united siblings read alone": 23 + 93,
+    "every fan-out adds": 13,
+    "united windows are equal ones": 23 + 256,
+    "windows are never shared": 23 + 15,
+    "lines of siblings are served one by one": 23 + 15,
+    "operands are read one by one": 13,
+    "a level holds what all levels hold": 23 + 93,
+    "every instance of a level is loaded": 13,
+    "the busiest fills what all fill": 23 + 93,
+    "sums are read before they are there": 14,
+    "sums that start do so on every level": 22,
+    "steps have no ends": 3,
+    "the levels that are looked at last hold the tensors": 3,
+    "siblings of one class have all the work": 1,
+    "the most siblings with work are the least": 2,
+    "siblings with work have no number in the middle": 2,
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_seeded_bug_breaks_a_law_that_holds_without_it(bug: Bug) -> None:
-    order = test_siblings_along_one_dim_are_counted_in_whatever_order_the_loops_stand
-    some = [partial(_check_some, n) for n in range(0, len(_trees()), TOGETHER)]
-    parts = partial(test_the_parts_of_a_structure_by_siblings_with_work_hold_all_its_trees, 0)
-    assert_seen(bug, (order, *some, _check_told, parts), SEEN.get(bug.name, 0))
+    assert_seen(bug, LAWS, SEEN.get(bug.name, 0))

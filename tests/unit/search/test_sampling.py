@@ -24,6 +24,7 @@ from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
 from tests.referee.all_trees import all_trees
+from tests.times import few
 
 _TWO_FANOUTS = Architecture(
     "small",
@@ -121,10 +122,11 @@ def wired(arch: Architecture) -> Architecture:
 
 @pytest.mark.parametrize("name", ["flat3", "eyeriss_like", "simba_like", "cluster4", "tpu_like", "wired"])
 @pytest.mark.parametrize("layer", ["resnet50.conv2_x", "product"])
-def test_scores_are_the_costs(name: str, layer: str) -> None:
+@pytest.mark.parametrize("count", few([20, 50], 1))
+def test_scores_are_the_costs(name: str, layer: str, count: int) -> None:
     workload = matmul(m=64, n=48, k=30) if layer == "product" else builtin_workload(layer)
     arch = wired(load_arch("cluster4")) if name == "wired" else load_arch(name)
-    sample = sample_mappings(workload, arch, 50, seed=5)
+    sample = sample_mappings(workload, arch, count, seed=5)
     found = sample.scores()
     for number, mapping in enumerate(sample):
         cost = evaluate(workload, arch, mapping)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from time import process_time
 
@@ -33,7 +34,7 @@ from polymap.resources import never
 from polymap.search import chains, driver
 from polymap.search.around import element_by_element, tiles_tried, with_second_inside, without_nodes
 from polymap.search.chains import Chains, Form, Segment, begin_chains, relieved, slow_levels
-from polymap.search.evidence import Evidence
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees
 from polymap.search.legs import Interface, Nodes
 from polymap.search.nest_after_nest import begin_nest_after_nest
@@ -457,13 +458,20 @@ def test_what_is_read_through_windows_is_passed_in_tiles(
     assert run.counts_match
 
 
+LINED_TEXTS = ("T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]")
+LINED_SIZES = {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3}
+LINED = pm.program(list(LINED_TEXTS), sizes=LINED_SIZES, temporary=["T", "G"], bits=8)
+
+
+@cache
+def best_in_lines(words: int) -> Incumbent:
+    return begun(LINED, buffer(words), "energy").incumbents[0]
+
+
 @pytest.mark.parametrize(("words", "most"), few([(130, 67_680), (40, 119_944)], 1))
 def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> None:
     """No row of G is made twice: those that the first iteration shares with the next one come before."""
-    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
-    sizes = {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3}
-    work = pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8)
-    apart, best = (each(work, buffer(words), "energy").incumbents[0] for each in (begun_apart, begun))
+    work, apart, best = LINED, begun_apart(LINED, buffer(words), "energy").incumbents[0], best_in_lines(words)
     assert best.values[0] <= most < apart.values[0]
     assert best.workload.instances_of_boxes() == work.instances_of_boxes()
     run = pm.run_c(best.workload, buffer(words), best.mapping)
@@ -472,16 +480,15 @@ def test_rows_that_tiles_share_stay_in_a_line_buffer(words: int, most: int) -> N
 
 
 def test_lines_are_counted_in_tables_of_tiles_and_run_natively() -> None:
-    texts = ["T[k,y] += I[c,y+r] * W[k,c,r]", "G[k,y] = max(T[k,y], 0)", "O[z,v] += G[k,v+a] * V[z,k,a]"]
-    sizes = {"k": 4, "c": 4, "r": 3, "y": 34, "v": 32, "z": 4, "a": 3}
-    best = begun(pm.program(texts, sizes=sizes, temporary=["T", "G"], bits=8), buffer(130), "energy").incumbents[0]
+    best = best_in_lines(130)
     names = [each.name for each in best.workload.statements]
     assert names == ["S0_first", "S1_first", "S0", "S1", "S2"]
     tiles = [node.tile for node in loops_of(best.mapping.nodes)]
     table = pm.evaluate_many(best.workload, buffer(130), best.mapping, [tiles])
     assert table.energy_pj[0] == best.values[0]
     types = dict.fromkeys("IWV", "int8") | dict.fromkeys("TGO", "int32")
-    lined = in_lines(pm.program(texts, sizes=sizes, temporary=["T", "G"], types=types), "v")
+    typed = pm.program(list(LINED_TEXTS), sizes=LINED_SIZES, temporary=["T", "G"], types=types)
+    lined = in_lines(typed, "v")
     assert lined is not None
     loops = Mapping(without_nodes(best.mapping.nodes, [each.name for each in lined.tensors]))
     draw = np.random.default_rng(0).integers

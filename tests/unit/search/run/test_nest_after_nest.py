@@ -244,7 +244,7 @@ SHORT_LIMITS: list[tuple[list[str], dict[str, int], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "sizes", "machine", "objective"), few(SHORT_LIMITS, 3))
+@pytest.mark.parametrize(("texts", "sizes", "machine", "objective"), few(SHORT_LIMITS, 2))
 def test_no_limit_is_so_short_that_nests_alone_are_better(
     texts: list[str], sizes: dict[str, int], machine: str, objective: str
 ) -> None:
