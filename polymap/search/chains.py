@@ -82,13 +82,13 @@ def _falls_by_energy(search: Search, evidence: Evidence) -> bool:
 
 @dataclass(slots=True)
 class Form:
-    """A program that computes what is asked for. is_late: whether others are looked at for a while first. slices: of
-    the limit that its chains had. value: of the best segments together. trees: those that were looked at. ended:
+    """A program that computes what is asked for. is_late: whether others are looked at for a while first. spent: of
+    the limit by its chains. value: of the best segments together. trees: those that were looked at. ended:
     whether they have nothing left to look at."""
 
     workload: Workload
     is_late: bool
-    slices: int = 0
+    spent: float = 0.0
     value: Fraction | None = None
     trees: set[Nodes] = field(default_factory=set[Nodes])
     ended: bool = False
@@ -120,10 +120,10 @@ def _in_turn(search: Search, evidence: Evidence, aim: Aim) -> Evidence:
     has_faster = aim.goal == "energy" and powers is not None and powers.cycles > 0
     while (left := [each for each in aim.forms if not each.ended]) and not evidence.is_met and not limits():
         least = min((each.value for each in aim.forms if each.value is not None), default=None)
-        form = min(left, key=partial(_waits, least))
+        form = min(left, key=partial(_waits, limits, least))
         chains = Chains(search, form.workload, aim.objective, divides=search.divides)
-        own_end = limits.end if len(left) == 1 else limits.share() + slice_of(limits, form.slices)
-        form.slices += 1
+        begun = limits.share()
+        own_end = limits.end if len(left) == 1 else begun + slice_of(limits, form.spent)
         trees = [nodes for nodes in chains.best_trees(min(own_end, limits.end)) if nodes not in form.trees]
         for own in trees:
             faster = _in_faster_legs(search, form.workload, own, evidence) if has_faster else None
@@ -132,7 +132,7 @@ def _in_turn(search: Search, evidence: Evidence, aim: Aim) -> Evidence:
             evidence = evidence.with_incumbents(found)
             aim.binding.update(slow_levels(search.arch, found[:1]))
         form.trees.update(() if limits() and has_faster else trees)
-        form.value = chains.least_value()
+        form.spent, form.value = form.spent + limits.share() - begun, chains.least_value()
         form.ended = not (chains.is_cut or limits())
         if len(left) == 1:
             break
@@ -148,12 +148,12 @@ def _in_faster_legs(search: Search, workload: Workload, nodes: Nodes, evidence: 
     return FusedTrees(search, workload, near, divides=search.divides).with_best_legs(workload, (), nodes)
 
 
-def _waits(least: Fraction | None, form: Form) -> float:
+def _waits(limits: Limits, least: Fraction | None, form: Form) -> float:
     """Return how long a form waits for its next slice. least: the value of the best tree of all."""
-    if not form.slices:
+    if not form.spent:
         return TUNING.late_forms_wait * form.is_late
     dearer = float(form.value / least) if form.value is not None and least else 1
-    return 2**form.slices * dearer**TUNING.dearer_forms_wait
+    return slice_of(limits, form.spent) / slice_of(limits) * dearer**TUNING.dearer_forms_wait
 
 
 def _forms(search: Search, workload: Workload, *, has_lines: bool) -> tuple[tuple[Workload, ...], ...]:

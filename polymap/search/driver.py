@@ -160,8 +160,8 @@ class Search:
         return self.tell(evidence.joined(line.prover(self, evidence, stop)))
 
     def _in_turn(self, lines: tuple[Line, ...], evidence: Evidence) -> Evidence:
-        """Return the evidence after provers that go on where they ended, in turn in slices of the limit, each twice as
-        long as its last one: first each once, then the one whose last slice brought the best mapping and the bound
+        """Return the evidence after provers that go on where they ended, in turn in slices of the limit, each as long
+        as all that it had: first each once, then the one whose last slice brought the best mapping and the bound
         nearest to each other per time, and where none did the one that had least. One that leaves half of its slice has
         ended, until others know more. Slices do not depend on the limit."""
         turns = [Turn(line) for line in lines if line.applies(self, evidence)]
@@ -170,14 +170,10 @@ class Search:
             if not left:
                 break
             turn, before, spent = min(left, key=Turn.waits), evidence, self.limits.share()
-            own = self.limits.ending(min(TUNING.turns_share, spent + slice_of(self.limits, turn.slices)))
+            own = self.limits.ending(min(TUNING.turns_share, spent + slice_of(self.limits, turn.spent)))
             evidence = self._asked(turn.line, evidence, own)
             used = self.limits.share() - spent
-            turn.slices, turn.spent, turn.gain = (
-                turn.slices + 1,
-                turn.spent + used,
-                evidence.nearer(before) / max(used, 1e-9),
-            )
+            turn.spent, turn.gain = turn.spent + used, evidence.nearer(before) / max(used, 1e-9)
             turn.ended_with = (evidence.floors, evidence.incumbents) if used < (own.end - spent) / 2 else None
         return evidence
 
@@ -440,11 +436,11 @@ def of_rest(share: float) -> Share:
     return lambda limits: limits.until((spent := limits.share()) + share * max(0.0, 1 - spent))
 
 
-def slice_of(limits: Limits, number: int) -> float:
-    """Return the share of the limit of the slice after so many others: it does not depend on the limit."""
+def slice_of(limits: Limits, spent: float = 0.0) -> float:
+    """Return the share of the limit of the next slice of what spent so much: as much and the first one, which does not
+    depend on the limit."""
     work = limits.work.limit
-    first = TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work
-    return first * 2**number
+    return spent + (TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,11 +466,10 @@ class Line:
 
 @dataclass(slots=True)
 class Turn:
-    """A prover that takes turns: the slices that it had, the share of the limit that it spent, what its last slice
-    gained per share, and what was known when it ended."""
+    """A prover that takes turns: the share of the limit that it spent, what its last slice gained per share, and what
+    was known when it ended."""
 
     line: Line
-    slices: int = 0
     spent: float = 0.0
     gain: float = inf
     ended_with: tuple[Values, tuple[Incumbent, ...]] | None = None

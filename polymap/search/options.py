@@ -164,12 +164,12 @@ class Tuning:
     """for each so many seconds where that is more, past the limit, too (not swept)."""
     turns_share: float = 0.9
     """Of the limit, for provers of programs in turn; the rest for samples (not swept)."""
-    slice_s: float = 1.0
-    """CPU seconds for one of them, and for the chains of a form of a program, at first; each time twice as many,"""
-    slice_steps: int = 100
+    slice_s: float = 0.25
+    """CPU seconds for one of them, and for the chains of a form of a program, at first; then as many as it had, too,"""
+    slice_steps: int = 25
     """and where the work is limited so many steps (not swept)."""
-    late_forms_wait: float = 8.0
-    """Times the first slice that a form's last one was, before forms in tiles begin though all has room (not swept)."""
+    late_forms_wait: float = 32.0
+    """Times the first slice that a form's next one is, before forms in tiles begin though all has room (not swept)."""
     dearer_forms_wait: float = 1.0
     """Power of what its best tree costs over the best one of all, by which a form waits longer (not swept)."""
     product_chains_share: float = 0.35
