@@ -21,7 +21,7 @@ from polymap.ir import Access, Architecture, Branch, Mapping, MemoryLevel, State
 from polymap.resources import Limits, Stop
 from polymap.search.around import State, levels_above_fanouts, tiles_tried
 from polymap.search.driver import Search, slice_of
-from polymap.search.evidence import Evidence
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Part, cheapest
 from polymap.search.legs import (
     Interface,
@@ -61,15 +61,18 @@ def _by_goals(search: Search, evidence: Evidence, stop: Stop, part: slice) -> Ev
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
     if len(statements) < 2 or not are_nests or evidence.is_met:
         return evidence
-    search = replace(search, limits=stop) if isinstance(stop, Limits) else search
+    limits = stop if isinstance(stop, Limits) else search.limits
     every = tree_objectives(search)[: 1 if _falls_by_energy(search, evidence) else None]
-    goals, limits = list(enumerate(every))[part], search.limits
-    for number, goal in goals:
+    goals = list(enumerate(every))[part]
+    for at, (number, goal) in enumerate(goals):
         if limits() or evidence.is_met:
             break
-        own = search.engines.made(Aim, partial(Aim.of, search, goal, evidence), (number, search.divides))
-        end = limits.share() + (limits.end - limits.share()) / (1 + goals[-1][0] - number)
-        evidence = _in_turn(replace(search, limits=limits.ending(end)), evidence, own)
+        aim = search.engines.get(Aim, key := (number, search.divides))
+        if aim is None or aim.is_far(evidence):
+            aim = Aim.of(search, goal, evidence)
+            search.engines.keep(aim, key)
+        own = limits.ending(_next_share(limits.share(), limits.end, len(goals) - at))
+        evidence = _in_turn(replace(search, limits=own), evidence, aim)
     return evidence
 
 
@@ -96,11 +99,13 @@ class Form:
 
 @dataclass(slots=True)
 class Aim:
-    """By what trees of the forms of a program are looked for. binding: levels, to be added to."""
+    """By what trees of the forms of a program are looked for. near: the best tree then. binding: levels, to be added
+    to."""
 
     goal: str | Powers
     objective: Objective
     forms: list[Form]
+    near: tuple[Incumbent, ...]
     binding: set[str]
 
     @staticmethod
@@ -109,13 +114,20 @@ class Aim:
         text = goal if isinstance(goal, str) else sum_near(goal, search.arch, evidence, binding)
         groups = _forms(search, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
         forms = [Form(each, place > 0) for place, group in enumerate(groups) for each in group]
-        return Aim(goal, parse_single(text, search.arch), forms, binding)
+        return Aim(goal, parse_single(text, search.arch), forms, evidence.incumbents[:1], binding)
+
+    def is_far(self, evidence: Evidence) -> bool:
+        """Return whether a sum near a tree says little of a much better one that is known."""
+        pairs = zip(self.near, evidence.incumbents, strict=False)
+        return not isinstance(self.goal, str) and any(
+            one.values[0] > TUNING.promising * best.values[0] for one, best in pairs
+        )
 
 
 def _in_turn(search: Search, evidence: Evidence, aim: Aim) -> Evidence:
     """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
-    twice as long as the one before, from which it goes on. Slices do not depend on the limit: a longer one adds to
-    them. Forms of which dearer trees are known wait for longer. Then those near the best one."""
+    as long as all before, from which it goes on. Slices do not depend on the limit: a longer one adds to them. Forms of
+    which dearer trees are known wait for longer."""
     limits, powers = search.limits, search.objective.goal.powers
     has_faster = aim.goal == "energy" and powers is not None and powers.cycles > 0
     while (left := [each for each in aim.forms if not each.ended]) and not evidence.is_met and not limits():

@@ -165,7 +165,7 @@ class Search:
         nearest to each other per time, and where none did the one that had least. One that leaves half of its slice has
         ended, until others know more. Slices do not depend on the limit."""
         turns = [Turn(line) for line in lines if line.applies(self, evidence)]
-        while not (evidence.is_closed or evidence.is_met or self.limits.until(TUNING.turns_share)()):
+        while not (evidence.is_closed or evidence.is_met) and self.limits.share() < TUNING.turns_share:
             left = [each for each in turns if each.ended_with != (evidence.floors, evidence.incumbents)]
             if not left:
                 break
