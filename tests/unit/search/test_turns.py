@@ -26,7 +26,7 @@ def asked(limit_s: float, used: dict[str, list[float]], gains: dict[str, list[in
             assert isinstance(stop, Limits)
             at = next(calls)
             length = (stop.end - search.limits.share()) * limit_s
-            slices.append((name, round(length, 4)))
+            slices.append((name, round(length, 2)))
             now[0] += length * used[name][min(at, len(used[name]) - 1)]
             gain = gains[name][at] if at < len(gains[name]) else 0
             best = evidence.incumbents[0].values[0]
@@ -46,7 +46,7 @@ def asked(limit_s: float, used: dict[str, list[float]], gains: dict[str, list[in
 
 def test_slices_double_and_provers_without_a_gain_get_as_much() -> None:
     found = asked(100, {"a": [1.0], "b": [1.0]}, {"a": [], "b": []})
-    assert found[:6] == [(name, FIRST * times) for times in (1, 2, 4) for name in "ab"]
+    assert found[:6] == [(name, round(FIRST * times, 2)) for times in (1, 2, 4) for name in "ab"]
 
 
 @pytest.mark.parametrize("short", [20, 50])
