@@ -339,9 +339,10 @@ class Refunds:
                 raise OutOfTime
             base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
             cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
+            least = None if cost is None or base is None else max(cost, base)
             if self.cases.search.limits():
-                raise OutOfTime  # what the limit cut off says little
-            self.known[asked] = None if cost is None or base is None else max(cost, base)
+                return least  # what the limit cut off says little
+            self.known[asked] = least
         return self.known[asked]
 
 
