@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from fractions import Fraction
 from functools import partial
-from math import prod
+from itertools import groupby
+from math import inf, prod
 from operator import le
 from typing import TypeVar, cast
 
@@ -146,12 +147,34 @@ class Search:
 
     def searched(self, evidence: Evidence) -> Evidence:
         """Return the evidence after the provers of this kind of question, in the table's order, until it is closed."""
-        for line in self.provers():
-            if evidence.is_closed:
+        for takes_turns, lines in groupby(self.provers(), key=lambda line: line.takes_turns):
+            if takes_turns:
+                evidence = self._in_turn(tuple(lines), evidence)
+                continue
+            for line in lines:
+                if not evidence.is_closed and line.applies(self, evidence):
+                    evidence = self._asked(line, evidence, line.share(self.limits) if line.share else self.limits)
+        return evidence
+
+    def _asked(self, line: Line, evidence: Evidence, stop: Stop) -> Evidence:
+        return self.tell(evidence.joined(line.prover(self, evidence, stop)))
+
+    def _in_turn(self, lines: tuple[Line, ...], evidence: Evidence) -> Evidence:
+        """Return the evidence after provers that go on where they ended, in turn in slices of the limit, each as long
+        as all that it had: first each once, then the one whose last slice brought the best mapping and the bound
+        nearest to each other per time, and where none did the one that had least. One that leaves half of its slice has
+        ended, until others know more. Slices do not depend on the limit."""
+        turns = [Turn(line) for line in lines if line.applies(self, evidence)]
+        while not (evidence.is_closed or evidence.is_met) and self.limits.share() < TUNING.turns_share:
+            left = [each for each in turns if each.ended_with != (evidence.floors, evidence.incumbents)]
+            if not left:
                 break
-            if line.applies(self, evidence):
-                stop = line.share(self.limits) if line.share else self.limits
-                evidence = self.tell(evidence.joined(line.prover(self, evidence, stop)))
+            turn, before, spent = min(left, key=Turn.waits), evidence, self.limits.share()
+            own = self.limits.ending(min(TUNING.turns_share, spent + slice_of(self.limits, turn.spent)))
+            evidence = self._asked(turn.line, evidence, own)
+            used = self.limits.share() - spent
+            turn.spent, turn.gain = turn.spent + used, evidence.nearer(before) / max(used, 1e-9)
+            turn.ended_with = (evidence.floors, evidence.incumbents) if used < (own.end - spent) / 2 else None
         return evidence
 
     def ask(
@@ -413,6 +436,13 @@ def of_rest(share: float) -> Share:
     return lambda limits: limits.until((spent := limits.share()) + share * max(0.0, 1 - spent))
 
 
+def slice_of(limits: Limits, spent: float = 0.0) -> float:
+    """Return the share of the limit of the next slice of what spent so much: as much and the first one, which does not
+    depend on the limit."""
+    work = limits.work.limit
+    return spent + (TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the table: a prover (or a proposer, which raises incumbents only), and the questions that it is for.
@@ -426,11 +456,26 @@ class Line:
     share: Share | None = None
     rules: bool | None = None
     without_mapping: bool = False
+    takes_turns: bool = False
 
     def applies(self, search: Search, evidence: Evidence) -> bool:
         """Return whether the prover has something to say about a question."""
         is_for = self.rules is None or self.rules == bool(search.rules)
         return bool(search.kinds & self.kinds) and is_for and not (self.without_mapping and evidence.incumbents)
+
+
+@dataclass(slots=True)
+class Turn:
+    """A prover that takes turns: the share of the limit that it spent, what its last slice gained per share, and what
+    was known when it ended."""
+
+    line: Line
+    spent: float = 0.0
+    gain: float = inf
+    ended_with: tuple[Values, tuple[Incumbent, ...]] | None = None
+
+    def waits(self) -> tuple[float, float]:
+        return -self.gain, self.spent
 
 
 Table = tuple[Line, ...]

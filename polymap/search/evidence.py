@@ -75,6 +75,17 @@ class Evidence:
                 kept.append(one)
         return replace(self, incumbents=tuple(kept))
 
+    def nearer(self, before: Evidence) -> float:
+        """Return by how much the best values and the floors came nearer to each other, as parts of the best values; 1
+        where no mapping was known."""
+        if not before.incumbents:
+            return float(bool(self.incumbents))
+        gain = Fraction(0)
+        for place, (floor, old) in enumerate(zip(self.floors, before.floors, strict=True)):
+            best, known = (min(one.values[place] for one in each.incumbents) for each in (self, before))
+            gain += (known - best + floor - old) / known if known else 0
+        return float(gain)
+
     def renewed(self) -> Evidence:
         """Return the evidence that a resumed search begins with: without how the last call ended, unless that was a
         proof."""
