@@ -168,6 +168,7 @@ def provers_of_programs() -> Table:
         TUNING,
         Kind,
         Line,
+        Turns,
         begin_dividing_trees,
         begin_first_chains,
         begin_large_products,
@@ -197,13 +198,13 @@ def provers_of_programs() -> Table:
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_product_chains, Kind.PROGRAM, further(TUNING.product_chains_share)),  # in a row on one buffer
         Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
-        Line(begin_dividing_trees, Kind.PROGRAM, takes_turns=True),  # of several nests, beside tiles of any size
-        Line(begin_first_chains, Kind.PROGRAM, takes_turns=True),  # neighbouring nests that share loops
-        Line(bound_by_cases, Kind.PROGRAM, takes_turns=True),  # nests alone, less what stays on chip
-        Line(improve_trees, Kind.PROGRAM, takes_turns=True),  # near the best of fused nests
-        Line(go_on_with_chains, Kind.PROGRAM, takes_turns=True),  # where several objectives lead to them
-        Line(bound_times, Kind.PROGRAM, takes_turns=True),  # where levels work side by side
-        Line(prove_chains, Kind.PROGRAM, takes_turns=True),  # that no chain costs less, of dividing tiles
+        Line(begin_dividing_trees, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # of several nests, beside any tiles
+        Line(begin_first_chains, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # neighbouring nests that share loops
+        Line(bound_by_cases, Kind.PROGRAM, turns_for=Turns.BOUNDS),  # nests alone, less what stays on chip
+        Line(improve_trees, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # near the best of fused nests
+        Line(go_on_with_chains, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # where several objectives lead to them
+        Line(bound_times, Kind.PROGRAM, turns_for=Turns.BOUNDS),  # where levels work side by side
+        Line(prove_chains, Kind.PROGRAM, turns_for=Turns.BOUNDS),  # that no chain costs less, of dividing tiles
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

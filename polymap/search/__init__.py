@@ -24,6 +24,7 @@ with lazy(__name__):
         Kind as Kind,
         Line as Line,
         Table as Table,
+        Turns as Turns,
         first as first,
         further as further,
         of_rest as of_rest,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Flag, auto
+from enum import Enum, Flag, auto
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
-from math import inf, prod
+from math import prod
 from operator import le
 from typing import TypeVar, cast
 
@@ -147,8 +147,8 @@ class Search:
 
     def searched(self, evidence: Evidence) -> Evidence:
         """Return the evidence after the provers of this kind of question, in the table's order, until it is closed."""
-        for takes_turns, lines in groupby(self.provers(), key=lambda line: line.takes_turns):
-            if takes_turns:
+        for in_turn, lines in groupby(self.provers(), key=lambda line: line.turns_for is not None):
+            if in_turn:
                 evidence = self._in_turn(tuple(lines), evidence)
                 continue
             for line in lines:
@@ -161,19 +161,21 @@ class Search:
 
     def _in_turn(self, lines: tuple[Line, ...], evidence: Evidence) -> Evidence:
         """Return the evidence after provers that go on where they ended, in turn in slices of the limit, each as long
-        as all that it had: first each once, then the one whose last slice brought the best mapping and the bound
-        nearest to each other per time, and where none did the one that had least. One that leaves half of its slice has
-        ended, until others know more. Slices do not depend on the limit."""
+        as all that it had: first each once, then those for what had least time, mappings or bounds, of these the one
+        that had least; whose last slice brought the best mapping and the bound much nearer to each other goes first of
+        its kind, which had half as much then. One that leaves half of its slice has ended, until others know more.
+        Slices do not depend on the limit."""
         turns = [Turn(line) for line in lines if line.applies(self, evidence)]
         while not (evidence.is_closed or evidence.is_met) and self.limits.share() < TUNING.turns_share:
             left = [each for each in turns if each.ended_with != (evidence.floors, evidence.incumbents)]
             if not left:
                 break
-            turn, before, spent = min(left, key=Turn.waits), evidence, self.limits.share()
+            had = {what: sum(each.spent for each in turns if each.line.turns_for is what) for what in (*Turns, None)}
+            turn, before, spent = min(left, key=partial(Turn.waits, had)), evidence, self.limits.share()
             own = self.limits.ending(min(TUNING.turns_share, spent + slice_of(self.limits, turn.spent)))
             evidence = self._asked(turn.line, evidence, own)
             used = self.limits.share() - spent
-            turn.spent, turn.gain = turn.spent + used, evidence.nearer(before) / max(used, 1e-9)
+            turn.spent, turn.gained = turn.spent + used, evidence.nearer(before) >= TUNING.least_gain
             turn.ended_with = (evidence.floors, evidence.incumbents) if used < (own.end - spent) / 2 else None
         return evidence
 
@@ -443,12 +445,20 @@ def slice_of(limits: Limits, spent: float = 0.0) -> float:
     return spent + (TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work)
 
 
+class Turns(Enum):
+    """For what provers that go on where they ended take turns."""
+
+    MAPPINGS = auto()
+    BOUNDS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the table: a prover (or a proposer, which raises incumbents only), and the questions that it is for.
 
     kinds: of questions. share: of the limit (None: all). rules: whether it is for questions with rules, or for those
-    without (None: for both). without_mapping: only where no mapping is known.
+    without (None: for both). without_mapping: only where no mapping is known. turns_for: what it looks for
+    in turn with its neighbours (None: it does not take turns).
     """
 
     prover: Prover
@@ -456,7 +466,7 @@ class Line:
     share: Share | None = None
     rules: bool | None = None
     without_mapping: bool = False
-    takes_turns: bool = False
+    turns_for: Turns | None = None
 
     def applies(self, search: Search, evidence: Evidence) -> bool:
         """Return whether the prover has something to say about a question."""
@@ -466,16 +476,19 @@ class Line:
 
 @dataclass(slots=True)
 class Turn:
-    """A prover that takes turns: the share of the limit that it spent, what its last slice gained per share, and what
-    was known when it ended."""
+    """A prover that takes turns: the share of the limit that it spent, whether its last slice gained much, and what was
+    known when it ended."""
 
     line: Line
     spent: float = 0.0
-    gain: float = inf
+    gained: bool = False
     ended_with: tuple[Values, tuple[Incumbent, ...]] | None = None
 
-    def waits(self) -> tuple[float, float]:
-        return -self.gain, self.spent
+    @staticmethod
+    def waits(had: dict[Turns | None, float], turn: Turn) -> tuple[float, float]:
+        """Return how long a prover waits: the longer the greater. had: the time for each of what they look for."""
+        times = 0 if not turn.spent else 1 / 2 if turn.gained else 1
+        return times * had[turn.line.turns_for], times * turn.spent
 
 
 Table = tuple[Line, ...]
