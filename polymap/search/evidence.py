@@ -75,6 +75,23 @@ class Evidence:
                 kept.append(one)
         return replace(self, incumbents=tuple(kept))
 
+    def nearer(self, before: Evidence) -> float:
+        """Return by what part of what they were apart the best values and the floors came nearer to each other; 1 where
+        no mapping was known."""
+        if not before.incumbents:
+            return float(bool(self.incumbents))
+        scale = before._least()
+        apart = before._apart(scale)
+        return float(1 - self._apart(scale) / apart) if apart else 0.0
+
+    def _least(self) -> list[Fraction]:
+        return [min(one.values[place] for one in self.incumbents) for place in range(len(self.floors))]
+
+    def _apart(self, scale: list[Fraction]) -> Fraction:
+        """Return how far the best values and the floors are apart, as parts of these values."""
+        pairs = zip(self._least(), self.floors, scale, strict=True)
+        return sum(((best - floor) / by for best, floor, by in pairs if by), Fraction(0))
+
     def renewed(self) -> Evidence:
         """Return the evidence that a resumed search begins with: without how the last call ended, unless that was a
         proof."""

@@ -83,14 +83,12 @@ from polymap.search.legs import (
     elements_of,
     filled_at_most,
     in_lines_of,
-    is_long,
     least_cycles,
     least_of_leg,
     move_cost,
     passed_tensors,
     simple_accesses,
     slow_levels,
-    takes_long_to_climb,
     users_of,
 )
 from polymap.search.options import TUNING
@@ -107,10 +105,8 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floor further by the cases of where tensors stand, unless a tree costs no more."""
-    if is_long(search.workload) and takes_long_to_climb(search):
-        spent = search.limits.share()
-        stop = search.limits.until(spent + TUNING.cases_share_of_long * max(0.0, 1 - spent))
+    """Raise the floor so, then by the cases of where tensors stand, unless a tree costs no more."""
+    evidence = evidence if evidence.is_met else bound_by_refunds(search, evidence, stop)
     return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
@@ -137,8 +133,9 @@ def _floor(
     """Return what no tree costs less than by an objective, None where nothing is known."""
     if not adds_up(search, objective):
         return None
-    refunds = Refunds(Cases.of(search, objective), stop)
-    search.engines.keep(refunds, objective.text)
+    key = (objective.text, splits) if splits else objective.text
+    refunds = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective), stop), key)
+    refunds.stop, refunds.cases = stop, replace(refunds.cases, search=search)
     least, lined = _least_cost(refunds, passed, splits), in_lines_of(search)
     if least is None or lined is None:
         return least
@@ -342,7 +339,10 @@ class Refunds:
                 raise OutOfTime
             base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
             cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
-            self.known[asked] = None if cost is None or base is None else max(cost, base)
+            least = None if cost is None or base is None else max(cost, base)
+            if self.cases.search.limits():
+                return least  # what the limit cut off says little
+            self.known[asked] = least
         return self.known[asked]
 
 
