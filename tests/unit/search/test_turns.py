@@ -35,7 +35,7 @@ def asked(limit_s: float, used: dict[str, list[float]], gains: dict[str, list[in
 
         return prover
 
-    def table() -> tuple[Line, ...]:
+    def table(_: Kind) -> tuple[Line, ...]:
         what = {name: Turns.MAPPINGS if name.islower() else Turns.BOUNDS for name in used}
         return tuple(Line(made(name), Kind.PROGRAM, turns_for=what[name]) for name in used)
 
