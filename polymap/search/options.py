@@ -187,6 +187,9 @@ class Tuning:
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
     refunded_leg_share: float = 0.05
     """Of what is left of the limit, for one of these,"""
+    outermost_in_parts: int = 16
+    """One of so many parts of what the outermost level moves is paid in a leg where the rest is counted by rounds, so
+    that nothing else is moved from there instead (not swept)."""
     case_share: float = 0.02
     """and for one in a part of a case, which costs no less than the whole case without a search."""
     leg_share: float = 0.1
