@@ -19,7 +19,7 @@ from math import prod
 
 from polymap.ir import Access, Architecture, Branch, Mapping, MemoryLevel, Statement, Tensor, Workload, is_box, part_of
 from polymap.resources import Limits, Stop
-from polymap.search.around import State, levels_above_fanouts, tiles_tried
+from polymap.search.around import State, levels_above_fanouts
 from polymap.search.driver import Search, slice_of
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Part, cheapest
@@ -681,3 +681,18 @@ def _passes(access: Access, loops: tuple[tuple[str, int], ...], whole: dict[str,
     while place is not None and above and above[-1][0] not in access.dims:
         above.pop()
     return prod(-(-whole[dim] // tile) for dim, tile in above if dim not in access.dims)
+
+
+def tiles_tried(extent: int, *, divides: bool) -> list[int]:
+    """Return tiles of loops around a segment: the least one per number of iterations, few of them; divisors where only
+    these are asked for."""
+    if divides:
+        found = list(divisors(extent))[:-1]
+    else:
+        few = range(2, min(extent, TUNING.most_tiles_around // 2) + 1)
+        powers = (1 << power for power in range(1, extent.bit_length()))
+        found = sorted({tile for trips in (*few, *powers, extent) if (tile := -(-extent // trips)) < extent})
+    most = TUNING.most_tiles_around
+    if len(found) <= most:
+        return found
+    return sorted({found[round(number * (len(found) - 1) / (most - 1))] for number in range(most)})

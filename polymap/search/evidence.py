@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.costmodel import Cost
 from polymap.ir import Mapping, Workload
+from polymap.resources import OutOfTime
 from polymap.schedules import SpaceSize
 from polymap.search.answer import Values, covers
 from polymap.search.result import SearchResult, SpaceCount
@@ -120,3 +122,16 @@ class Evidence:
     @property
     def dividing_is_final(self) -> bool:
         return self.dividing is not None and self.dividing.status in ("OPTIMAL", "INFEASIBLE")
+
+
+def least_of_forms(forms: Sequence[Iterator[Fraction]]) -> Fraction | None:
+    """Return what no tree of some forms of a program costs less than, None where that is not known. forms: what is
+    known of each, more and more; the one with the least is asked for more."""
+    found: list[Fraction] | None = None
+    with suppress(OutOfTime):
+        every = [next(each, None) for each in forms]
+        while None not in every:
+            found = [least for least in every if least is not None]
+            at = found.index(min(found))
+            every[at] = next(forms[at], None)  # each bounds all trees
+    return None if found is None else min(found)

@@ -33,7 +33,8 @@ from polymap.ir import (
     dim,
     substituted,
 )
-from polymap.search.problem import AtLeast, Factor, Goal, Held, Objective, Rule, Rules, Span
+from polymap.search.options import TUNING
+from polymap.search.problem import AtLeast, Component, Factor, Goal, Held, Objective, Rule, Rules, Span
 from polymap.search.relatives import Relative, is_plain_energy
 
 Extents = tuple[tuple[str, int], ...]
@@ -260,3 +261,22 @@ def bits_per_cycle(arch: Architecture, level: MemoryLevel) -> Fraction:
     apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
     width = Fraction(level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart))
     return width * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def part_paid(level: int) -> Fraction:
+    """Return the part of what a level moves that is paid in a leg where the rest is counted by rounds."""
+    return Fraction(1, 2 if level else TUNING.outermost_in_parts)
+
+
+def paid_in_part(component: Component, places: Collection[tuple[int, int]]) -> Component:
+    """Return a sum with a part of what so many outermost levels move of some tensors. places: (tensor, levels), by
+    number."""
+    in_part = {(level, tensor) for tensor, levels in places for level in range(levels)}
+    read, write = (
+        tuple(
+            tuple(int(weight * part_paid(at)) if (at, tensor) in in_part else weight for tensor, weight in row)
+            for at, row in enumerate(map(enumerate, rows))
+        )
+        for rows in (component.read, component.write)
+    )
+    return replace(component, read=read, write=write)

@@ -190,6 +190,9 @@ class Tuning:
     refunded_leg_share: tuple[float, float] = (0.05, 0.1)
     """Of what is left of the limit, for one nest of a floor; of the proof that no chain is better, which a nest that
     ends early spoils (feed-forward of BERT-base on simba_like in 30 CPU s: FEASIBLE with the first, OPTIMAL in 15),"""
+    outermost_in_parts: int = 16
+    """One of so many parts of what the outermost level moves is paid in a leg where the rest is counted by rounds, so
+    that nothing else is moved from there instead (not swept)."""
     case_share: tuple[float, float] = (0.02, 0.04)
     """and for one in a part of a case, which costs no less than the whole case without a search."""
     leg_share: float = 0.1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from polymap.costmodel import compulsory_bits
 from polymap.ir import Architecture, Mapping, Statement, Tensor, Workload, accesses_of, part_of, written_tensors
 from polymap.resources import Limits, OutOfTime, Stop
+from polymap.search.around import pass_cost
 from polymap.search.chains import begin_first_chains, go_on_with_chains, sum_near, tree_objectives
 from polymap.search.dividing import Count, cut_to, with_extents
 from polymap.search.driver import Engines, Search, counted_space
@@ -47,7 +48,7 @@ from polymap.search.programs import (
     with_loops_joined,
 )
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below, pass_cost
+from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 if TYPE_CHECKING:

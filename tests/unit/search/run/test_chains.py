@@ -31,8 +31,8 @@ from polymap.ir import (
 )
 from polymap.resources import never
 from polymap.search import chains, driver
-from polymap.search.around import element_by_element, tiles_tried, with_second_inside, without_nodes
-from polymap.search.chains import Aim, Chains, Segment, slow_levels
+from polymap.search.around import element_by_element, with_second_inside, without_nodes
+from polymap.search.chains import Aim, Chains, Segment, slow_levels, tiles_tried
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees
