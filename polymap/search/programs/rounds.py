@@ -111,6 +111,7 @@ def _rounds(
     ]
     alone = [(each, name) for each in users for name in moved_alone(workload, each)]
     alone = [(each, name) for each, name in alone if arch.levels[level].may_hold(workload.tensor(name))]
+    passes_on = sum(bool(accesses_of(each, users[1].target.tensor)) for each in workload.statements) > 1
     for many in product(*parts):
         in_tiles = [each for each, (written, read) in zip(many, axes, strict=True) if each > 1 and written != read]
         if len(in_tiles) > 1 and arch.fanouts:
@@ -125,12 +126,10 @@ def _rounds(
         first = max(bits(each, tensor) for each in users)
         for held in product(*(((), (each,)) for each in alone)):
             chosen = [each for some in held for each in some]
-            taken = [
-                first + sum(bits(*each) for each in some)
-                for some in ([one for one in chosen if one[0] != users[1]], chosen)
-            ]
-            if arch.levels[level].has_room_for(taken[1]):
-                yield Rounds(tensor, level, tuple(name for _, name in chosen), taken[0], cuts)
+            own = [each for each in chosen if each[0] != users[1] or not passes_on]
+            if arch.levels[level].has_room_for(first + sum(bits(*each) for each in chosen)):
+                taken = first + sum(bits(*each) for each in own)
+                yield Rounds(tensor, level, tuple(name for _, name in chosen), taken, cuts)
 
 
 def least_bits(workload: Workload, arch: Architecture, tensor: str, *, in_lines: bool) -> int:
