@@ -35,12 +35,15 @@ from polymap.search.legs import (
     Nodes,
     common_accesses,
     elements_of,
+    is_long,
+    keeps_loops,
     move_cost,
+    passes_through_windows,
     shared_tile,
     simple_accesses,
 )
 from polymap.search.problem import Objective, Span, divisors
-from polymap.search.programs import best_rounds
+from polymap.search.programs import best_rounds, without_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,10 +528,9 @@ class Stay:
     whether it is known that none does: then it stands there first on the ways of all. shared: the level of the
     innermost node that two readers share, if there is no room for what both alone read, and the one that has none of
     its own around loops around that node; 0: another level. apart: level 0, and its one reader is charged for all that
-    it gets from the outermost level. anew: (user, what it costs at least, of what is not
-    paid in its leg, that the outermost level moves what that alone touches, and that levels above all fan-outs do) in
-    so many rounds of the loops around both; bits: that the level holds in one. wider: the
-    stay of which this is a part.
+    it gets from the outermost level. anew: (user, what it costs at least, of what is not paid in its leg, that the
+    outermost level moves what that alone touches, and that levels above all fan-outs do) in so many rounds of the loops
+    around both; bits: that the level holds in one. wider: the stay of which this is a part.
     """
 
     level: int
@@ -551,9 +553,14 @@ class Stay:
 Stays = Mapping[str, Stay]  # by the tensor
 
 
+def told_in_rounds(search: Search) -> tuple[str, ...]:
+    """Return the tensors of which it is told what their two users move anew in rounds of the loops above both."""
+    is_known = keeps_loops(search) and not is_long(search.workload) and passes_through_windows(search.workload)
+    return without_room(search.workload, search.arch) if is_known else ()
+
+
 def in_rounds(search: Search, objective: Objective, of: tuple[str, Stay], *, in_lines: bool) -> list[Stay]:
     """Return a tensor's stay above all fan-outs in every number of rounds that matters; as it is where none are."""
-
     own, (tensor, stay), numbers = (search.arch, objective), of, range(len(search.arch.levels))
     costs = [[(1 - part_paid(at)) * move_cost(*own, at, *way) for way in ((1, 0), (0, 1))] for at in numbers]
     found = best_rounds(search.workload, search.arch, (tensor, stay.level), costs, in_lines=in_lines)

@@ -65,10 +65,11 @@ from polymap.search.around import (
     read_once,
     sides_of,
     summed_up_between,
+    told_in_rounds,
     touched_alone,
     with_room,
 )
-from polymap.search.driver import Search
+from polymap.search.driver import Engines, Search
 from polymap.search.evidence import Evidence, Incumbent, least_of_forms
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
@@ -78,13 +79,10 @@ from polymap.search.legs import (
     dividing_legs,
     filled_at_most,
     in_lines_of,
-    is_long,
-    keeps_loops,
     least_cycles,
     least_of_leg,
     move_cost,
     passed_tensors,
-    passes_through_windows,
     simple_accesses,
     slow_levels,
     users_of,
@@ -103,7 +101,10 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floor so, then by the cases of where tensors stand, unless a tree costs no more."""
+    """Raise the floor so, then by the cases of where tensors stand, unless a tree costs no more; at once, where it is
+    told what is moved in rounds."""
+    if not (evidence.is_met or told_in_rounds(search)):
+        evidence = bound_by_refunds(search, evidence, stop)
     return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
@@ -130,7 +131,8 @@ def _floor(
     """Return what no tree costs less than by an objective, None where nothing is known."""
     if not adds_up(search, objective):
         return None
-    refunds = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective), stop), objective.text)
+    key = (objective.text, splits) if splits and not told_in_rounds(search) else objective.text
+    refunds = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective), stop), key)
     refunds.stop, refunds.cases = stop, replace(refunds.cases, search=search)
     sums, lined = [refunds.sums(passed, splits)], in_lines_of(search)
     if lined is not None:
@@ -175,10 +177,12 @@ def sums_of_lines(search: Search, lined: Workload, objective: Objective, stop: S
     inside = replace(lined, statements=statements, tensors=tensors)
     ahead = [each for each in lined.statements if each.name not in names]
     own = replace(search, asked=replace(search.asked, workload=inside))
-    passed, key = passed_tensors(inside, apart=True), (objective.text, "in lines")
+    passed = passed_tensors(inside, apart=True)
     if passed is None:
         return
-    refunds = search.engines.made(Refunds, lambda: Refunds(Cases.of(own, objective, in_lines=True), stop), key)
+    engines = search.engines if told_in_rounds(search) else Engines()  # without rounds its nests go on each time
+    key = objective.text, "in lines"
+    refunds = engines.made(Refunds, lambda: Refunds(Cases.of(own, objective, in_lines=True), stop), key)
     refunds.stop, refunds.cases = stop, replace(refunds.cases, search=own)
     more = Fraction(move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0))
     if objective.goal is Goal.ENERGY:
@@ -394,7 +398,8 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
 class Cases:
     """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
     others. in_parts: by tensor, the readers to each of which a part of its loads is charged. met: by statement, whose
-    node it meets though it does not touch that. of_chains: of these alone. in_lines: whether the program is."""
+    node it meets though it does not touch that. of_chains: of these alone. in_lines: whether the program is.
+    told_in_rounds: the tensors of whose users that is known."""
 
     search: Search
     objective: Objective
@@ -403,12 +408,14 @@ class Cases:
     met: dict[str, Met]
     of_chains: bool = False
     in_lines: bool = False
+    told_in_rounds: Collection[str] = ()
 
     @staticmethod
     def of(search: Search, objective: Objective, *, of_chains: bool = False, in_lines: bool = False) -> Cases:
         """Return the cases of a program, loads charged in parts where that says more of the readers alone."""
         once = read_once(search.workload)
-        cases = Cases(search, objective, once, {}, nodes_met(search.workload, once), of_chains, in_lines)
+        met, told = nodes_met(search.workload, once), told_in_rounds(search)
+        cases = Cases(search, objective, once, {}, met, of_chains, in_lines, told)
         for name, readers in read_in_parts(search).items() if cases.divides else ():
             others = replace(cases, in_parts=cases.in_parts | {name: readers})
             sums = [sum(each.alone(reader, {}) or 0 for reader in readers) for each in (cases, others)]
@@ -422,17 +429,11 @@ class Cases:
     def hears(self, statement: str, tensor: str) -> bool:
         """Return whether a tensor's stay matters to a statement: it is charged for its loads, or a part of them."""
         is_charged = statement in self.charged_users(tensor) or statement in self.in_parts.get(tensor, ())
-        return is_charged or (self._is_for_one(tensor) and tensor in self.once[statement])
-
-    def _is_for_one(self, tensor: str) -> bool:
-        """Return whether one of few statements leaves a tensor for one other, some of them through windows."""
-        workload = self.search.workload
-        is_one = keeps_loops(self.search) and len(users_of(workload, tensor)) == 2
-        return is_one and not is_long(workload) and passes_through_windows(workload)
+        return is_charged or (tensor in self.told_in_rounds and tensor in self.once[statement])
 
     def in_rounds(self, tensor: str, stays: Sequence[Stay], splits: int) -> list[Stay]:
         """Return stays in every number of rounds, where that says more and cases are split."""
-        if not (splits and self._is_for_one(tensor)):
+        if not (splits and tensor in self.told_in_rounds):
             return list(stays)
         own, found = (self.search, self.objective), list[Stay]()
         least = least_bits(self.search.workload, self.search.arch, tensor, in_lines=self.in_lines)
@@ -451,7 +452,7 @@ class Cases:
         access, above = simple_accesses(workload).get(tensor.name), self._levels_above(tensor.name)
         dims = access.dims if access is not None and len(self.charged_users(tensor.name)) == 2 else ()
         summed = summed_up_between(workload, tensor.name) if self.divides else ()
-        is_read_apart = self._is_for_one(tensor.name) and any(tensor.name in each for each in self.once.values())
+        is_read_apart = tensor.name in self.told_in_rounds and any(tensor.name in each for each in self.once.values())
         found = [Stay(0, apart=is_read_apart)]
         for number, level in enumerate(self.search.arch.levels):
             if not number or not level.may_hold(tensor) or (self.of_chains and number not in above):

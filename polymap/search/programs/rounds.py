@@ -39,6 +39,20 @@ class Rounds:
     cuts: Mapping[str, Mapping[str, int]]
 
 
+def without_room(workload: Workload, arch: Architecture) -> tuple[str, ...]:
+    """Return the tensors that one statement leaves for one other where a level above all fan-outs has no room for all
+    that the two touch: else all may run in one round."""
+    found = list[str]()
+    for tensor in workload.tensors:
+        users = [each for each in workload.statements if accesses_of(each, tensor.name)]
+        own = [each for each in workload.tensors if any(accesses_of(one, each.name) for one in users)]
+        above = [each for each in arch.levels[1:] if not arch.fanouts_above(each.name) and each.may_hold(tensor)]
+        kept = ((level, [each for each in own if level.may_hold(each)]) for level in above)
+        is_full = any(not level.has_room_for(sum(each.bits * prod(each.shape) for each in own)) for level, own in kept)
+        found += [tensor.name] if len(users) == 2 and is_full else []
+    return tuple(found)
+
+
 def rounds_above(
     workload: Workload, arch: Architecture, tensor: str, level: int, *, in_lines: bool
 ) -> Iterator[Rounds] | None:
