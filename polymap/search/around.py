@@ -21,7 +21,6 @@ from polymap.ir import (
     Statement,
     Storage,
     Temporal,
-    Tensor,
     Workload,
     accesses_of,
     is_box,
@@ -43,7 +42,7 @@ from polymap.search.legs import (
     simple_accesses,
 )
 from polymap.search.problem import Objective, Span, divisors
-from polymap.search.programs import best_rounds, without_room
+from polymap.search.programs import best_rounds, touched_alone, without_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,6 +548,11 @@ class Stay:
         """Return the stay in any number of rounds."""
         return replace(self, anew=(), bits=0, wider=self.wider and self.wider.of_any_rounds)
 
+    @property
+    def whole(self) -> Stay:
+        """Return the stay in any number of rounds that this is a part of."""
+        return self.wider.whole if self.wider is not None else self.of_any_rounds
+
 
 Stays = Mapping[str, Stay]  # by the tensor
 
@@ -602,12 +606,6 @@ def with_room(search: Search, tensor: str, stay: Stay, above: Collection[int]) -
         for most in (min(high, room // own.bits * low // least),)
     )
     return replace(stay, spans=tuple(spans))
-
-
-def touched_alone(workload: Workload, reader: str, others: Collection[str]) -> list[Tensor]:
-    """Return what a reader of a tensor touches and others do not, in the same way each time."""
-    own = [each for each in workload.tensors if len({*accesses_of(workload.statement(reader), each.name)}) == 1]
-    return [each for each in own if not any(accesses_of(workload.statement(one), each.name) for one in others)]
 
 
 def not_said(search: Search, tensor: str, stay: Stay) -> Iterator[str]:

@@ -66,7 +66,6 @@ from polymap.search.around import (
     sides_of,
     summed_up_between,
     told_in_rounds,
-    touched_alone,
     with_room,
 )
 from polymap.search.driver import Engines, Search
@@ -89,7 +88,7 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Factor, Goal, Held, Objective, Powers, Span, divisors, parse_single
-from polymap.search.programs import instance_bound, least_bits, moved_alone
+from polymap.search.programs import instance_bound, least_bits, moved_alone, touched_alone
 
 Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement
 Ends = Mapping[str, tuple[int, tuple[int, str] | None]]  # the level a tensor comes from, and which is shared (Stay)
@@ -311,7 +310,8 @@ class Refunds:
             asked.append((statement.name, self._as_heard(statement.name, own)))
         before = len(self._unpaid)
         for statement, own in asked:
-            self._without_outermost(statement, _in_any_rounds(own), self._anew(statement, own))
+            wholes = {name: stay.whole for name, stay in own.items()}
+            self._without_outermost(statement, wholes, self._anew(statement, own))
         if len(self._unpaid) > before:
             return True
         before = len(self.known)
@@ -323,10 +323,10 @@ class Refunds:
         """Return what is known that a statement costs at least with these stays, and that of what it meets."""
         if not have_room(self.cases.search.arch, where.values()):
             return None
+        asked = _ask_statement(statement, {name: stay.whole for name, stay in where.items()})
         anew = self._anew(statement, where)
         where = _in_any_rounds(where)
         known = self._known(statement, {**where, **beside})
-        asked = _ask_statement(statement, where)
         more = [own + (self._unpaid.get((asked, levels)) or 0) for levels, own in anew.items()]
         known = None if known is None else max([known, *more])
         search, once = self.cases.search, self.cases.once[statement]

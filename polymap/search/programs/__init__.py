@@ -16,6 +16,7 @@ with lazy(__name__):
         best_rounds as best_rounds,
         least_bits as least_bits,
         moved_alone as moved_alone,
+        touched_alone as touched_alone,
         without_room as without_room,
     )
     from polymap.search.programs.search import (

@@ -8,7 +8,7 @@ users, which a tensor that is complete before it is read has, too, or tiles of w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +16,7 @@ from itertools import product
 from math import lcm, prod
 from operator import le
 
-from polymap.ir import Access, Affine, Architecture, Operator, Statement, Workload, accesses_of, is_box
+from polymap.ir import Access, Affine, Architecture, Operator, Statement, Tensor, Workload, accesses_of, is_box
 from polymap.search.problem import divisors
 from polymap.search.programs.tuning import TUNING
 from polymap.search.programs.windows import makes_rows_again
@@ -231,6 +231,12 @@ def moved_alone(workload: Workload, statement: Statement) -> list[str]:
         if tensor.name != target.tensor or (is_sum and not any(each.tensor == tensor.name for each in statement.reads)):
             found.append(tensor.name)
     return found
+
+
+def touched_alone(workload: Workload, reader: str, others: Collection[str]) -> list[Tensor]:
+    """Return what a reader of a tensor touches and others do not, in the same way each time."""
+    own = [each for each in workload.tensors if len({*accesses_of(workload.statement(reader), each.name)}) == 1]
+    return [each for each in own if not any(accesses_of(workload.statement(one), each.name) for one in others)]
 
 
 def _axes_in_common(users: list[Statement], tensor: str) -> list[tuple[str, str]] | None:
