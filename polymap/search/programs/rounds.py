@@ -29,7 +29,8 @@ Known = dict[tuple[Access, tuple[int, ...], int, bool], tuple[int, int]]
 class Rounds:
     """Rounds of the loops above a branch. tensor: what its node in a level above all fan-outs holds around both users.
     held: others that stand in that level above the branch, and so around both, too. bits: that these take at least in a
-    round, but for those that the reader alone touches: they may stand around what it makes, too, and are counted there.
+    round; those that the reader alone touches, if nothing else joins it to others: else they may stand around that,
+    too, and are counted there, once at most.
     cuts: by user, in how many parts the loops cut its dims, each dim that they may."""
 
     tensor: str
@@ -125,7 +126,9 @@ def _rounds(
     ]
     alone = [(each, name) for each in users for name in moved_alone(workload, each)]
     alone = [(each, name) for each, name in alone if arch.levels[level].may_hold(workload.tensor(name))]
-    passes_on = sum(bool(accesses_of(each, users[1].target.tensor)) for each in workload.statements) > 1
+    touched = {each.tensor for each in (users[1].target, *users[1].reads)}
+    others = [each for each in workload.statements if each != users[1]]
+    is_end = not any(accesses_of(each, name) for each in others for name in touched - {tensor})
     for many in product(*parts):
         in_tiles = [each for each, (written, read) in zip(many, axes, strict=True) if each > 1 and written != read]
         if len(in_tiles) > 1 and arch.fanouts:
@@ -140,7 +143,7 @@ def _rounds(
         first = max(bits(each, tensor) for each in users)
         for held in product(*(((), (each,)) for each in alone)):
             chosen = [each for some in held for each in some]
-            own = [each for each in chosen if each[0] != users[1] or not passes_on]
+            own = [each for each in chosen if each[0] != users[1] or is_end]
             if arch.levels[level].has_room_for(first + sum(bits(*each) for each in chosen)):
                 taken = first + sum(bits(*each) for each in own)
                 yield Rounds(tensor, level, tuple(name for _, name in chosen), taken, cuts)
