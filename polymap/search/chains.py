@@ -460,9 +460,10 @@ class Chains:
     def _at_least(self, ends: Ends) -> Fraction:
         """Return what is known that a segment costs at least, 0 where nothing is: in lines, where statements are in
         parts."""
-        refunds = self._search.engines.get(Refunds, self._trees.objective.text)
+        search = self._search
+        refunds = search.engines.get(Refunds, (search.workload, search.arch, self._trees.objective.text))
         names = [each.name for each in self._workload.statements[slice(*ends)]]
-        is_whole = len(self._workload.statements) == len(self._search.workload.statements)
+        is_whole = len(self._workload.statements) == len(search.workload.statements)
         return refunds.least_of(names) or Fraction(0) if refunds is not None and is_whole else Fraction(0)
 
     def _saved(self) -> Iterator[tuple[Ends, Fraction]]:

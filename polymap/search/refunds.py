@@ -115,15 +115,12 @@ def _raise_floors(search: Search, evidence: Evidence, stop: Stop, splits: int) -
     if passed is None or search.rules or stop():
         return evidence
     for place, objective in enumerate(search.objective.singles):
-        try:
-            powers = objective.goal.powers
-            if powers is not None and powers.energy and powers.cycles:
-                found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
-            else:
-                found = _floor(search, objective, passed, stop, splits)
-            evidence = evidence.with_floor(place, found)
-        except OutOfTime:
-            break
+        powers = objective.goal.powers
+        if powers is not None and powers.energy and powers.cycles:
+            found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
+        else:
+            found = _floor(search, objective, passed, stop, splits)
+        evidence = evidence.with_floor(place, found)
     return evidence
 
 
@@ -133,10 +130,7 @@ def _floor(
     """Return what no tree costs less than by an objective, None where nothing is known."""
     if not adds_up(search, objective):
         return None
-    key = (objective.text, splits) if splits else objective.text
-    refunds = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective), stop), key)
-    refunds.stop, refunds.cases = stop, replace(refunds.cases, search=search)
-    least, lined = _least_cost(refunds, passed, splits), in_lines_of(search)
+    least, lined = _least_cost(Refunds.of(search, objective, stop), passed, splits), in_lines_of(search)
     if least is None or lined is None:
         return least
     in_lines = floor_of_lines(search, lined, objective, stop, splits)
@@ -159,13 +153,13 @@ def _floor_of_product(
         before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
         for arch, price in with_time_priced(search.arch, levels, [part * worth for part in TUNING.prices]):
             one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
-            found = _least_cost(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
+            found = _least_cost(Refunds.of(one, energy, stop), passed, 0) or Fraction(0)
             sums.append((price, found))
             dearest = max(dearest, (found - price * fastest, one, price), key=lambda each: each[0])
             if stop() or found - price * fastest < before:
                 break  # it is concave in the price
             before = found - price * fastest
-    found = _least_cost(Refunds(Cases.of(dearest[1], energy), stop), passed, splits) or Fraction(0)
+    found = _least_cost(Refunds.of(dearest[1], energy, stop), passed, splits) or Fraction(0)
     least, sums = (least, [*sums, (dearest[2], found)]) if dearest[2] else (max(least, found), sums)
     return powers.least_product(least, fastest, sums)
 
@@ -188,8 +182,8 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
     inside = replace(lined, statements=statements, tensors=tensors)
     ahead = [each for each in lined.statements if each.name not in names]
     own = replace(search, asked=replace(search.asked, workload=inside))
-    passed, cases = passed_tensors(inside, apart=True), Cases.of(own, objective)
-    least = None if passed is None else _least_cost(Refunds(cases, stop), passed, splits)
+    passed = passed_tensors(inside, apart=True)
+    least = None if passed is None else _least_cost(Refunds.of(own, objective, stop), passed, splits)
     if least is None:
         return None
     least += move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0)
@@ -211,14 +205,22 @@ def _over() -> bool:
 @dataclass(slots=True)
 class Refunds:
     """What statements cost at least. known: before the refund, by statement and where the tensors that it passes on or
-    gets stay; that of one with tensors anywhere bounds those that were not looked at.
-    """
+    gets stay; that of one with tensors anywhere bounds those that were not looked at."""
 
     cases: Cases
     stop: Stop
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
+
+    @staticmethod
+    def of(search: Search, objective: Objective, stop: Stop) -> Refunds:
+        """Return what is known since the limits began: others say more of what they cut."""
+        kept = search.engines.get(Refunds, key := (search.workload, search.arch, objective.text))
+        if kept is None or kept.cases.search.limits is not search.limits:
+            search.engines.keep(kept := Refunds(Cases.of(search, objective), stop), key)
+        kept.stop = stop
+        return kept
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Return the state to pickle, of slots: the limits in it belong to this process, and are over."""
@@ -339,10 +341,7 @@ class Refunds:
                 raise OutOfTime
             base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
             cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
-            least = None if cost is None or base is None else max(cost, base)
-            if self.cases.search.limits():
-                return least  # what the limit cut off says little
-            self.known[asked] = least
+            self.known[asked] = None if cost is None or base is None else max(cost, base)
         return self.known[asked]
 
 
