@@ -329,12 +329,14 @@ def is_long(workload: Workload) -> bool:
 
 class Legs:
     """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
-    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for."""
+    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for. cut: how many
+    answers a limit left unproven."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
         self._left: dict[tuple[str, Relative, bool], tuple[Evidence, Engines]] = {}
         self._freed: dict[tuple[str, Relative, Places, Parts], Fraction | None] = {}
+        self.cut = 0
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
@@ -344,6 +346,7 @@ class Legs:
         key = objective.text, form.relative, divides
         is_over = search.limits() and share <= 1
         if (key in self._known and not (key in self._left and goes_on)) or is_over:
+            self.cut += key not in self._known or key in self._left
             return self._known.get(key)
         asked = asked_of(search, form.relative, objective, divides=divides)
         begun, engines = self._left.pop(key, (None, Engines()))
@@ -354,6 +357,7 @@ class Legs:
             self._known[key] = found
         if goes_on and found is not None and evidence is not None and found.status == "FEASIBLE":
             self._left[key] = evidence, engines
+        self.cut += found is not None and found.status in ("FEASIBLE", "TIMEOUT")
         return found
 
     def with_shared_loads(
@@ -370,6 +374,7 @@ class Legs:
             return self._freed[key]
         problem = analyse(relative.workload, relative.arch, relative.rules)
         if problem.reason is not None or search.limits():
+            self.cut += problem.reason is None
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
         times = lcm(*(many for *_, many in parts))
@@ -387,6 +392,7 @@ class Legs:
             least = max(least or 0, min(outcome.left or (0,)) if outcome.bound is None else outcome.bound)
         search.limits.work.add(limits.work.done)
         if not is_proven:
+            self.cut += 1
             return measure.unscaled(least or 0) / times
         self._freed[key] = None if found is None else measure.unscaled(found[0]) / times
         return self._freed[key]

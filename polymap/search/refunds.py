@@ -54,6 +54,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 from operator import itemgetter
@@ -85,6 +86,7 @@ from polymap.search.legs import (
     in_lines_of,
     least_cycles,
     least_of_leg,
+    legs_of,
     move_cost,
     passed_tensors,
     simple_accesses,
@@ -106,13 +108,12 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor so, then by the cases of where tensors stand, unless a tree costs no more."""
-    evidence = evidence if evidence.is_met else bound_by_refunds(search, evidence, stop)
-    return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
+    return _raise_floors(search, bound_by_refunds(search, evidence, stop), stop, splits=TUNING.most_splits_of_trees)
 
 
 def _raise_floors(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
     passed = passed_tensors(search.workload)
-    if passed is None or search.rules or stop():
+    if passed is None or search.rules or evidence.is_met or stop():
         return evidence
     for place, objective in enumerate(search.objective.singles):
         powers = objective.goal.powers
@@ -198,10 +199,6 @@ def _ask_statement(statement: str, where: Stays) -> Asked:
     return statement, tuple(sorted(told, key=itemgetter(0)))
 
 
-def _over() -> bool:
-    return True
-
-
 @dataclass(slots=True)
 class Refunds:
     """What statements cost at least. known: before the refund, by statement and where the tensors that it passes on or
@@ -210,21 +207,22 @@ class Refunds:
     cases: Cases
     stop: Stop
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
+    _cut: dict[Asked, Fraction] = field(default_factory=dict[Asked, Fraction])  # of these, where a limit ended a leg
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
 
     @staticmethod
     def of(search: Search, objective: Objective, stop: Stop) -> Refunds:
-        """Return what is known since the limits began: others say more of what they cut."""
-        kept = search.engines.get(Refunds, key := (search.workload, search.arch, objective.text))
-        if kept is None or kept.cases.search.limits is not search.limits:
-            search.engines.keep(kept := Refunds(Cases.of(search, objective), stop), key)
-        kept.stop = stop
+        """Return what is known of a program on a machine, but for what limits cut, which is asked again."""
+        key = search.workload, search.arch, objective.text
+        kept = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective), stop), key)
+        kept.stop, kept.cases = stop, replace(kept.cases, search=search)
+        kept.known = {asked: cost for asked, cost in kept.known.items() if asked not in kept._cut}
         return kept
 
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
+    def __getstate__(self) -> tuple[None, Mapping[str, object]]:
         """Return the state to pickle, of slots: the limits in it belong to this process, and are over."""
-        return None, {each.name: _over if each.name == "stop" else getattr(self, each.name) for each in fields(self)}
+        return None, {each.name: getattr(self, each.name) for each in fields(self)} | {"stop": partial(bool, 1)}
 
     def sums(self, passed: tuple[Tensor, ...], splits: int) -> Iterator[Fraction]:
         """Yield what no tree costs less than, each no less than the one before: the least sum over the cases, of which
@@ -340,8 +338,11 @@ class Refunds:
             if self.stop():
                 raise OutOfTime
             base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
+            before = (legs := legs_of(self.cases.search)).cut
             cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
-            self.known[asked] = None if cost is None or base is None else max(cost, base)
+            least = None if cost is None or base is None else max(cost, base, self._cut.pop(asked, Fraction(0)))
+            self._cut |= {} if least is None or legs.cut == before else {asked: least}
+            self.known[asked] = least
         return self.known[asked]
 
 
