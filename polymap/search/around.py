@@ -35,14 +35,13 @@ from polymap.search.legs import (
     common_accesses,
     elements_of,
     is_long,
-    keeps_loops,
     move_cost,
     passes_through_windows,
     shared_tile,
     simple_accesses,
 )
 from polymap.search.problem import Objective, Span, divisors
-from polymap.search.programs import best_rounds, touched_alone, without_room
+from polymap.search.programs import best_rounds, may_be_climbed, touched_alone, without_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,8 +558,10 @@ Stays = Mapping[str, Stay]  # by the tensor
 
 def told_in_rounds(search: Search) -> tuple[str, ...]:
     """Return the tensors of which it is told what their two users move anew in rounds of the loops above both."""
-    is_known = keeps_loops(search) and not is_long(search.workload) and passes_through_windows(search.workload)
-    return without_room(search.workload, search.arch) if is_known else ()
+    workload, arch = search.workload, search.arch
+    is_cut = search.divides and not may_be_climbed(workload, arch, search.objective)  # its loops into tiles that divide
+    is_known = is_cut and not is_long(workload) and passes_through_windows(workload)
+    return without_room(workload, arch) if is_known else ()
 
 
 def in_rounds(search: Search, objective: Objective, of: tuple[str, Stay], *, in_lines: bool) -> list[Stay]:

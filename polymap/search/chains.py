@@ -72,7 +72,7 @@ def _by_goals(search: Search, evidence: Evidence, stop: Stop, part: slice) -> Ev
             aim = Aim.of(search, goal, evidence)
             search.engines.keep(aim, key)
         own = limits.ending(_next_share(limits.share(), limits.end, len(goals) - at))
-        evidence = _in_turn(replace(search, limits=own), evidence, aim)
+        evidence = _in_turn(search, own, evidence, aim)
     return evidence
 
 
@@ -124,16 +124,16 @@ class Aim:
         )
 
 
-def _in_turn(search: Search, evidence: Evidence, aim: Aim) -> Evidence:
+def _in_turn(search: Search, limits: Limits, evidence: Evidence, aim: Aim) -> Evidence:
     """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
     as long as all before, from which it goes on. Slices do not depend on the limit: a longer one adds to them. Forms of
-    which dearer trees are known wait for longer."""
-    limits, powers = search.limits, search.objective.goal.powers
+    which dearer trees are known wait for longer. limits: of the slice; legs of what it found go past it."""
+    powers = search.objective.goal.powers
     has_faster = aim.goal == "energy" and powers is not None and powers.cycles > 0
     while (left := [each for each in aim.forms if not each.ended]) and not evidence.is_met and not limits():
         least = min((each.value for each in aim.forms if each.value is not None), default=None)
         form = min(left, key=partial(_waits, limits, least))
-        chains = Chains(search, form.workload, aim.objective, divides=search.divides)
+        chains = Chains(replace(search, limits=limits), form.workload, aim.objective, divides=search.divides)
         begun = limits.share()
         own_end = limits.end if len(left) == 1 else begun + slice_of(limits, form.spent)
         trees = [nodes for nodes in chains.best_trees(min(own_end, limits.end)) if nodes not in form.trees]
@@ -143,7 +143,7 @@ def _in_turn(search: Search, evidence: Evidence, aim: Aim) -> Evidence:
             found = kept_on_chip(search, tree).incumbents
             evidence = evidence.with_incumbents(found)
             aim.binding.update(slow_levels(search.arch, found[:1]))
-        form.trees.update(() if limits() and has_faster else trees)
+        form.trees.update(trees)
         form.spent, form.value = form.spent + limits.share() - begun, chains.least_value()
         form.ended = not (chains.is_cut or limits())
         if len(left) == 1:
@@ -460,9 +460,10 @@ class Chains:
     def _at_least(self, ends: Ends) -> Fraction:
         """Return what is known that a segment costs at least, 0 where nothing is: in lines, where statements are in
         parts."""
-        refunds = self._search.engines.get(Refunds, self._trees.objective.text)
+        search = self._search
+        refunds = search.engines.get(Refunds, (search.workload, search.arch, self._trees.objective.text))
         names = [each.name for each in self._workload.statements[slice(*ends)]]
-        is_whole = len(self._workload.statements) == len(self._search.workload.statements)
+        is_whole = len(self._workload.statements) == len(search.workload.statements)
         return refunds.least_of(names) or Fraction(0) if refunds is not None and is_whole else Fraction(0)
 
     def _saved(self) -> Iterator[tuple[Ends, Fraction]]:

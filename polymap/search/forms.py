@@ -241,19 +241,25 @@ def with_time_priced(
     arch: Architecture, names: Collection[str], prices: Iterable[Fraction]
 ) -> Iterator[tuple[Architecture, Fraction]]:
     """Yield the machine where what some levels transfer in a cycle at most, all instances together, costs more energy,
-    as much in each, and how much in all of them, nearly each of some prices: of a tree no more than that times its
-    cycles, as no level takes more of these."""
+    as much in each, and how much in all of them, nearly each of some prices (of few bits: near a better tree many are
+    the same again): of a tree no more than that times its cycles, as no level takes more of these."""
     for price in prices:
         nodes, total = list(arch.nodes), Fraction(0)
         for at, level in enumerate(nodes):
             if isinstance(level, MemoryLevel) and level.name in names:
                 width = bits_per_cycle(arch, level)
-                per_bit = (price / len(names) / width).limit_denominator(1000)
+                per_bit = _in_few_bits(price / len(names) / width)
                 more = per_bit * level.word_bits
                 nodes[at] = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
                 total += per_bit * width
         if total:
             yield replace(arch, nodes=tuple(nodes)), total
+
+
+def _in_few_bits(value: Fraction) -> Fraction:
+    """Return a value to four or five significant bits."""
+    step = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() - 4)
+    return round(value / step) * step
 
 
 def bits_per_cycle(arch: Architecture, level: MemoryLevel) -> Fraction:

@@ -231,13 +231,9 @@ def dividing_legs(search: Search, statement: Statement | None = None) -> bool:
     """Return whether what legs (that of a statement) cost at least is asked over tiles that divide. Where other loops
     are tried, now or when the search goes on, tiles that divide their extents may not divide these; where rows are made
     again, those of the last statement do, which is cut into tiles that divide."""
+    is_climbed = may_be_climbed(search.workload, search.arch, search.objective)
     is_last = statement == search.workload.statements[-1]
-    return keeps_loops(search) and (is_last or not makes_rows_again(search.workload))
-
-
-def keeps_loops(search: Search) -> bool:
-    """Return whether tiles divide the program's loops, or those of it in tiles of rows or in lines."""
-    return search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
+    return search.divides and not is_climbed and (is_last or not makes_rows_again(search.workload))
 
 
 def least_cycles(search: Search) -> Fraction:
@@ -335,12 +331,14 @@ def is_long(workload: Workload) -> bool:
 
 class Legs:
     """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
-    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for."""
+    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for. cut: how many
+    answers a limit left unproven."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
         self._left: dict[tuple[str, Relative, bool], tuple[Evidence, Engines]] = {}
         self._freed: dict[tuple[str, Relative, Places, Parts, Places], Fraction | None] = {}
+        self.cut = 0
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
@@ -350,6 +348,7 @@ class Legs:
         key = objective.text, form.relative, divides
         is_over = search.limits() and share <= 1
         if (key in self._known and not (key in self._left and goes_on)) or is_over:
+            self.cut += key not in self._known or key in self._left
             return self._known.get(key)
         asked = asked_of(search, form.relative, objective, divides=divides)
         begun, engines = self._left.pop(key, (None, Engines()))
@@ -360,6 +359,7 @@ class Legs:
             self._known[key] = found
         if goes_on and found is not None and evidence is not None and found.status == "FEASIBLE":
             self._left[key] = evidence, engines
+        self.cut += found is not None and found.status in ("FEASIBLE", "TIMEOUT")
         return found
 
     def with_shared_loads(
@@ -377,6 +377,7 @@ class Legs:
             return self._freed[key]
         problem = analyse(relative.workload, relative.arch, relative.rules)
         if problem.reason is not None or search.limits():
+            self.cut += problem.reason is None
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
         times = lcm(*(many for *_, many in parts)) * (part_paid(0).denominator if unpaid else 1)
@@ -395,6 +396,7 @@ class Legs:
             least = max(least or 0, min(outcome.left or (0,)) if outcome.bound is None else outcome.bound)
         search.limits.work.add(limits.work.done)
         if not is_proven:
+            self.cut += 1
             return measure.unscaled(least or 0) / times
         self._freed[key] = None if found is None else measure.unscaled(found[0]) / times
         return self._freed[key]

@@ -168,7 +168,7 @@ class Tuning:
     """CPU seconds for one of them, and for the chains of a form of a program, at first; then as many as it had, too,"""
     slice_steps: int = 25
     """and where the work is limited so many steps (not swept)."""
-    least_gain: float = 0.01
+    least_gain: float = 0.1
     """Of what the best mapping and the bound are apart, that a slice must bring them nearer to count (not swept)."""
     late_forms_wait: float = 32.0
     """Times the first slice that a form's next one is, before forms in tiles begin though all has room (not swept)."""

@@ -292,18 +292,18 @@ class _Times:
     def of(search: Search, powers: Powers, known: Incumbent | None, stop: Stop) -> _Times:
         """Return what is known of a program. known: a tree, whose slow levels' transfers are priced."""
         arch, energy = search.arch, parse_single("energy", search.arch)
-        cases, sums = Cases.of(search, energy), list[tuple[Refunds, str, Fraction]]()
-        sums += [(Refunds(cases, stop), "energy", Fraction(0))] if powers.energy else []
+        first = Refunds.of(search, energy, stop)
+        sums = [(first, "energy", Fraction(0))] if powers.energy else []
         for level in (each for each in arch.levels if each.has_bandwidth):
-            moved = Cases.of(search, parse_single(f"traffic:{level.name}", arch))
-            sums.append((Refunds(moved, stop), "moved", bits_per_cycle(arch, level)))
+            moved = Refunds.of(search, parse_single(f"traffic:{level.name}", arch), stop)
+            sums.append((moved, "moved", bits_per_cycle(arch, level)))
         trees = [known] if known is not None and powers.energy else []
         for tree, name in ((tree, name) for tree in trees for name in slow_levels(arch, trees)):
             worth = powers.price(tree.cost.energy_pj_exact, tree.cost.latency_cycles)
             for other, price in with_time_priced(arch, (name,), (worth / 2, worth)):
                 one = replace(search, asked=replace(search.asked, arch=other, objective=energy))
-                sums.append((Refunds(Cases.of(one, energy), stop), "priced", price))
-        return _Times(powers, cases, least_cycles(search), sums)
+                sums.append((Refunds.of(one, energy, stop), "priced", price))
+        return _Times(powers, first.cases, least_cycles(search), sums)
 
     def least(self, passed: tuple[Tensor, ...], best: Fraction | None) -> Fraction:
         """Return what no tree costs less than: the least of the cases. The least one is split, by the stays of its

@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 from operator import itemgetter
@@ -68,7 +69,7 @@ from polymap.search.around import (
     told_in_rounds,
     with_room,
 )
-from polymap.search.driver import Engines, Search
+from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent, least_of_forms
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
@@ -80,6 +81,7 @@ from polymap.search.legs import (
     in_lines_of,
     least_cycles,
     least_of_leg,
+    legs_of,
     move_cost,
     passed_tensors,
     simple_accesses,
@@ -102,25 +104,21 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor so, then by the cases of where tensors stand, unless a tree costs no more; at once, where it is
     told what is moved in rounds."""
-    if not (evidence.is_met or told_in_rounds(search)):
-        evidence = bound_by_refunds(search, evidence, stop)
-    return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
+    evidence = evidence if told_in_rounds(search) else bound_by_refunds(search, evidence, stop)
+    return _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
 def _raise_floors(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
     passed = passed_tensors(search.workload)
-    if passed is None or search.rules or stop():
+    if passed is None or search.rules or evidence.is_met or stop():
         return evidence
     for place, objective in enumerate(search.objective.singles):
-        try:
-            powers = objective.goal.powers
-            if powers is not None and powers.energy and powers.cycles:
-                found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
-            else:
-                found = _floor(search, objective, passed, stop, splits)
-            evidence = evidence.with_floor(place, found)
-        except OutOfTime:
-            break
+        powers = objective.goal.powers
+        if powers is not None and powers.energy and powers.cycles:
+            found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
+        else:
+            found = _floor(search, objective, passed, stop, splits)
+        evidence = evidence.with_floor(place, found)
     return evidence
 
 
@@ -130,10 +128,7 @@ def _floor(
     """Return what no tree costs less than by an objective, None where nothing is known."""
     if not adds_up(search, objective):
         return None
-    key = (objective.text, splits) if splits and not told_in_rounds(search) else objective.text
-    refunds = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective), stop), key)
-    refunds.stop, refunds.cases = stop, replace(refunds.cases, search=search)
-    sums, lined = [refunds.sums(passed, splits)], in_lines_of(search)
+    sums, lined = [Refunds.of(search, objective, stop).sums(passed, splits)], in_lines_of(search)
     if lined is not None:
         sums.append(sums_of_lines(search, lined, objective, stop, splits))
     return least_of_forms(sums)
@@ -155,13 +150,13 @@ def _floor_of_product(
         before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
         for arch, price in with_time_priced(search.arch, levels, [part * worth for part in TUNING.prices]):
             one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
-            found = least_of_forms([Refunds(Cases.of(one, energy), stop).sums(passed, 0)]) or Fraction(0)
+            found = least_of_forms([Refunds.of(one, energy, stop).sums(passed, 0)]) or Fraction(0)
             sums.append((price, found))
             dearest = max(dearest, (found - price * fastest, one, price), key=lambda each: each[0])
             if stop() or found - price * fastest < before:
                 break  # it is concave in the price
             before = found - price * fastest
-    found = least_of_forms([Refunds(Cases.of(dearest[1], energy), stop).sums(passed, splits)]) or Fraction(0)
+    found = least_of_forms([Refunds.of(dearest[1], energy, stop).sums(passed, splits)]) or Fraction(0)
     least, sums = (least, [*sums, (dearest[2], found)]) if dearest[2] else (max(least, found), sums)
     return powers.least_product(least, fastest, sums)
 
@@ -179,14 +174,10 @@ def sums_of_lines(search: Search, lined: Workload, objective: Objective, stop: S
     passed = passed_tensors(inside, apart=True)
     if passed is None:
         return
-    engines = search.engines if told_in_rounds(search) else Engines()  # without rounds its nests go on each time
-    key = objective.text, "in lines"
-    refunds = engines.made(Refunds, lambda: Refunds(Cases.of(own, objective, in_lines=True), stop), key)
-    refunds.stop, refunds.cases = stop, replace(refunds.cases, search=own)
     more = Fraction(move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0))
     if objective.goal is Goal.ENERGY:
         more += search.arch.compute.pj * sum(prod(lined.extents()[name] for name in each.dims) for each in ahead)
-    yield from (least + more for least in refunds.sums(passed, splits))
+    yield from (least + more for least in Refunds.of(own, objective, stop, in_lines=True).sums(passed, splits))
 
 
 def _ask_statement(statement: str, where: Stays) -> Asked:
@@ -199,28 +190,33 @@ def _in_any_rounds(where: Stays) -> Stays:
     return {name: stay.of_any_rounds for name, stay in where.items()}
 
 
-def _over() -> bool:
-    return True
-
-
 @dataclass(slots=True)
 class Refunds:
     """What statements cost at least. known: before the refund, by statement and where the tensors that it passes on or
-    gets stay; that of one with tensors anywhere bounds those that were not looked at.
-    """
+    gets stay; that of one with tensors anywhere bounds those that were not looked at."""
 
     cases: Cases
     stop: Stop
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
     _unpaid: dict[tuple[Asked, int], Fraction | None] = field(default_factory=dict[tuple[Asked, int], Fraction | None])
+    _cut: dict[Asked, Fraction] = field(default_factory=dict[Asked, Fraction])  # of these, where a limit ended a leg
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
     _stays: dict[tuple[str, bool], list[Stay]] = field(default_factory=dict[tuple[str, bool], list[Stay]])
     _filled: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
 
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
+    @staticmethod
+    def of(search: Search, objective: Objective, stop: Stop, *, in_lines: bool = False) -> Refunds:
+        """Return what is known of a program on a machine, but for what limits cut, which is asked again."""
+        key = search.workload, search.arch, objective.text
+        kept = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective, in_lines=in_lines), stop), key)
+        kept.stop, kept.cases = stop, replace(kept.cases, search=search)
+        kept.known = {asked: cost for asked, cost in kept.known.items() if asked not in kept._cut}
+        return kept
+
+    def __getstate__(self) -> tuple[None, Mapping[str, object]]:
         """Return the state to pickle, of slots: the limits in it belong to this process, and are over."""
-        return None, {each.name: _over if each.name == "stop" else getattr(self, each.name) for each in fields(self)}
+        return None, {each.name: getattr(self, each.name) for each in fields(self)} | {"stop": partial(bool, 1)}
 
     def sums(self, passed: tuple[Tensor, ...], splits: int) -> Iterator[Fraction]:
         """Yield what no tree costs less than, each no less than the one before: the least sum over the cases, of which
@@ -379,10 +375,12 @@ class Refunds:
             if self.stop():
                 raise OutOfTime
             base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
+            before = (legs := legs_of(self.cases.search)).cut
             cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
-            least = None if cost is None or base is None else max(cost, base)
-            if self.cases.search.limits():
-                return least  # what the limit cut off says little
+            had = self._cut.pop(asked, Fraction(0))
+            least = None if cost is None or base is None else max(cost, base, had)
+            is_over = legs.cut == before or (least == had and self.cases.told_in_rounds)  # else time is for rounds
+            self._cut |= {} if least is None or is_over else {asked: least}
             self.known[asked] = least
         return self.known[asked]
 

@@ -76,7 +76,7 @@ def test_mappings_and_bounds_get_as_much() -> None:
 
 
 def test_who_leaves_half_of_a_slice_is_asked_again_when_others_know_more() -> None:
-    found = asked(100, {"a": [0.2], "b": [1.0, 1.0, 1.0, 0.1]}, {"a": [], "b": [0, 50]})
+    found = asked(100, {"a": [0.2], "b": [1.0, 1.0, 1.0, 0.1]}, {"a": [], "b": [0, 120]})
     assert [name for name, _ in found] == ["a", "b", "b", "b", "a", "b"]
 
 

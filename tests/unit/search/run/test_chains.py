@@ -29,7 +29,7 @@ from polymap.ir import (
     Workload,
     part_of,
 )
-from polymap.resources import never
+from polymap.resources import Limits, never
 from polymap.search import chains, driver
 from polymap.search.around import element_by_element, with_second_inside, without_nodes
 from polymap.search.chains import Aim, Chains, Segment, slow_levels, tiles_tried
@@ -381,8 +381,8 @@ def test_all_time_is_for_energy_where_no_tree_is_faster(width: int, monkeypatch:
     plain = buffer(64)
     arch = replace(plain, nodes=(replace(plain.levels[0], bandwidth_bits_per_cycle=width), *plain.nodes[1:]))
 
-    def until(asked: Search, evidence: Evidence, aim: Aim) -> Evidence:
-        ends.append((aim.goal, asked.limits.end))
+    def until(_: Search, limits: Limits, evidence: Evidence, aim: Aim) -> Evidence:
+        ends.append((aim.goal, limits.end))
         return evidence
 
     monkeypatch.setattr(chains, "_in_turn", until)
