@@ -33,6 +33,7 @@ from polymap.search.legs import (
     Leg,
     Nodes,
     common_accesses,
+    dividing_legs,
     elements_of,
     is_long,
     move_cost,
@@ -41,7 +42,7 @@ from polymap.search.legs import (
     simple_accesses,
 )
 from polymap.search.problem import Objective, Span, divisors
-from polymap.search.programs import best_rounds, may_be_climbed, touched_alone, without_room
+from polymap.search.programs import best_rounds, touched_alone, without_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -558,10 +559,9 @@ Stays = Mapping[str, Stay]  # by the tensor
 
 def told_in_rounds(search: Search) -> tuple[str, ...]:
     """Return the tensors of which it is told what their two users move anew in rounds of the loops above both."""
-    workload, arch = search.workload, search.arch
-    is_cut = search.divides and not may_be_climbed(workload, arch, search.objective)  # its loops into tiles that divide
-    is_known = is_cut and not is_long(workload) and passes_through_windows(workload)
-    return without_room(workload, arch) if is_known else ()
+    workload = search.workload
+    is_known = dividing_legs(search, workload.statements[-1]) and not is_long(workload)
+    return without_room(workload, search.arch) if is_known and passes_through_windows(workload) else ()
 
 
 def in_rounds(search: Search, objective: Objective, of: tuple[str, Stay], *, in_lines: bool) -> list[Stay]:
