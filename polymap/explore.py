@@ -168,6 +168,7 @@ def provers_of_programs() -> Table:
         TUNING,
         Kind,
         Line,
+        Turns,
         begin_dividing_trees,
         begin_first_chains,
         begin_large_products,
@@ -177,12 +178,11 @@ def provers_of_programs() -> Table:
         begin_timed_nests,
         begin_without_steps,
         bound_by_cases,
-        bound_by_refunds,
         bound_times,
         climb_timed_nests,
         further,
         go_on_with_chains,
-        of_rest,
+        improve_trees,
         prove_chains,
         sample_programs,
         search_parts_by_tree,
@@ -196,16 +196,15 @@ def provers_of_programs() -> Table:
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_large_products, Kind.PROGRAM),  # a nest of too many tiles for the search of nests
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
-        Line(begin_product_chains, Kind.PROGRAM, further(TUNING.refunds_share)),  # products in a row on one buffer
-        Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
+        Line(begin_product_chains, Kind.PROGRAM, further(TUNING.product_chains_share)),  # in a row on one buffer
         Line(begin_nest_after_nest, Kind.PROGRAM | Kind.IN_STEPS),  # nests in sequence, each in its own best mapping
-        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # nests alone, less what stays on chip
-        Line(begin_first_chains, Kind.PROGRAM),  # neighbouring nests that share loops
-        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.times_share)),  # where levels work side by side
-        Line(go_on_with_chains, Kind.PROGRAM),  # where several objectives lead to them
-        Line(bound_times, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, near a better tree
-        Line(bound_by_cases, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # what ended before, and tiles in common
-        Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.last_proof_share)),  # that no chain costs less, tiles dividing
+        Line(begin_dividing_trees, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # of several nests, beside any tiles
+        Line(begin_first_chains, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # neighbouring nests that share loops
+        Line(bound_by_cases, Kind.PROGRAM, turns_for=Turns.BOUNDS),  # nests alone, less what stays on chip
+        Line(improve_trees, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # near the best of fused nests
+        Line(go_on_with_chains, Kind.PROGRAM, turns_for=Turns.MAPPINGS),  # where several objectives lead to them
+        Line(bound_times, Kind.PROGRAM, turns_for=Turns.BOUNDS),  # where levels work side by side
+        Line(prove_chains, Kind.PROGRAM, turns_for=Turns.BOUNDS),  # that no chain costs less, of dividing tiles
         Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

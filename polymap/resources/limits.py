@@ -60,6 +60,7 @@ class Limits:
         self._clock, self.time_limit_s, self.memory = clock, time_limit_s, memory
         self.begin = clock()
         self.work = Work(work_limit)
+        self.end = 1.0  # the share at which the search is over
 
     def __reduce__(self) -> tuple[type[Limits], tuple[object, ...]]:
         """Pickle the limits as they were at first: clocks and what was done belong to this process."""
@@ -76,7 +77,7 @@ class Limits:
 
     def __call__(self) -> bool:
         """Return whether a limit is reached."""
-        return self.share() > 1
+        return self.share() > self.end
 
     def time_is_up(self) -> bool:
         """Return whether the time limit is reached, or the memory limit."""
@@ -108,7 +109,13 @@ class Limits:
 
     def until(self, share: float) -> Callable[[], bool]:
         """Return what tells whether that share is spent, or all where a limit was reached before."""
-        return lambda: self.share() > min(1, share)
+        return lambda: self.share() > min(self.end, share)
+
+    def ending(self, share: float) -> Limits:
+        """Return the same limits, with the work that counts on, of a search that is over when that share is spent."""
+        other = Limits(self._clock, self.time_limit_s, self.memory)
+        other.begin, other.work, other.end = self.begin, self.work, min(self.end, share)
+        return other
 
     def dividing(self) -> Callable[[], bool]:
         """Return what tells whether the share of dividing tiles, which go first, is spent."""

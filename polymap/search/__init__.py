@@ -24,6 +24,7 @@ with lazy(__name__):
         Kind as Kind,
         Line as Line,
         Table as Table,
+        Turns as Turns,
         first as first,
         further as further,
         of_rest as of_rest,
@@ -49,6 +50,7 @@ with lazy(__name__):
         begin_near_relatives as begin_near_relatives,
         begin_product_chains as begin_product_chains,
         bound_times as bound_times,
+        improve_trees as improve_trees,
         most_refunded_bits as most_refunded_bits,
         prove_chains as prove_chains,
         sample_programs as sample_programs,
@@ -80,10 +82,7 @@ with lazy(__name__):
         plain_numbers as plain_numbers,
         result_from_document as result_from_document,
     )
-    from polymap.search.refunds import (
-        bound_by_cases as bound_by_cases,
-        bound_by_refunds as bound_by_refunds,
-    )
+    from polymap.search.refunds import bound_by_cases as bound_by_cases
     from polymap.search.result import (
         Progress as Progress,
         SearchResult as SearchResult,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import pairwise, permutations, product, takewhile
 from math import prod
 
@@ -27,9 +28,21 @@ from polymap.ir import (
     written_tensors,
 )
 from polymap.search.driver import Search
-from polymap.search.legs import Leg, Nodes, common_accesses, elements_of, shared_tile, simple_accesses
-from polymap.search.options import TUNING
-from polymap.search.problem import Span, divisors
+from polymap.search.forms import part_paid
+from polymap.search.legs import (
+    Leg,
+    Nodes,
+    common_accesses,
+    dividing_legs,
+    elements_of,
+    is_long,
+    move_cost,
+    passes_through_windows,
+    shared_tile,
+    simple_accesses,
+)
+from polymap.search.problem import Objective, Span, divisors
+from polymap.search.programs import best_rounds, touched_alone, without_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,7 +526,10 @@ class Stay:
     said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. inside:
     whether it is known that none does: then it stands there first on the ways of all. shared: the level of the
     innermost node that two readers share, if there is no room for what both alone read, and the one that has none of
-    its own around loops around that node; 0: another level. wider: the stay of which this is a part.
+    its own around loops around that node; 0: another level. apart: level 0, and its one reader is charged for all that
+    it gets from the outermost level. anew: (user, what it costs at least, of what is not paid in its leg, that the
+    outermost level moves what that alone touches, and that levels above all fan-outs do) in so many rounds of the loops
+    around both; bits: that the level holds in one. wider: the stay of which this is a part.
     """
 
     level: int
@@ -522,10 +538,99 @@ class Stay:
     also_outside: bool = False
     inside: bool = False
     shared: tuple[int, str] | None = None
+    apart: bool = False
+    anew: tuple[tuple[str, Fraction, Fraction], ...] = ()
+    bits: int = 0
     wider: Stay | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def of_any_rounds(self) -> Stay:
+        """Return the stay in any number of rounds."""
+        return replace(self, anew=(), bits=0, wider=self.wider and self.wider.of_any_rounds)
+
+    @property
+    def whole(self) -> Stay:
+        """Return the stay in any number of rounds that this is a part of."""
+        return self.wider.whole if self.wider is not None else self.of_any_rounds
 
 
 Stays = Mapping[str, Stay]  # by the tensor
+
+
+def told_in_rounds(search: Search) -> tuple[str, ...]:
+    """Return the tensors of which it is told what their two users move anew in rounds of the loops above both."""
+    workload = search.workload
+    is_known = dividing_legs(search, workload.statements[-1]) and not is_long(workload)
+    return without_room(workload, search.arch) if is_known and passes_through_windows(workload) else ()
+
+
+def in_rounds(search: Search, objective: Objective, of: tuple[str, Stay], *, in_lines: bool) -> list[Stay]:
+    """Return a tensor's stay above all fan-outs in every number of rounds that matters; as it is where none are."""
+    own, (tensor, stay), numbers = (search.arch, objective), of, range(len(search.arch.levels))
+    costs = [[(1 - part_paid(at)) * move_cost(*own, at, *way) for way in ((1, 0), (0, 1))] for at in numbers]
+    found = best_rounds(search.workload, search.arch, (tensor, stay.level), costs, in_lines=in_lines)
+    return [stay] if found is None else [replace(stay, anew=anew, bits=bits) for anew, bits in found]
+
+
+def full_when_shared(
+    search: Search, tensor: str, readers: Sequence[str], levels: Iterable[int]
+) -> list[tuple[int, str]]:
+    """Return the levels without room for an element of a tensor and one of what each of its two readers alone touches,
+    each with both of these: one has none around loops around a node that they share there."""
+    workload, found = search.workload, list[tuple[int, str]]()
+    for number in levels if len(readers) == 2 and tensor in simple_accesses(workload) else ():
+        level = search.arch.levels[number]
+        every = [touched_alone(workload, one, [each for each in readers if each != one]) for one in readers]
+        kept = [[each.bits for each in own if level.may_hold(each)] for own in every]
+        bits = workload.tensor(tensor).bits + sum(min(each, default=0) for each in kept)
+        found += [] if level.has_room_for(bits) else [(number, reader) for reader in readers]
+    return found
+
+
+def have_room(arch: Architecture, stays: Iterable[Stay]) -> bool:
+    """Return whether levels have room for what stands around a statement in some rounds."""
+    taken = Counter[int]()
+    for stay in stays:
+        taken[stay.level] += stay.bits
+    return all(arch.levels[level].has_room_for(bits) for level, bits in taken.items() if level)
+
+
+def with_room(search: Search, tensor: str, stay: Stay, above: Collection[int]) -> Stay:
+    """Return a stay in one of the levels above fan-outs without sizes for which that has no room."""
+    own, room = search.workload.tensor(tensor), search.arch.levels[stay.level].usable_bits
+    if room is None or stay.level not in above:
+        return stay
+    least, whole = prod(least for _, least, _ in stay.spans), search.workload.extents()
+    spans = (
+        (dim, low, max(size for size in divisors(whole[dim]) if low <= size <= max(low, most)))
+        for dim, low, high in stay.spans
+        for most in (min(high, room // own.bits * low // least),)
+    )
+    return replace(stay, spans=tuple(spans))
+
+
+def not_said(search: Search, tensor: str, stay: Stay) -> Iterator[str]:
+    """Yield the tensors of which a stay says nothing, and of which it matters whether they are around both users."""
+    workload, level = search.workload, search.arch.levels[stay.level]
+    users = [each for each in workload.statements if accesses_of(each, tensor)]
+    if not stay.spans or len(users) != 2:
+        return
+    for name, access in simple_accesses(workload).items():
+        own = [each for each in users if accesses_of(each, name)]
+        lacks = any(dim not in access.dims for dim, _, _ in stay.spans)
+        is_open = len(own) == 1 and lacks and name not in dict(stay.held)
+        if is_open and level.may_hold(workload.tensor(name)):
+            yield name
+
+
+def in_two(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
+    """Return a stay with all of a dim, if it may have that, and with less; else with its larger and its smaller
+    sizes."""
+    (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
+    middle = len(own) - 1 if own[-1] == sizes[-1] else len(own) // 2
+    ends = [(part[0], part[-1]) for part in (own[middle:], own[:middle])]
+    spans = (tuple((each[0], *end) if each[0] == dim else each for each in stay.spans) for end in ends)
+    return [replace(stay, spans=each, wider=stay) for each in spans]
 
 
 def read_in_parts(search: Search) -> dict[str, tuple[str, ...]]:
@@ -582,46 +687,13 @@ def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def spread_too(nodes: Nodes, left: dict[str, int], fanout: Fanout, dim: str, many: int) -> tuple[int, Nodes]:
-    """Return nodes that spread a dim over so many siblings of a fan-out, too, above their branch, and how many are then
-    used; 0 where these are no more, or there is no branch. left: indices of each dim above the nodes."""
-    *own, last = nodes
-    spread = [at for at, node in enumerate(own) if isinstance(node, Spatial) and node.fanout == fanout.name]
-    if not isinstance(last, Branch) or not spread:
-        return 0, nodes
-    trips, kept, room = dict[int, int](), dict[int, int](), fanout.size // many
-    inside = dict(left)
-    for at, node in enumerate(own):
-        if isinstance(node, Temporal | Spatial):
-            trips[at], inside[node.dim] = inside[node.dim] // node.tile, node.tile
-    for at in spread:
-        kept[at] = max((each for each in divisors(trips[at]) if each <= room), default=1)
-        room //= kept[at]
-    used = many * prod(kept.values())
-    if many > fanout.size or used <= prod(trips[at] for at in spread):
-        return 0, nodes
-    fewer = Counter[str]()
-    for at in spread:
-        node = own[at]
-        assert isinstance(node, Spatial)
-        fewer[node.dim] = trips[at] // kept[at] * (fewer[node.dim] or 1)
-    found = [
-        replace(node, tile=node.tile // fewer[node.dim]) if isinstance(node, Temporal) and fewer[node.dim] else node
-        for node in own[: spread[0]]
-    ]
-    return used, (*found, Spatial(dim, left[dim] // many, fanout.name), *own[spread[0] :], last)
-
-
-def tiles_tried(extent: int, *, divides: bool) -> list[int]:
-    """Return tiles of loops around a segment: the least one per number of iterations, few of them; divisors where only
-    these are asked for."""
-    if divides:
-        found = list(divisors(extent))[:-1]
-    else:
-        few = range(2, min(extent, TUNING.most_tiles_around // 2) + 1)
-        powers = (1 << power for power in range(1, extent.bit_length()))
-        found = sorted({tile for trips in (*few, *powers, extent) if (tile := -(-extent // trips)) < extent})
-    most = TUNING.most_tiles_around
-    if len(found) <= most:
-        return found
-    return sorted({found[round(number * (len(found) - 1) / (most - 1))] for number in range(most)})
+def pass_cost(workload: Workload, own: tuple[Architecture, Objective], passed: tuple[str, str], level: int) -> Fraction:
+    """Return what a pass to or from a level costs (passed: statement, tensor); a writer's where it stays needed."""
+    statement, tensor = passed
+    writes = workload.statement(statement).target.tensor == tensor
+    if writes and not workload.tensor(tensor).temporary:
+        return Fraction(0)
+    target = next(each.target for each in workload.statements if each.target.tensor == tensor)
+    bits = workload.tensor(tensor).bits * elements_of(target, workload.extents())
+    source, drain = (level, 0) if writes else (0, level)
+    return move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)

@@ -19,9 +19,9 @@ from math import prod
 
 from polymap.ir import Access, Architecture, Branch, Mapping, MemoryLevel, Statement, Tensor, Workload, is_box, part_of
 from polymap.resources import Limits, Stop
-from polymap.search.around import State, levels_above_fanouts, tiles_tried
-from polymap.search.driver import Search
-from polymap.search.evidence import Evidence
+from polymap.search.around import State, levels_above_fanouts
+from polymap.search.driver import Search, slice_of
+from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees, Part, cheapest
 from polymap.search.legs import (
     Interface,
@@ -35,7 +35,6 @@ from polymap.search.legs import (
     passes_through_windows,
     shared_tile,
     slow_levels,
-    takes_long_to_climb,
     width_of,
 )
 from polymap.search.nest_after_nest import Ends, Staying, kept_on_chip, nests_in_sequence
@@ -47,52 +46,33 @@ from polymap.search.refunds import Refunds
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
 
 
-def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose the trees of the segments that cost least together."""
-    return go_on_with_chains(search, begin_first_chains(search, evidence, stop), stop)
-
-
-def begin_first_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+def begin_first_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose those that cost least by the first of the objectives by which trees are looked for."""
-    return _by_goals(search, evidence, slice(1))
+    return _by_goals(search, evidence, stop, slice(1))
 
 
-def go_on_with_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+def go_on_with_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose those that cost least by the others."""
-    return _by_goals(search, evidence, slice(1, None))
+    return _by_goals(search, evidence, stop, slice(1, None))
 
 
-def _by_goals(search: Search, evidence: Evidence, part: slice) -> Evidence:
+def _by_goals(search: Search, evidence: Evidence, stop: Stop, part: slice) -> Evidence:
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
     if len(statements) < 2 or not are_nests or evidence.is_met:
         return evidence
-    every = _tree_objectives(search)[: 1 if _falls_by_energy(search, evidence) else None]
-    if not (goals := every[part]):
-        return evidence
-    spent, share = search.limits.share(), TUNING.chains_share
-    groups = _forms(search, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
-    if takes_long_to_climb(search):
-        is_timed = any(each.goal.powers is not None and each.goal.powers.cycles for each in search.objective.singles)
-        share = TUNING.chains_share_of_large if groups == (groups[0][:1],) else TUNING.chains_share_of_forms
-        share = min(share, TUNING.chains_share_of_timed if is_timed else share)
-        share = TUNING.chains_share_of_long if is_long(search.workload) else share
-    first = share / len(every)  # of all goals alike: the others take as much of what the first left
-    share = first if goals == every[:1] else (share - first) / (1 - first)
-    end, binding = spent + share * max(0.0, 1 - spent), set(slow_levels(search.arch, evidence.incumbents[:1]))
-    for number, goal in enumerate(goals):
-        if search.limits() or evidence.is_met:
+    limits = stop if isinstance(stop, Limits) else search.limits
+    every = tree_objectives(search)[: 1 if _falls_by_energy(search, evidence) else None]
+    goals = list(enumerate(every))[part]
+    for at, (number, goal) in enumerate(goals):
+        if limits() or evidence.is_met:
             break
-        text = goal if isinstance(goal, str) else _sum_near(goal, search.arch, evidence, binding)
-        asked, own_end = parse_single(text, search.arch), _next_share(search.limits.share(), end, len(goals) - number)
-        forms = [
-            Form(Chains(search, each, asked, divides=search.divides), each, is_late=place > 0)
-            for place, group in enumerate(groups)
-            for each in group
-        ]
-        evidence = _in_turn(search, evidence, goal, forms, own_end, binding)
-        evidence = _with_seconds_inside(search, evidence, asked)
-        evidence = relieved(search, evidence, search.limits.until(end))
+        aim = search.engines.get(Aim, key := (number, search.divides))
+        if aim is None or aim.is_far(evidence):
+            aim = Aim.of(search, goal, evidence)
+            search.engines.keep(aim, key)
+        own = limits.ending(_next_share(limits.share(), limits.end, len(goals) - at))
+        evidence = _in_turn(search, own, evidence, aim)
     return evidence
 
 
@@ -103,98 +83,89 @@ def _falls_by_energy(search: Search, evidence: Evidence) -> bool:
     return is_product and any(each.cost.latency_cycles <= TUNING.nearly_fastest * least_cycles(search) for each in best)
 
 
-def _with_seconds_inside(search: Search, evidence: Evidence, objective: Objective) -> Evidence:
-    """Propose the best tree with statements that work element by element inside the loops of others."""
-    best, limits = next(iter(evidence.incumbents), None), search.limits
-    if best is None or evidence.is_met or is_long(best.workload):
-        return evidence
-    is_over = limits.until(_next_share(limits.share(), 1, TUNING.seconds_inside_of))
-    fused = FusedTrees(search, best.workload, objective, divides=search.divides)
-    part = fused.with_seconds_inside(best.workload, best.mapping.nodes, is_over)
-    return evidence if part is None else search.with_tree(evidence, best.workload, Mapping(part.nodes))
-
-
 @dataclass(slots=True)
 class Form:
-    """A program that computes what is asked for. is_late: whether others are looked at for a while first. slices: of
-    the limit that its chains had. value: of the best segments together. trees: those that were looked at. ended:
+    """A program that computes what is asked for. is_late: whether others are looked at for a while first. spent: of
+    the limit by its chains. value: of the best segments together. trees: those that were looked at. ended:
     whether they have nothing left to look at."""
 
-    chains: Chains
     workload: Workload
     is_late: bool
-    slices: int = 0
+    spent: float = 0.0
     value: Fraction | None = None
     trees: set[Nodes] = field(default_factory=set[Nodes])
     ended: bool = False
 
 
-def _in_turn(
-    search: Search, evidence: Evidence, goal: str | Powers, forms: Sequence[Form], end: float, binding: set[str]
-) -> Evidence:
+@dataclass(slots=True)
+class Aim:
+    """By what trees of the forms of a program are looked for. near: the best tree then. binding: levels, to be added
+    to."""
+
+    goal: str | Powers
+    objective: Objective
+    forms: list[Form]
+    near: tuple[Incumbent, ...]
+    binding: set[str]
+
+    @staticmethod
+    def of(search: Search, goal: str | Powers, evidence: Evidence) -> Aim:
+        binding = set(slow_levels(search.arch, evidence.incumbents[:1]))
+        text = goal if isinstance(goal, str) else sum_near(goal, search.arch, evidence, binding)
+        groups = _forms(search, with_loops_joined(search.workload), has_lines=in_lines_of(search) is not None)
+        forms = [Form(each, place > 0) for place, group in enumerate(groups) for each in group]
+        return Aim(goal, parse_single(text, search.arch), forms, evidence.incumbents[:1], binding)
+
+    def is_far(self, evidence: Evidence) -> bool:
+        """Return whether a sum near a tree says little of a much better one that is known."""
+        pairs = zip(self.near, evidence.incumbents, strict=False)
+        return not isinstance(self.goal, str) and any(
+            one.values[0] > TUNING.promising * best.values[0] for one, best in pairs
+        )
+
+
+def _in_turn(search: Search, limits: Limits, evidence: Evidence, aim: Aim) -> Evidence:
     """Propose the trees of the forms of a program, which are searched in turn in slices of the limit: each of a form is
-    twice as long as the one before, from which it goes on. Slices do not depend on the limit: a longer one adds to
-    them. Forms of which dearer trees are known wait for longer. binding: levels, to be added to."""
-    limits = search.limits
-    while (left := [each for each in forms if not each.ended]) and not evidence.is_met and limits.share() <= end:
-        least = min((each.value for each in forms if each.value is not None), default=None)
-        form = min(left, key=partial(_waits, least))
-        form.slices, known = form.slices + 1, len(form.trees)
-        own_end = min(end, limits.share() + _slice(limits, form.slices)) if len(left) > 1 else end
-        trees = [nodes for nodes in form.chains.best_trees(own_end) if nodes not in form.trees]
-        form.trees.update(trees)
-        for nodes in [*_in_faster_legs(search, form.workload, trees, goal, evidence)] or trees:
-            tree = search.with_tree(replace(evidence, incumbents=()), form.workload, Mapping(nodes))
+    as long as all before, from which it goes on. Slices do not depend on the limit: a longer one adds to them. Forms of
+    which dearer trees are known wait for longer. limits: of the slice; legs of what it found go past it."""
+    powers = search.objective.goal.powers
+    has_faster = aim.goal == "energy" and powers is not None and powers.cycles > 0
+    while (left := [each for each in aim.forms if not each.ended]) and not evidence.is_met and not limits():
+        least = min((each.value for each in aim.forms if each.value is not None), default=None)
+        form = min(left, key=partial(_waits, limits, least))
+        chains = Chains(replace(search, limits=limits), form.workload, aim.objective, divides=search.divides)
+        begun = limits.share()
+        own_end = limits.end if len(left) == 1 else begun + slice_of(limits, form.spent)
+        trees = [nodes for nodes in chains.best_trees(min(own_end, limits.end)) if nodes not in form.trees]
+        for own in trees:
+            faster = _in_faster_legs(search, form.workload, own, evidence) if has_faster else None
+            tree = search.with_tree(replace(evidence, incumbents=()), form.workload, Mapping(faster or own))
             found = kept_on_chip(search, tree).incumbents
             evidence = evidence.with_incumbents(found)
-            binding.update(slow_levels(search.arch, found[:1]))
-        form.value = form.chains.least_value()
-        has_no_more = len(forms) == 1 or not form.chains.is_cut or not form.trees
-        form.ended = has_no_more or (len(left) == 1 and len(form.trees) == known)
+            aim.binding.update(slow_levels(search.arch, found[:1]))
+        form.trees.update(trees)
+        form.spent, form.value = form.spent + limits.share() - begun, chains.least_value()
+        form.ended = not (chains.is_cut or limits())
+        if len(left) == 1:
+            break
     return evidence
 
 
-def _in_faster_legs(
-    search: Search, workload: Workload, trees: Sequence[Nodes], goal: str | Powers, evidence: Evidence
-) -> Iterator[Nodes]:
-    """Yield trees of least energy, of which the legs are those that are best for a product of energy and latency."""
+def _in_faster_legs(search: Search, workload: Workload, nodes: Nodes, evidence: Evidence) -> Nodes | None:
+    """Return a tree of least energy with the legs that are best for a product of energy and latency."""
     powers = search.objective.goal.powers
-    if goal == "energy" and powers is not None and powers.cycles and evidence.incumbents:
-        near = parse_single(_sum_near(powers, search.arch, evidence, ()), search.arch)
-        fused = FusedTrees(search, workload, near, divides=search.divides)
-        yield from filter(None, (fused.with_best_legs(workload, (), nodes) for nodes in trees))
+    if powers is None or not evidence.incumbents:
+        return None
+    near = parse_single(sum_near(powers, search.arch, evidence, ()), search.arch)
+    return FusedTrees(search, workload, near, divides=search.divides).with_best_legs(workload, (), nodes)
 
 
-def relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
-    """Propose trees near the best one while they are better: levels work side by side, and what one is relieved of
-    another one may take. Legs are those that are best for energy and what the level moves that binds the best one; the
-    time of the others counts little."""
-    powers, before = search.objective.goal.powers, ()
-    while powers is not None and powers.cycles and evidence.incumbents != before and not (is_over() or evidence.is_met):
-        before, best = evidence.incumbents, evidence.incumbents[0]
-        near = parse_single(
-            _sum_near(powers, search.arch, evidence, (best.cost.bottleneck,), Fraction(1, 8)), search.arch
-        )
-        fused = FusedTrees(search, best.workload, near, divides=search.divides)
-        for nodes in fused.nearby(best.workload, best.mapping.nodes):
-            tree = None if is_over() else fused.with_best_legs(best.workload, (), nodes)
-            evidence = evidence if tree is None else search.with_tree(evidence, best.workload, Mapping(tree))
-    return evidence
-
-
-def _waits(least: Fraction | None, form: Form) -> float:
+def _waits(limits: Limits, least: Fraction | None, form: Form) -> float:
     """Return how long a form waits for its next slice. least: the value of the best tree of all."""
-    if not form.slices:
+    if not form.spent:
         return TUNING.late_forms_wait * form.is_late
     dearer = float(form.value / least) if form.value is not None and least else 1
-    return 2**form.slices * dearer**TUNING.dearer_forms_wait
-
-
-def _slice(limits: Limits, number: int) -> float:
-    """Return the share of the limit of a form's slice."""
-    work = limits.work.limit
-    first = TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work
-    return first * 2 ** (number - 1)
+    return slice_of(limits, form.spent) / slice_of(limits) * dearer**TUNING.dearer_forms_wait
 
 
 def _forms(search: Search, workload: Workload, *, has_lines: bool) -> tuple[tuple[Workload, ...], ...]:
@@ -240,7 +211,7 @@ def _bits_per_instance(arch: Architecture, workload: Workload) -> Fraction:
 def _in_runs_of_tiles(search: Search, workload: Workload, room: int) -> Workload | None:
     """Return the program with runs of its statements in tiles of rows and columns, as it is estimated to move least
     where a level has so much room, all in tiles of rows where that moves and makes no more; None where none are."""
-    every, goal = (0, len(workload.statements)), _tree_objectives(search)[0]
+    every, goal = (0, len(workload.statements)), tree_objectives(search)[0]
     price = Fraction(0) if search.objective.goal is Goal.TRAFFIC else _bits_per_instance(search.arch, workload)
     found, rows = best_tilings(workload, room, price), best_tilings(workload, room, price, 1).get(every)
     if isinstance(goal, str) and len(found) > every[1]:
@@ -303,7 +274,7 @@ def _one_longer(way: Sequence[Ends], run: Sequence[Ends]) -> list[Ends]:
     return [(each[0], run[-1][1]) for each in before] + [(run[0][0], each[1]) for each in behind]
 
 
-def _tree_objectives(search: Search) -> tuple[str | Powers, ...]:
+def tree_objectives(search: Search) -> tuple[str | Powers, ...]:
     """Return by what trees are looked for: objectives that add up over segments; for latency and a product of powers a
     sum, of a product after energy alone, of latency before it, and again for what that finds; else energy and
     latency."""
@@ -318,7 +289,7 @@ def _tree_objectives(search: Search) -> tuple[str | Powers, ...]:
     return tuple(found)
 
 
-def _sum_near(
+def sum_near(
     powers: Powers, arch: Architecture, evidence: Evidence, binding: Collection[str], own: Fraction = Fraction(1, 2)
 ) -> str:
     """Return a sum that falls as a product of powers of energy and latency does near the best mapping: of energy, and
@@ -338,6 +309,18 @@ def _sum_near(
     return "weighted:" + "+".join(f"{each}*{name}" for name, each in rounded.items())
 
 
+@dataclass(slots=True)
+class Segments:
+    """What chains go on from. found: the best that is known of segments. together: of neighbouring ones below common
+    loops. open: what others cost at least, and those that their time ended (None: before the first). is_cut: whether
+    time ended what was looked at last."""
+
+    found: dict[Ends, Part] = field(default_factory=dict[Ends, Part])
+    together: dict[Ends, Part] = field(default_factory=dict[Ends, Part])
+    open: dict[Ends, Fraction] | None = None
+    is_cut: bool = False
+
+
 class Chains:
     """The parts of a program, by one objective. workload: the program, or it with its loops renamed. divides: whether
     tiles divide."""
@@ -346,10 +329,7 @@ class Chains:
         self._search, self._workload, self._divides = search, workload, divides
         self._objective, self._staying = objective, Staying(search, workload, objective)
         self._trees = FusedTrees(search, workload, objective, divides=divides)
-        self._found: dict[Ends, Part] = {}  # the best that is known of segments
-        self._together: dict[Ends, Part] = {}  # and of neighbouring ones below common loops
-        self._open: dict[Ends, Fraction] | None = None  # what others cost at least, and those that their time ended
-        self.is_cut = False  # whether the share of the limit ended what was looked at last
+        self._known = search.engines.made(Segments, Segments, (objective.text, workload, divides))
 
     def best_trees(self, end_share: float) -> list[Nodes]:
         """Return the segments that cost least together, one after the other: alone, with what passes between them on
@@ -362,40 +342,44 @@ class Chains:
             alone = self.part(statements[at : at + 1], end_share)
             if alone is None:
                 return []
-            self._found[at, at + 1] = alone
+            self._known.found[at, at + 1] = alone
         last_share = end_share - TUNING.joined_share * max(0.0, end_share - limits.share()) * long
         self._with_segments(last_share)
         if long:
-            self._together = self._joined(self._found, limits.until(end_share))
+            self._known.together = self._joined(self._known.found, limits.until(end_share))
         else:
-            self._together = self._below_common_heads(self._found, limits)  # a few trees, after what is cut
-        every = self._found | self._together
+            self._known.together = self._below_common_heads(self._known.found, limits)  # a few trees, after what is cut
+        every = self._known.found | self._known.together
         staying = self._staying.trees(every, limits.until(end_share), TUNING.staying_slack)
         last = [nodes for _, nodes in staying][-1:] if adds_up(self._search, self._objective) else []
-        return list(dict.fromkeys((*self._trees_of(self._found), *self._trees_of(every), *last)))
+        return list(dict.fromkeys((*self._trees_of(self._known.found), *self._trees_of(every), *last)))
+
+    @property
+    def is_cut(self) -> bool:
+        return self._known.is_cut
 
     def least_value(self) -> Fraction | None:
         """Return what the segments that are known cost together at least; None where some statement has none."""
-        values = {ends: part.value for ends, part in (self._found | self._together).items()}
+        values = {ends: part.value for ends, part in (self._known.found | self._known.together).items()}
         many = len(self._workload.statements)
         return sum((values[ends] for ends in least_way(0, many, values)), Fraction(0)) if len(values) >= many else None
 
     def _with_segments(self, last_share: float) -> None:
         """Look at segments; of few statements at those that their time ended again, in the time that others left."""
         statements, limits, long = self._workload.statements, self._search.limits, is_long(self._workload)
-        if self._open is None:
-            apart = {ends: sum(self._found[at, at + 1].value for at in range(*ends)) for ends, _ in self._saved()}
-            self._open = {ends: max(Fraction(0), apart[ends] - saved) for ends, saved in self._saved()}
-        left, bounded, searched, cut = dict(self._open), set[Ends](), list[Ends](), list[Ends]()
+        if self._known.open is None:
+            apart = {ends: sum(self._known.found[at, at + 1].value for at in range(*ends)) for ends, _ in self._saved()}
+            self._known.open = {ends: max(Fraction(0), apart[ends] - saved) for ends, saved in self._saved()}
+        left, bounded, searched, cut = dict(self._known.open), set[Ends](), list[Ends](), list[Ends]()
         while not limits.until(last_share)():
-            values = {ends: part.value for ends, part in self._found.items()}
+            values = {ends: part.value for ends, part in self._known.found.items()}
             way = least_way(0, len(statements), values | left)
             saved = {ends: sum(values[at, at + 1] for at in range(*ends)) - left[ends] for ends in way if ends in left}
             ends = min(saved, key=lambda each: (_overlap(each, searched), -saved[each]), default=None)
             if ends is None:
                 break
             if ends not in bounded:
-                self._open[ends] = left[ends] = max(left[ends], self._at_least(ends))
+                self._known.open[ends] = left[ends] = max(left[ends], self._at_least(ends))
                 bounded.add(ends)
                 continue
             in_turn = min(len(left), TUNING.segments_in_turn if long else TUNING.segments_in_turn_of_few)
@@ -403,20 +387,20 @@ class Chains:
             searched.append(ends)
             own_end = _next_share(limits.share(), last_share, in_turn)
             cut += [ends] if self._searched(ends, own_end) else []
-        self.is_cut = bool(cut) or limits.until(last_share)()
+        self._known.is_cut = bool(cut) or limits.until(last_share)()
         for number, ends in enumerate(cut if not long and not limits.until(last_share)() else ()):
             self._searched(ends, _next_share(limits.share(), last_share, len(cut) - number))
 
     def _searched(self, ends: Ends, end_share: float) -> bool:
         """Look at a segment; return whether its time ended what is tried first, so that it stays open."""
-        values, limits = {ends: part.value for ends, part in self._found.items()}, self._search.limits
+        values, limits = {ends: part.value for ends, part in self._known.found.items()}, self._search.limits
         half = limits.until(_next_share(limits.share(), end_share, 2))
         part = self._fused(ends, values, end_share)
-        if part is not None and (ends not in self._found or part.value < values[ends]):
-            self._found[ends] = part
+        if part is not None and (ends not in self._known.found or part.value < values[ends]):
+            self._known.found[ends] = part
         is_cut = half()
-        if not is_cut and self._open is not None:
-            self._open.pop(ends, None)
+        if not is_cut and self._known.open is not None:
+            self._known.open.pop(ends, None)
         return is_cut
 
     def _ways(self, parts: dict[Ends, Part]) -> list[tuple[Ends, ...]]:
@@ -476,9 +460,10 @@ class Chains:
     def _at_least(self, ends: Ends) -> Fraction:
         """Return what is known that a segment costs at least, 0 where nothing is: in lines, where statements are in
         parts."""
-        refunds = self._search.engines.get(Refunds, self._trees.objective.text)
+        search = self._search
+        refunds = search.engines.get(Refunds, (search.workload, search.arch, self._trees.objective.text))
         names = [each.name for each in self._workload.statements[slice(*ends)]]
-        is_whole = len(self._workload.statements) == len(self._search.workload.statements)
+        is_whole = len(self._workload.statements) == len(search.workload.statements)
         return refunds.least_of(names) or Fraction(0) if refunds is not None and is_whole else Fraction(0)
 
     def _saved(self) -> Iterator[tuple[Ends, Fraction]]:
@@ -697,3 +682,18 @@ def _passes(access: Access, loops: tuple[tuple[str, int], ...], whole: dict[str,
     while place is not None and above and above[-1][0] not in access.dims:
         above.pop()
     return prod(-(-whole[dim] // tile) for dim, tile in above if dim not in access.dims)
+
+
+def tiles_tried(extent: int, *, divides: bool) -> list[int]:
+    """Return tiles of loops around a segment: the least one per number of iterations, few of them; divisors where only
+    these are asked for."""
+    if divides:
+        found = list(divisors(extent))[:-1]
+    else:
+        few = range(2, min(extent, TUNING.most_tiles_around // 2) + 1)
+        powers = (1 << power for power in range(1, extent.bit_length()))
+        found = sorted({tile for trips in (*few, *powers, extent) if (tile := -(-extent // trips)) < extent})
+    most = TUNING.most_tiles_around
+    if len(found) <= most:
+        return found
+    return sorted({found[round(number * (len(found) - 1) / (most - 1))] for number in range(most)})

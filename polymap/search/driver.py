@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Flag, auto
+from enum import Enum, Flag, auto
 from fractions import Fraction
 from functools import partial
+from itertools import groupby
 from math import prod
 from operator import le
 from typing import TypeVar, cast
@@ -146,12 +147,36 @@ class Search:
 
     def searched(self, evidence: Evidence) -> Evidence:
         """Return the evidence after the provers of this kind of question, in the table's order, until it is closed."""
-        for line in self.provers(self.kinds):
-            if evidence.is_closed:
+        for in_turn, lines in groupby(self.provers(self.kinds), key=lambda line: line.turns_for is not None):
+            if in_turn:
+                evidence = self._in_turn(tuple(lines), evidence)
+                continue
+            for line in lines:
+                if not evidence.is_closed and line.applies(self, evidence):
+                    evidence = self._asked(line, evidence, line.share(self.limits) if line.share else self.limits)
+        return evidence
+
+    def _asked(self, line: Line, evidence: Evidence, stop: Stop) -> Evidence:
+        return self.tell(evidence.joined(line.prover(self, evidence, stop)))
+
+    def _in_turn(self, lines: tuple[Line, ...], evidence: Evidence) -> Evidence:
+        """Return the evidence after provers that go on where they ended, in turn in slices of the limit, each as long
+        as all that it had: first each once, then those for what had least time, mappings or bounds, of these the one
+        that had least; whose last slice brought the best mapping and the bound much nearer to each other goes first of
+        its kind, which had half as much then. One that leaves half of its slice has ended, until others know more.
+        Slices do not depend on the limit."""
+        turns = [Turn(line) for line in lines if line.applies(self, evidence)]
+        while not (evidence.is_closed or evidence.is_met) and self.limits.share() < TUNING.turns_share:
+            left = [each for each in turns if each.ended_with != (evidence.floors, evidence.incumbents)]
+            if not left:
                 break
-            if line.applies(self, evidence):
-                stop = line.share(self.limits) if line.share else self.limits
-                evidence = self.tell(evidence.joined(line.prover(self, evidence, stop)))
+            had = {what: sum(each.spent for each in turns if each.line.turns_for is what) for what in (*Turns, None)}
+            turn, before, spent = min(left, key=partial(Turn.waits, had)), evidence, self.limits.share()
+            own = self.limits.ending(min(TUNING.turns_share, spent + slice_of(self.limits, turn.spent)))
+            evidence = self._asked(turn.line, evidence, own)
+            used = self.limits.share() - spent
+            turn.spent, turn.gained = turn.spent + used, evidence.nearer(before) >= TUNING.least_gain
+            turn.ended_with = (evidence.floors, evidence.incumbents) if used < (own.end - spent) / 2 else None
         return evidence
 
     def ask(
@@ -413,12 +438,27 @@ def of_rest(share: float) -> Share:
     return lambda limits: limits.until((spent := limits.share()) + share * max(0.0, 1 - spent))
 
 
+def slice_of(limits: Limits, spent: float = 0.0) -> float:
+    """Return the share of the limit of the next slice of what spent so much: as much and the first one, which does not
+    depend on the limit."""
+    work = limits.work.limit
+    return spent + (TUNING.slice_s / limits.time_limit_s if work is None else TUNING.slice_steps / work)
+
+
+class Turns(Enum):
+    """For what provers that go on where they ended take turns."""
+
+    MAPPINGS = auto()
+    BOUNDS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the table: a prover (or a proposer, which raises incumbents only), and the questions that it is for.
 
     kinds: of questions. share: of the limit (None: all). rules: whether it is for questions with rules, or for those
-    without (None: for both). without_mapping: only where no mapping is known.
+    without (None: for both). without_mapping: only where no mapping is known. turns_for: what it looks for
+    in turn with its neighbours (None: it does not take turns).
     """
 
     prover: Prover
@@ -426,11 +466,29 @@ class Line:
     share: Share | None = None
     rules: bool | None = None
     without_mapping: bool = False
+    turns_for: Turns | None = None
 
     def applies(self, search: Search, evidence: Evidence) -> bool:
         """Return whether the prover has something to say about a question."""
         is_for = self.rules is None or self.rules == bool(search.rules)
         return bool(search.kinds & self.kinds) and is_for and not (self.without_mapping and evidence.incumbents)
+
+
+@dataclass(slots=True)
+class Turn:
+    """A prover that takes turns: the share of the limit that it spent, whether its last slice gained much, and what was
+    known when it ended."""
+
+    line: Line
+    spent: float = 0.0
+    gained: bool = False
+    ended_with: tuple[Values, tuple[Incumbent, ...]] | None = None
+
+    @staticmethod
+    def waits(had: dict[Turns | None, float], turn: Turn) -> tuple[float, float]:
+        """Return how long a prover waits: the longer the greater. had: the time for each of what they look for."""
+        times = 0 if not turn.spent else 1 / 2 if turn.gained else 1
+        return times * had[turn.line.turns_for], times * turn.spent
 
 
 Table = tuple[Line, ...]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.costmodel import Cost
 from polymap.ir import Mapping, Workload
+from polymap.resources import OutOfTime
 from polymap.schedules import SpaceSize
 from polymap.search.answer import Values, covers
 from polymap.search.result import SearchResult, SpaceCount
@@ -75,6 +77,23 @@ class Evidence:
                 kept.append(one)
         return replace(self, incumbents=tuple(kept))
 
+    def nearer(self, before: Evidence) -> float:
+        """Return by what part of what they were apart the best values and the floors came nearer to each other; 1 where
+        no mapping was known."""
+        if not before.incumbents:
+            return float(bool(self.incumbents))
+        scale = before._least()
+        apart = before._apart(scale)
+        return float(1 - self._apart(scale) / apart) if apart else 0.0
+
+    def _least(self) -> list[Fraction]:
+        return [min(one.values[place] for one in self.incumbents) for place in range(len(self.floors))]
+
+    def _apart(self, scale: list[Fraction]) -> Fraction:
+        """Return how far the best values and the floors are apart, as parts of these values."""
+        pairs = zip(self._least(), self.floors, scale, strict=True)
+        return sum(((best - floor) / by for best, floor, by in pairs if by), Fraction(0))
+
     def renewed(self) -> Evidence:
         """Return the evidence that a resumed search begins with: without how the last call ended, unless that was a
         proof."""
@@ -103,3 +122,16 @@ class Evidence:
     @property
     def dividing_is_final(self) -> bool:
         return self.dividing is not None and self.dividing.status in ("OPTIMAL", "INFEASIBLE")
+
+
+def least_of_forms(forms: Sequence[Iterator[Fraction]]) -> Fraction | None:
+    """Return what no tree of some forms of a program costs less than, None where that is not known. forms: what is
+    known of each, more and more; the one with the least is asked for more."""
+    found: list[Fraction] | None = None
+    with suppress(OutOfTime):
+        every = [next(each, None) for each in forms]
+        while None not in every:
+            found = [least for least in every if least is not None]
+            at = found.index(min(found))
+            every[at] = next(forms[at], None)  # each bounds all trees
+    return None if found is None else min(found)

@@ -33,7 +33,8 @@ from polymap.ir import (
     dim,
     substituted,
 )
-from polymap.search.problem import AtLeast, Factor, Goal, Held, Objective, Rule, Rules, Span
+from polymap.search.options import TUNING
+from polymap.search.problem import AtLeast, Component, Factor, Goal, Held, Objective, Rule, Rules, Span
 from polymap.search.relatives import Relative, is_plain_energy
 
 Extents = tuple[tuple[str, int], ...]
@@ -240,14 +241,14 @@ def with_time_priced(
     arch: Architecture, names: Collection[str], prices: Iterable[Fraction]
 ) -> Iterator[tuple[Architecture, Fraction]]:
     """Yield the machine where what some levels transfer in a cycle at most, all instances together, costs more energy,
-    as much in each, and how much in all of them, nearly each of some prices: of a tree no more than that times its
-    cycles, as no level takes more of these."""
+    as much in each, and how much in all of them, nearly each of some prices (of few bits: near a better tree many are
+    the same again): of a tree no more than that times its cycles, as no level takes more of these."""
     for price in prices:
         nodes, total = list(arch.nodes), Fraction(0)
         for at, level in enumerate(nodes):
             if isinstance(level, MemoryLevel) and level.name in names:
                 width = bits_per_cycle(arch, level)
-                per_bit = (price / len(names) / width).limit_denominator(1000)
+                per_bit = _in_few_bits(price / len(names) / width)
                 more = per_bit * level.word_bits
                 nodes[at] = replace(level, read_pj=level.read_pj + more, write_pj=level.write_pj + more)
                 total += per_bit * width
@@ -255,8 +256,33 @@ def with_time_priced(
             yield replace(arch, nodes=tuple(nodes)), total
 
 
+def _in_few_bits(value: Fraction) -> Fraction:
+    """Return a value to four or five significant bits."""
+    step = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() - 4)
+    return round(value / step) * step
+
+
 def bits_per_cycle(arch: Architecture, level: MemoryLevel) -> Fraction:
     """Return the bits that all instances of a level read and write in a cycle at most."""
     apart = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
     width = Fraction(level.bandwidth_bits_per_cycle or sum(each or 0 for each in apart))
     return width * prod(fanout.size for fanout in arch.fanouts_above(level.name))
+
+
+def part_paid(level: int) -> Fraction:
+    """Return the part of what a level moves that is paid in a leg where the rest is counted by rounds."""
+    return Fraction(1, 2 if level else TUNING.outermost_in_parts)
+
+
+def paid_in_part(component: Component, places: Collection[tuple[int, int]]) -> Component:
+    """Return a sum with a part of what so many outermost levels move of some tensors. places: (tensor, levels), by
+    number."""
+    in_part = {(level, tensor) for tensor, levels in places for level in range(levels)}
+    read, write = (
+        tuple(
+            tuple(int(weight * part_paid(at)) if (at, tensor) in in_part else weight for tensor, weight in row)
+            for at, row in enumerate(map(enumerate, rows))
+        )
+        for rows in (component.read, component.write)
+    )
+    return replace(component, read=read, write=write)

@@ -35,7 +35,6 @@ from polymap.search.around import (
     loops_first,
     read_off,
     runs_over_fanouts,
-    spread_too,
     with_one_level_changed,
     with_one_more,
     with_second_inside,
@@ -56,7 +55,7 @@ from polymap.search.legs import (
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, Span, divisors, objective_values
-from polymap.search.programs import tile_plan
+from polymap.search.programs import spread_too, tile_plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from polymap.ir import (
 from polymap.search.dividing import Count, Outcome, best_product_tiles, solve
 from polymap.search.driver import Engines, Search
 from polymap.search.evidence import Evidence, Incumbent
-from polymap.search.forms import Form, form_of, own_form, with_less_room
+from polymap.search.forms import Form, form_of, own_form, paid_in_part, part_paid, with_less_room
 from polymap.search.options import TUNING
 from polymap.search.problem import (
     AtLeast,
@@ -79,8 +79,9 @@ class Leg:
     cost nothing, nor do those of levels above it that must hold the tensor. parts: (tensor, level, inner one, number)
     whose loads from the first level as far as the second cost one of so many parts. Of either tiles divide, and
     objectives are sums. spans: how many indices are left at nodes, what levels hold or do not, and which fan-outs cut
-    no dim. once: tensors of which only one element is read, over and over. shares_sums: whether siblings may add parts
-    of one sum. divides: whether tiles divide.
+    no dim. once: tensors of which only one element is read, over and over. unpaid: of which what so many outermost
+    levels move costs a part (`part_paid`). shares_sums: whether siblings may add parts of one sum. divides: whether
+    tiles divide.
     """
 
     statement: str
@@ -94,6 +95,7 @@ class Leg:
     parts: tuple[tuple[str, int, int, int], ...] = ()
     spans: tuple[Span | Held | Factor, ...] = ()
     once: tuple[str, ...] = ()
+    unpaid: tuple[tuple[str, int], ...] = ()
     shares_sums: bool = True
     divides: bool = True
 
@@ -217,7 +219,7 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     form = form_of_leg(search, search.workload, leg, objective, relaxes=True)
     if form is None:
         return Fraction(0)
-    if leg.free or leg.spans or leg.parts:
+    if leg.free or leg.spans or leg.parts or leg.unpaid:
         least = legs_of(search).with_shared_loads(search, form, objective, share, leg)
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides, goes_on=True)
@@ -329,12 +331,14 @@ def is_long(workload: Workload) -> bool:
 
 class Legs:
     """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
-    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for."""
+    limit left without a mapping is asked again; what it left unproven goes on, where that is asked for. cut: how many
+    answers a limit left unproven."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
         self._left: dict[tuple[str, Relative, bool], tuple[Evidence, Engines]] = {}
-        self._freed: dict[tuple[str, Relative, Places, Parts], Fraction | None] = {}
+        self._freed: dict[tuple[str, Relative, Places, Parts, Places], Fraction | None] = {}
+        self.cut = 0
 
     def answer(
         self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool, goes_on: bool = False
@@ -344,6 +348,7 @@ class Legs:
         key = objective.text, form.relative, divides
         is_over = search.limits() and share <= 1
         if (key in self._known and not (key in self._left and goes_on)) or is_over:
+            self.cut += key not in self._known or key in self._left
             return self._known.get(key)
         asked = asked_of(search, form.relative, objective, divides=divides)
         begun, engines = self._left.pop(key, (None, Engines()))
@@ -354,6 +359,7 @@ class Legs:
             self._known[key] = found
         if goes_on and found is not None and evidence is not None and found.status == "FEASIBLE":
             self._left[key] = evidence, engines
+        self.cut += found is not None and found.status in ("FEASIBLE", "TIMEOUT")
         return found
 
     def with_shared_loads(
@@ -365,17 +371,20 @@ class Legs:
         numbers = {form.tensors[tensor.name]: number for number, tensor in enumerate(relative.workload.tensors)}
         free = tuple((numbers[name], level) for name, level in leg.free)
         parts = tuple((numbers[name], level, inner, many) for name, level, inner, many in leg.parts)
-        key = objective.text, relative, free, parts
+        unpaid = tuple((numbers[name], levels) for name, levels in leg.unpaid)
+        key = objective.text, relative, free, parts, unpaid
         if key in self._freed:
             return self._freed[key]
         problem = analyse(relative.workload, relative.arch, relative.rules)
         if problem.reason is not None or search.limits():
+            self.cut += problem.reason is None
             return Fraction(0)
         measure, limits = measure_of(objective, problem.workload, problem.arch), search.limits.part(share)
-        times = lcm(*(many for *_, many in parts))
+        times = lcm(*(many for *_, many in parts)) * (part_paid(0).denominator if unpaid else 1)
         target = numbers[form.tensors[relative.workload.statements[0].target.tensor]]
         loaded = (
-            _with_loads_in_parts(_with_free_loads(each, free), parts, times, target) for each in measure.components
+            paid_in_part(_with_loads_in_parts(_with_free_loads(each, free), parts, times, target), unpaid)
+            for each in measure.components
         )
         measure = replace(measure, components=tuple(loaded), fixed_energy=times * measure.fixed_energy)
         answer = best_product_tiles(problem, measure, limits, limits.work)
@@ -387,6 +396,7 @@ class Legs:
             least = max(least or 0, min(outcome.left or (0,)) if outcome.bound is None else outcome.bound)
         search.limits.work.add(limits.work.done)
         if not is_proven:
+            self.cut += 1
             return measure.unscaled(least or 0) / times
         self._freed[key] = None if found is None else measure.unscaled(found[0]) / times
         return self._freed[key]

@@ -162,28 +162,20 @@ class Tuning:
     """Of what is left of the limit, for all nests of a program together, each mapped alone;"""
     nest_s: float = 0.15
     """for each so many seconds where that is more, past the limit, too (not swept)."""
-    chains_share: float = 0.5
-    """Of what is left of the limit, for trees in which neighbouring nests share loops."""
-    chains_share_of_large: float = 0.9
-    """The same for programs that are too large to be climbed,"""
-    chains_share_of_long: float = 0.6
-    """for those of more nests than a segment has: energy of a block of GPT-3 rises by its cases for 25 CPU s,"""
-    chains_share_of_timed: float = 0.85
-    """where time is asked for, which bounds by where tensors stand take longer for,"""
-    chains_share_of_forms: float = 0.75
-    """and for programs of several forms: what statements alone cost at least is bounded further (not swept)."""
-    times_share: float = 0.4
-    """Of what is left behind the first chains, for bounds of time (not swept)."""
-    slice_s: float = 1.0
-    """CPU seconds for the chains of a form of a program at first, where it has several; each time twice as many,"""
-    slice_steps: int = 100
+    turns_share: float = 0.9
+    """Of the limit, for provers of programs in turn; the rest for samples (not swept)."""
+    slice_s: float = 0.25
+    """CPU seconds for one of them, and for the chains of a form of a program, at first; then as many as it had, too,"""
+    slice_steps: int = 25
     """and where the work is limited so many steps (not swept)."""
-    late_forms_wait: float = 8.0
-    """Times the first slice that a form's last one was, before forms in tiles begin though all has room (not swept)."""
+    least_gain: float = 0.1
+    """Of what the best mapping and the bound are apart, that a slice must bring them nearer to count (not swept)."""
+    late_forms_wait: float = 32.0
+    """Times the first slice that a form's next one is, before forms in tiles begin though all has room (not swept)."""
     dearer_forms_wait: float = 1.0
     """Power of what its best tree costs over the best one of all, by which a form waits longer (not swept)."""
-    refunds_share: float = 0.35
-    """Of the limit, for what the nests cost at least, each alone."""
+    product_chains_share: float = 0.35
+    """Of the limit, for products in a row through one buffer."""
     most_splits: int = 8
     """Cases of where tensors stand that the proof of chains splits: proofs took up to 2 (benchmarks/chains.py)."""
     split_instances: int = 2**27
@@ -193,20 +185,14 @@ class Tuning:
     prices: tuple[Fraction, ...] = tuple(Fraction(part, 16) for part in (2, 4, 6, 7, 8, 9, 10, 12, 16))
     """Of what a cycle is worth in the best tree, for which a level's transfers are priced in the floor of a product of
     energy and latency, while that says more: most between 3/8 and 1/2 of a block of GPT-3 on tpu_like."""
-    seconds_inside_of: int = 3
-    """Of so many parts of what is left of the limit one is for trees with statements inside the loops of others (not
-    swept)."""
     widest_case: int = 4
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
-    proof_share: float = 0.5
-    """Of what is left of the limit, for the proof that no chain is better, and for cases of all trees,"""
-    last_proof_share: float = 0.9
-    """for the first of them, behind which is little else,"""
-    cases_share_of_long: float = 0.95
-    """and for which programs of more nests than a segment has get more: no chain of these was ever proven."""
     refunded_leg_share: tuple[float, float] = (0.05, 0.1)
     """Of what is left of the limit, for one nest of a floor; of the proof that no chain is better, which a nest that
     ends early spoils (feed-forward of BERT-base on simba_like in 30 CPU s: FEASIBLE with the first, OPTIMAL in 15),"""
+    outermost_in_parts: int = 16
+    """One of so many parts of what the outermost level moves is paid in a leg where the rest is counted by rounds, so
+    that nothing else is moved from there instead (not swept)."""
     case_share: tuple[float, float] = (0.02, 0.04)
     """and for one in a part of a case, which costs no less than the whole case without a search."""
     leg_share: float = 0.1

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from polymap.costmodel import compulsory_bits
 from polymap.ir import Architecture, Mapping, Statement, Tensor, Workload, accesses_of, part_of, written_tensors
-from polymap.resources import OutOfTime, Stop
-from polymap.search.chains import begin_chains
+from polymap.resources import Limits, OutOfTime, Stop
+from polymap.search.around import pass_cost
+from polymap.search.chains import begin_first_chains, go_on_with_chains, sum_near, tree_objectives
 from polymap.search.dividing import Count, cut_to, with_extents
 from polymap.search.driver import Engines, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.forms import bits_per_cycle, with_time_priced
+from polymap.search.fused_trees import FusedTrees
 from polymap.search.legs import (
     Leg,
     Nodes,
@@ -33,7 +35,7 @@ from polymap.search.legs import (
     slow_levels,
     takes_long_to_climb,
 )
-from polymap.search.nest_after_nest import begin_nest_after_nest
+from polymap.search.nest_after_nest import begin_nest_after_nest, nests_in_sequence
 from polymap.search.options import TUNING, Hints
 from polymap.search.problem import Objective, Powers, analyse, floor_of, measure_of, parse_single
 from polymap.search.program_search import DrawnMappings, sample_mappings
@@ -46,7 +48,7 @@ from polymap.search.programs import (
     with_loops_joined,
 )
 from polymap.search.provers import climber_of, round_extent
-from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below, pass_cost
+from polymap.search.refunds import Cases, Refunds, Stay, no_chain_is_below
 from polymap.search.relatives import Starts, go_on_with_boxes, is_plain_energy, starts_of_relatives
 
 if TYPE_CHECKING:
@@ -76,33 +78,98 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
     return search.proven(evidence, ((best.mapping, best.values),), space)
 
 
-def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose, where tiles of any size are asked for, what is proposed for several nests where they divide, in as much
-    time: few divide an extent with a large prime factor, so that such extents are rounded up, and tiles are cut to
-    size."""
-    if search.divides:
+def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose the trees of the segments that cost least together, and those near the best one."""
+    evidence = go_on_with_chains(search, begin_first_chains(search, evidence, stop), stop)
+    return improve_trees(search, evidence, stop)
+
+
+class Improved(list[Mapping]):
+    """The tree near which all others were looked at."""
+
+
+def improve_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose trees near the best one of fused nests."""
+    search = replace(search, limits=stop) if isinstance(stop, Limits) else search
+    improved = search.engines.made(Improved, Improved, search.divides)
+    if not nests_in_sequence(search.workload) or [each.mapping for each in evidence.incumbents[:1]] == improved:
         return evidence
+    evidence = relieved(search, _with_seconds_inside(search, evidence), search.limits)
+    if not search.limits():
+        improved[:] = [each.mapping for each in evidence.incumbents[:1]]
+    return evidence
+
+
+def _with_seconds_inside(search: Search, evidence: Evidence) -> Evidence:
+    """Propose the best tree with statements that work element by element inside the loops of others."""
+    best, (goal, *_) = next(iter(evidence.incumbents), None), tree_objectives(search)
+    if best is None or evidence.is_met or is_long(best.workload) or not isinstance(goal, str):
+        return evidence
+    objective = parse_single(goal, search.arch)
+    fused = FusedTrees(search, best.workload, objective, divides=search.divides)
+    part = fused.with_seconds_inside(best.workload, best.mapping.nodes, search.limits)
+    return evidence if part is None else search.with_tree(evidence, best.workload, Mapping(part.nodes))
+
+
+def relieved(search: Search, evidence: Evidence, is_over: Stop) -> Evidence:
+    """Propose trees near the best one while they are better: levels work side by side, and what one is relieved of
+    another one may take. Legs are those that are best for energy and what the level moves that binds the best one; the
+    time of the others counts little."""
+    powers, before = search.objective.goal.powers, ()
+    while powers is not None and powers.cycles and evidence.incumbents != before and not (is_over() or evidence.is_met):
+        before, best = evidence.incumbents, evidence.incumbents[0]
+        near = parse_single(
+            sum_near(powers, search.arch, evidence, (best.cost.bottleneck,), Fraction(1, 8)), search.arch
+        )
+        fused = FusedTrees(search, best.workload, near, divides=search.divides)
+        for nodes in fused.nearby(best.workload, best.mapping.nodes):
+            tree = None if is_over() else fused.with_best_legs(best.workload, (), nodes)
+            evidence = evidence if tree is None else search.with_tree(evidence, best.workload, Mapping(tree))
+    return evidence
+
+
+@dataclass(slots=True)
+class Divided:
+    """What is known of a program where tiles divide, or of a longer one of which more do, and what its provers go on
+    from. told: the mappings of it that were told of."""
+
+    evidence: Evidence
+    engines: Engines
+    told: tuple[Incumbent, ...] = ()
+
+
+def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, where tiles of any size are asked for, what is proposed for several nests where they divide: few divide
+    an extent with a large prime factor, so that such extents are rounded up, and tiles are cut to size."""
     own = with_loops_joined(search.workload)
-    extents = own.extents()
-    wanted = {dim: round_extent(extent) for dim, extent in extents.items()}
-    longer = None if wanted == extents else with_extents(own, wanted)
-    if longer is None or len(own.statements) < 2:
-        dividing = replace(search, asked=replace(search.asked, tiles="divide"))
-        return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)
-    asked = replace(search.asked, workload=longer, tiles="divide", hints=Hints())
-    problem = analyse(longer, search.arch, search.rules)
-    other = replace(search, asked=asked, problem=problem, on_progress=None, engines=Engines(), told=[], moments=[])
-    begun = begin_nest_after_nest(other, Evidence(asked.floors()), stop)
-    evidence = _cut_to_size(search, evidence, own, begun)
-    return _cut_to_size(search, evidence, own, begin_chains(other, begun, stop), begun.incumbents)
+    if search.divides or len(own.statements) < 2 or evidence.is_met:
+        return evidence
+    wanted = {dim: round_extent(extent) for dim, extent in own.extents().items()}
+    longer = None if wanted == own.extents() else with_extents(own, wanted)
+    other, known = replace(search, asked=replace(search.asked, tiles="divide")), search.engines.get(Divided)
+    if longer is not None:
+        asked, engines = (
+            replace(other.asked, workload=longer, hints=Hints()),
+            Engines() if known is None else known.engines,
+        )
+        problem = analyse(longer, search.arch, search.rules)
+        other = replace(other, asked=asked, problem=problem, on_progress=None, engines=engines, told=[], moments=[])
+    if known is None:
+        begun = begin_nest_after_nest(other, evidence if longer is None else Evidence(other.asked.floors()), stop)
+        known = Divided(begun, other.engines)
+        search.engines.keep(known)
+        evidence = _from_divided(search, evidence, own, known)
+    known.evidence = begin_chains(other, known.evidence, stop)
+    return _from_divided(search, evidence, own, known)
 
 
-def _cut_to_size(
-    search: Search, evidence: Evidence, own: Workload, found: Evidence, known: tuple[Incumbent, ...] = ()
-) -> Evidence:
-    """Return the evidence with mappings of a longer program but those known, cut to the program's size."""
-    for each in found.incumbents:
-        if each not in known and {dim.name for dim in each.workload.dims} == set(own.extents()):
+def _from_divided(search: Search, evidence: Evidence, own: Workload, known: Divided) -> Evidence:
+    """Return the evidence with mappings of a program that were not told of; of a longer one those cut to size."""
+    new, known.told = [each for each in known.evidence.incumbents if each not in known.told], known.evidence.incumbents
+    if known.engines is search.engines:
+        return evidence.with_incumbents(new)
+    for each in new:
+        if {dim.name for dim in each.workload.dims} == set(own.extents()):
             evidence = search.with_tree(evidence, own, cut_to(each.mapping, own.extents()))
     return evidence
 
@@ -225,18 +292,18 @@ class _Times:
     def of(search: Search, powers: Powers, known: Incumbent | None, stop: Stop) -> _Times:
         """Return what is known of a program. known: a tree, whose slow levels' transfers are priced."""
         arch, energy = search.arch, parse_single("energy", search.arch)
-        cases, sums = Cases.of(search, energy), list[tuple[Refunds, str, Fraction]]()
-        sums += [(Refunds(cases, stop), "energy", Fraction(0))] if powers.energy else []
+        first = Refunds.of(search, energy, stop)
+        sums = [(first, "energy", Fraction(0))] if powers.energy else []
         for level in (each for each in arch.levels if each.has_bandwidth):
-            moved = Cases.of(search, parse_single(f"traffic:{level.name}", arch))
-            sums.append((Refunds(moved, stop), "moved", bits_per_cycle(arch, level)))
+            moved = Refunds.of(search, parse_single(f"traffic:{level.name}", arch), stop)
+            sums.append((moved, "moved", bits_per_cycle(arch, level)))
         trees = [known] if known is not None and powers.energy else []
         for tree, name in ((tree, name) for tree in trees for name in slow_levels(arch, trees)):
             worth = powers.price(tree.cost.energy_pj_exact, tree.cost.latency_cycles)
             for other, price in with_time_priced(arch, (name,), (worth / 2, worth)):
                 one = replace(search, asked=replace(search.asked, arch=other, objective=energy))
-                sums.append((Refunds(Cases.of(one, energy), stop), "priced", price))
-        return _Times(powers, cases, least_cycles(search), sums)
+                sums.append((Refunds.of(one, energy, stop), "priced", price))
+        return _Times(powers, first.cases, least_cycles(search), sums)
 
     def least(self, passed: tuple[Tensor, ...], best: Fraction | None) -> Fraction:
         """Return what no tree costs less than: the least of the cases. The least one is split, by the stays of its
@@ -298,6 +365,8 @@ def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
         return evidence
     if not adds_up(search, search.objective) or not _is_space_of(search.workload, passed):
         return evidence
+    if is_long(search.workload) and takes_long_to_climb(search):
+        return evidence  # none of these was ever proven
     best = evidence.incumbents[0]
     if best.values == evidence.floors:
         return replace(evidence, left=())  # of all trees

@@ -4,98 +4,93 @@ In a tree each statement has its way from the root, which is a mapping of it alo
 for one other has its outermost node on a way in some level h, and then comes in there at least once; or it has none,
 and passes through the outermost level. So a tree costs at least the sum over the statements of what each alone costs
 with T held in h and in no level between, less one pass of T between h and the outermost level, or what it costs alone;
-h is the same for both. (Nodes are emptied where a child of a branch ends: a way alone moves no more than its part of
-the tree. Where T has another node below h above both statements, it never passes between the two, and the tree without
-the node in h costs no more.)
+h is the same for both. (A way alone moves no more than its part of the tree, in which nodes are emptied. Where T has
+another node below h above both statements, the tree without the node in h costs no more.)
 
 Where several statements read T, and one of them needs what another sums up over a dim of T, no temporal loop over that
-dim stands above both. So none stands above a node of T around all of them. Else T is written to the outermost level,
-too, where some of its readers get it from.
+dim stands above both. So none stands above a node of T around all of them, or some get T from the outermost level.
 
-Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
-that writes it, if one does, are then its only users; each of the others reads one element of it over and over
-(relatives.py, "one element"), and the loads of that one are taken off. Each of the others also has an innermost node of
-the tensor that it shares with another reader, in some level, or none; what it reads from there is its own. So alone,
-with the tensor in that level, its loads into it free, and above it only where a level must hold it, it costs no more;
-the least over the levels bounds it. So it is with what a statement reads through a window: it shares nodes with the
-statement that writes it, and its own ones further in load no less than alone (of a program in tiles of rows, the rows
-that two tiles share twice).
+Statements that read a common tensor may share all its loads. So it is charged to one of them; each of the others reads
+one element of it over and over (relatives.py), and the loads of that one are taken off. Each of the others also has an
+innermost node of the tensor that it shares with another reader, in some level, or none; what it reads from there is its
+own: so alone, with its loads into that level free, it costs no more, in the level where it costs least. So it is with
+what a statement reads through a window, if it shares nodes with the statement that writes it.
 
 Several of the readers may have as many instances, and dims that the tensor lacks (two products of one input). Then each
 is charged one of so many parts of its loads as far as the innermost node that it shares with another reader, in
-whichever level costs least, and all that it reads from there, where that says more: no load is charged more than once
-in all. A level may have no room for an element of the tensor and one more of what each of two readers alone touches. If
-that node stands there, one of the two has none of its own there around loops around the node over dims of the tensor
-that it lacks: both would be needed again meanwhile. So an element that comes there is used for no more values of these
-dims than the level has room for beside it; from outside, not held there, it would be moved so many times as often.
-Where the tensor is made, loads into a node around a reader and the writer are not the reader's: one pass into the
-innermost one is taken off, of the level for which least is left.
+whichever level costs least, and all that it reads from there. Where a level has no room for what both need at once, one
+has none of its own there around loops around the node. Where the tensor is made, one pass into it is taken off.
 
 Trees: those in which every loop above a branch is over a dim of each statement below, as all spatial loops are that
 stand above a node around two statements in a level below fan-outs (said where tiles divide). A *chain* is one without
 spatial loops above a branch, and above it only nodes of levels that stand above all fan-outs: fewer cases.
 
-Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all fan-outs.
-No spatial loop stands above such a node, and a loop between it and the branch where the two part is over a dim of T, as
-T is complete before it is read. So T's node may stand below these loops: it passes once all the same, in smaller tiles.
-(Where T has a node further in around both, it stands in that level.) On both ways then
-
-- as many indices of each of T's dims are left there, and all of a dim that only one of the statements has;
-- another tensor of one of the two has its node of that level around both, above a loop around T's node, and takes at
-  least what is left of it there while the other one runs; or no more indices are left at its node.
+Where tiles divide, more is known of a tensor T of two statements that stands around both in a level above all fan-outs:
+it may stand below the loops between it and the branch where the two part, so as many indices of each of T's dims are
+left there on both ways, and all of a dim that only one of the statements has; another tensor of one of the two stands
+around both, too, and takes at least what is left of it there while the other one runs, or no more are left at its node.
 
 These are *cases*: sizes in ranges, tensors around or not. Of each the sum over the statements bounds its trees; the
 case with the least sum is split, that of the tensor that is largest for its level first.
+
+In each round of the loops above that branch, what has no node above it is moved anew (programs/rounds.py); of the rest
+of what a statement costs a leg tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 from operator import itemgetter
 
-from polymap.ir import Architecture, Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.resources import OutOfTime, Stop
 from polymap.search.around import (
     Met,
     Stay,
     Stays,
+    full_when_shared,
+    have_room,
+    in_rounds,
+    in_two,
     levels_above_fanouts,
     levels_that_may_hold,
     nodes_met,
+    not_said,
+    pass_cost,
     read_in_parts,
     read_once,
     sides_of,
     summed_up_between,
+    told_in_rounds,
+    with_room,
 )
 from polymap.search.driver import Search
-from polymap.search.evidence import Evidence, Incumbent
+from polymap.search.evidence import Evidence, Incumbent, least_of_forms
 from polymap.search.forms import with_time_priced
 from polymap.search.legs import (
     Leg,
     adds_up,
     bits_not_read,
     dividing_legs,
-    elements_of,
     filled_at_most,
     in_lines_of,
-    is_long,
     least_cycles,
     least_of_leg,
+    legs_of,
     move_cost,
     passed_tensors,
     simple_accesses,
     slow_levels,
-    takes_long_to_climb,
     users_of,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import Factor, Goal, Held, Objective, Powers, Span, divisors, parse_single
-from polymap.search.programs import instance_bound
+from polymap.search.programs import instance_bound, least_bits, moved_alone, touched_alone
 
 Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement
 Ends = Mapping[str, tuple[int, tuple[int, str] | None]]  # the level a tensor comes from, and which is shared (Stay)
@@ -107,27 +102,23 @@ def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 
 def bound_by_cases(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Raise the floor further by the cases of where tensors stand, unless a tree costs no more."""
-    if is_long(search.workload) and takes_long_to_climb(search):
-        spent = search.limits.share()
-        stop = search.limits.until(spent + TUNING.cases_share_of_long * max(0.0, 1 - spent))
-    return evidence if evidence.is_met else _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
+    """Raise the floor so, then by the cases of where tensors stand, unless a tree costs no more; at once, where it is
+    told what is moved in rounds."""
+    evidence = evidence if told_in_rounds(search) else bound_by_refunds(search, evidence, stop)
+    return _raise_floors(search, evidence, stop, splits=TUNING.most_splits_of_trees)
 
 
 def _raise_floors(search: Search, evidence: Evidence, stop: Stop, splits: int) -> Evidence:
     passed = passed_tensors(search.workload)
-    if passed is None or search.rules or stop():
+    if passed is None or search.rules or evidence.is_met or stop():
         return evidence
     for place, objective in enumerate(search.objective.singles):
-        try:
-            powers = objective.goal.powers
-            if powers is not None and powers.energy and powers.cycles:
-                found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
-            else:
-                found = _floor(search, objective, passed, stop, splits)
-            evidence = evidence.with_floor(place, found)
-        except OutOfTime:
-            break
+        powers = objective.goal.powers
+        if powers is not None and powers.energy and powers.cycles:
+            found = _floor_of_product(search, powers, evidence.incumbents[:1], passed, stop, splits)
+        else:
+            found = _floor(search, objective, passed, stop, splits)
+        evidence = evidence.with_floor(place, found)
     return evidence
 
 
@@ -137,13 +128,10 @@ def _floor(
     """Return what no tree costs less than by an objective, None where nothing is known."""
     if not adds_up(search, objective):
         return None
-    refunds = Refunds(Cases.of(search, objective), stop)
-    search.engines.keep(refunds, objective.text)
-    least, lined = _least_cost(refunds, passed, splits), in_lines_of(search)
-    if least is None or lined is None:
-        return least
-    in_lines = floor_of_lines(search, lined, objective, stop, splits)
-    return None if in_lines is None else min(least, in_lines)
+    sums, lined = [Refunds.of(search, objective, stop).sums(passed, splits)], in_lines_of(search)
+    if lined is not None:
+        sums.append(sums_of_lines(search, lined, objective, stop, splits))
+    return least_of_forms(sums)
 
 
 def _floor_of_product(
@@ -162,27 +150,19 @@ def _floor_of_product(
         before, worth = least, powers.price(known[0].cost.energy_pj_exact, known[0].cost.latency_cycles)
         for arch, price in with_time_priced(search.arch, levels, [part * worth for part in TUNING.prices]):
             one = replace(search, asked=replace(search.asked, arch=arch, objective=energy))
-            found = _least_cost(Refunds(Cases.of(one, energy), stop), passed, 0) or Fraction(0)
+            found = least_of_forms([Refunds.of(one, energy, stop).sums(passed, 0)]) or Fraction(0)
             sums.append((price, found))
             dearest = max(dearest, (found - price * fastest, one, price), key=lambda each: each[0])
             if stop() or found - price * fastest < before:
                 break  # it is concave in the price
             before = found - price * fastest
-    found = _least_cost(Refunds(Cases.of(dearest[1], energy), stop), passed, splits) or Fraction(0)
+    found = least_of_forms([Refunds.of(dearest[1], energy, stop).sums(passed, splits)]) or Fraction(0)
     least, sums = (least, [*sums, (dearest[2], found)]) if dearest[2] else (max(least, found), sums)
     return powers.least_product(least, fastest, sums)
 
 
-def _least_cost(refunds: Refunds, passed: tuple[Tensor, ...], splits: int) -> Fraction | None:
-    found: Fraction | None = None
-    with suppress(OutOfTime):
-        for least in refunds.sums(passed, splits):
-            found = least  # each bounds all trees
-    return found
-
-
-def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: Stop, splits: int) -> Fraction | None:
-    """Return what no tree of a program in lines costs less than: the statements inside its loop as a program of their
+def sums_of_lines(search: Search, lined: Workload, objective: Objective, stop: Stop, splits: int) -> Iterator[Fraction]:
+    """Yield what no tree of a program in lines costs less than: the statements inside its loop as a program of their
     own, which finds the rows made before it; the instances of those that make these; and one pass of what these alone
     read, which comes in for none of those inside."""
     names = [each.name for each in search.workload.statements]
@@ -191,46 +171,57 @@ def floor_of_lines(search: Search, lined: Workload, objective: Objective, stop: 
     inside = replace(lined, statements=statements, tensors=tensors)
     ahead = [each for each in lined.statements if each.name not in names]
     own = replace(search, asked=replace(search.asked, workload=inside))
-    passed, cases = passed_tensors(inside, apart=True), Cases.of(own, objective)
-    least = None if passed is None else _least_cost(Refunds(cases, stop), passed, splits)
-    if least is None:
-        return None
-    least += move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0)
-    if objective.goal is not Goal.ENERGY:
-        return least
-    return least + search.arch.compute.pj * sum(prod(lined.extents()[name] for name in each.dims) for each in ahead)
+    passed = passed_tensors(inside, apart=True)
+    if passed is None:
+        return
+    more = Fraction(move_cost(search.arch, objective, 0, bits_not_read(search.workload, inside), 0))
+    if objective.goal is Goal.ENERGY:
+        more += search.arch.compute.pj * sum(prod(lined.extents()[name] for name in each.dims) for each in ahead)
+    yield from (least + more for least in Refunds.of(own, objective, stop, in_lines=True).sums(passed, splits))
 
 
 def _ask_statement(statement: str, where: Stays) -> Asked:
     """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
-    told = ((name, stay) for name, stay in where.items() if stay.level or stay.shared)
+    told = ((name, stay) for name, stay in where.items() if stay.level or stay.shared or stay.apart)
     return statement, tuple(sorted(told, key=itemgetter(0)))
 
 
-def _over() -> bool:
-    return True
+def _in_any_rounds(where: Stays) -> Stays:
+    return {name: stay.of_any_rounds for name, stay in where.items()}
 
 
 @dataclass(slots=True)
 class Refunds:
     """What statements cost at least. known: before the refund, by statement and where the tensors that it passes on or
-    gets stay; that of one with tensors anywhere bounds those that were not looked at.
-    """
+    gets stay; that of one with tensors anywhere bounds those that were not looked at."""
 
     cases: Cases
     stop: Stop
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
+    _unpaid: dict[tuple[Asked, int], Fraction | None] = field(default_factory=dict[tuple[Asked, int], Fraction | None])
+    _cut: dict[Asked, Fraction] = field(default_factory=dict[Asked, Fraction])  # of these, where a limit ended a leg
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
+    _stays: dict[tuple[str, bool], list[Stay]] = field(default_factory=dict[tuple[str, bool], list[Stay]])
+    _filled: dict[str, Fraction] = field(default_factory=dict[str, Fraction])
     _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
 
-    def __getstate__(self) -> tuple[None, dict[str, object]]:
+    @staticmethod
+    def of(search: Search, objective: Objective, stop: Stop, *, in_lines: bool = False) -> Refunds:
+        """Return what is known of a program on a machine, but for what limits cut, which is asked again."""
+        key = search.workload, search.arch, objective.text
+        kept = search.engines.made(Refunds, lambda: Refunds(Cases.of(search, objective, in_lines=in_lines), stop), key)
+        kept.stop, kept.cases = stop, replace(kept.cases, search=search)
+        kept.known = {asked: cost for asked, cost in kept.known.items() if asked not in kept._cut}
+        return kept
+
+    def __getstate__(self) -> tuple[None, Mapping[str, object]]:
         """Return the state to pickle, of slots: the limits in it belong to this process, and are over."""
-        return None, {each.name: _over if each.name == "stop" else getattr(self, each.name) for each in fields(self)}
+        return None, {each.name: getattr(self, each.name) for each in fields(self)} | {"stop": partial(bool, 1)}
 
     def sums(self, passed: tuple[Tensor, ...], splits: int) -> Iterator[Fraction]:
         """Yield what no tree costs less than, each no less than the one before: the least sum over the cases, of which
-        so many are split. Raises OutOfTime."""
-        choices = {each.name: self.cases.widest(each) for each in passed}
+        so many are split, each in rounds. Raises OutOfTime."""
+        choices = {each.name: self._widest(each, splits) for each in passed}
         while (found := self.least(choices)) is not None:
             yield found[0]
             if self.know(found[1]):
@@ -240,6 +231,13 @@ class Refunds:
                 return
             splits -= 1
             choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
+
+    def _widest(self, tensor: Tensor, splits: int) -> list[Stay]:
+        """Return the stays that are split, each in rounds."""
+        key = tensor.name, bool(splits)
+        if key not in self._stays:
+            self._stays[key] = self.cases.in_rounds(tensor.name, self.cases.widest(tensor), splits)
+        return self._stays[key]
 
     def least_of(self, names: Collection[str]) -> Fraction | None:
         """Return what is known that some statements cost at least as a program of their own, which gets from others and
@@ -293,30 +291,66 @@ class Refunds:
     def _as_heard(self, statement: str, where: Stays) -> Stays:
         """Return stays as far as they matter to a statement: of what others are charged for, which node readers share,
         and where it stands first on the ways of all."""
-        others = {name: stay for name, stay in where.items() if name in self.cases.once[statement]}
-        told = {name: Stay(each.level if each.inside else 0, shared=each.shared) for name, each in others.items()}
-        return {**where, **told}
+        return {
+            name: replace(each, apart=False)
+            if name not in self.cases.once[statement]
+            else Stay(each.level if each.inside else 0, shared=each.shared, apart=each.apart, anew=each.anew)
+            for name, each in where.items()
+        }
 
     def know(self, chosen: Stays) -> bool:
         """Work out what statements cost with these stays; return whether something was not known before."""
-        before = len(self.known)
+        asked = list[tuple[str, Stays]]()
         for statement in self.cases.search.workload.statements:
             own = {name: stay for name, stay in chosen.items() if self._hears(statement, name, stay)}
-            own = self._as_heard(statement.name, own)
-            self._before_refund(statement.name, {**own, **self.cases.beside(statement.name, chosen)})
+            asked.append((statement.name, self._as_heard(statement.name, own)))
+        before = len(self._unpaid)
+        for statement, own in asked:
+            wholes = {name: stay.whole for name, stay in own.items()}
+            self._without_outermost(statement, wholes, self._anew(statement, own))
+        if len(self._unpaid) > before:
+            return True
+        before = len(self.known)
+        for statement, own in asked:
+            self._before_refund(statement, {**_in_any_rounds(own), **self.cases.beside(statement, chosen)})
         return len(self.known) > before
 
     def _at_least(self, statement: str, where: Stays, beside: Stays) -> Fraction | None:
         """Return what is known that a statement costs at least with these stays, and that of what it meets."""
+        if not have_room(self.cases.search.arch, where.values()):
+            return None
+        asked = _ask_statement(statement, {name: stay.whole for name, stay in where.items()})
+        anew = self._anew(statement, where)
+        where = _in_any_rounds(where)
         known = self._known(statement, {**where, **beside})
+        more = [own + (self._unpaid.get((asked, levels)) or 0) for levels, own in anew.items()]
+        known = None if known is None else max([known, *more])
         search, once = self.cases.search, self.cases.once[statement]
-        refund = filled_at_most(search, self.cases.objective, sum(search.workload.tensor(name).bits for name in once))
+        if statement not in self._filled:
+            bits = sum(search.workload.tensor(name).bits for name in once)
+            self._filled[statement] = filled_at_most(search, self.cases.objective, bits)
+        refund = self._filled[statement]
         for name, stay in ((name, stay) for name, stay in where.items() if stay.level and name not in once):
             asked = statement, name, stay
             if asked not in self._refunds:
                 self._refunds[asked] = self.cases.refund(*asked)
             refund += self._refunds[asked]
         return None if known is None else max(Fraction(0), known - refund)
+
+    def _anew(self, statement: str, where: Stays) -> dict[int, Fraction]:
+        """Return, by so many outermost levels, what it costs at least that they move of what a statement alone touches,
+        by the rounds of stays."""
+        costs = [each[1:] for stay in where.values() for each in stay.anew if each[0] == statement and any(each[1:])]
+        above = sum(not self.cases.search.arch.fanouts_above(each.name) for each in self.cases.search.arch.levels)
+        return dict(zip((1, above), map(max, zip(*costs, strict=True)), strict=False))
+
+    def _without_outermost(self, statement: str, where: Stays, numbers: Iterable[int]) -> None:
+        """Work out what a statement costs before the refund without that, for some numbers of levels."""
+        asked = _ask_statement(statement, where)
+        for levels in (each for each in numbers if (asked, each) not in self._unpaid):
+            if self.stop():
+                raise OutOfTime
+            self._unpaid[asked, levels] = self.cases.alone(statement, dict(asked[1]), unpaid=levels)
 
     def _known(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known before the refund: with these stays, with wider ones, or with any."""
@@ -341,8 +375,13 @@ class Refunds:
             if self.stop():
                 raise OutOfTime
             base = self._of_wider(statement, dict(asked[1])) if asked[1] else Fraction(0)
+            before = (legs := legs_of(self.cases.search)).cut
             cost = None if base is None else self.cases.alone(statement, dict(asked[1]))
-            self.known[asked] = None if cost is None or base is None else max(cost, base)
+            had = self._cut.pop(asked, Fraction(0))
+            least = None if cost is None or base is None else max(cost, base, had)
+            is_over = legs.cut == before or (least == had and self.cases.told_in_rounds)  # else time is for rounds
+            self._cut |= {} if least is None or is_over else {asked: least}
+            self.known[asked] = least
         return self.known[asked]
 
 
@@ -357,7 +396,8 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
 class Cases:
     """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
     others. in_parts: by tensor, the readers to each of which a part of its loads is charged. met: by statement, whose
-    node it meets though it does not touch that. of_chains: of these alone."""
+    node it meets though it does not touch that. of_chains: of these alone. in_lines: whether the program is.
+    told_in_rounds: the tensors of whose users that is known."""
 
     search: Search
     objective: Objective
@@ -365,12 +405,15 @@ class Cases:
     in_parts: dict[str, tuple[str, ...]]
     met: dict[str, Met]
     of_chains: bool = False
+    in_lines: bool = False
+    told_in_rounds: Collection[str] = ()
 
     @staticmethod
-    def of(search: Search, objective: Objective, *, of_chains: bool = False) -> Cases:
+    def of(search: Search, objective: Objective, *, of_chains: bool = False, in_lines: bool = False) -> Cases:
         """Return the cases of a program, loads charged in parts where that says more of the readers alone."""
         once = read_once(search.workload)
-        cases = Cases(search, objective, once, {}, nodes_met(search.workload, once), of_chains)
+        met, told = nodes_met(search.workload, once), told_in_rounds(search)
+        cases = Cases(search, objective, once, {}, met, of_chains, in_lines, told)
         for name, readers in read_in_parts(search).items() if cases.divides else ():
             others = replace(cases, in_parts=cases.in_parts | {name: readers})
             sums = [sum(each.alone(reader, {}) or 0 for reader in readers) for each in (cases, others)]
@@ -383,7 +426,19 @@ class Cases:
 
     def hears(self, statement: str, tensor: str) -> bool:
         """Return whether a tensor's stay matters to a statement: it is charged for its loads, or a part of them."""
-        return statement in self.charged_users(tensor) or statement in self.in_parts.get(tensor, ())
+        is_charged = statement in self.charged_users(tensor) or statement in self.in_parts.get(tensor, ())
+        return is_charged or (tensor in self.told_in_rounds and tensor in self.once[statement])
+
+    def in_rounds(self, tensor: str, stays: Sequence[Stay], splits: int) -> list[Stay]:
+        """Return stays in every number of rounds, where that says more and cases are split."""
+        if not (splits and tensor in self.told_in_rounds):
+            return list(stays)
+        own, found = (self.search, self.objective), list[Stay]()
+        least = least_bits(self.search.workload, self.search.arch, tensor, in_lines=self.in_lines)
+        for stay in (each for each in stays if self.search.arch.levels[each.level].has_room_for(least)):
+            is_known = stay.level in self._levels_above(tensor)
+            found += in_rounds(*own, (tensor, stay), in_lines=self.in_lines) if is_known else [stay]
+        return found
 
     def charged_users(self, tensor: str) -> list[str]:
         """Return the statements that touch a tensor and are charged for it."""
@@ -395,7 +450,8 @@ class Cases:
         access, above = simple_accesses(workload).get(tensor.name), self._levels_above(tensor.name)
         dims = access.dims if access is not None and len(self.charged_users(tensor.name)) == 2 else ()
         summed = summed_up_between(workload, tensor.name) if self.divides else ()
-        found = [Stay(0)]
+        is_read_apart = tensor.name in self.told_in_rounds and any(tensor.name in each for each in self.once.values())
+        found = [Stay(0, apart=is_read_apart)]
         for number, level in enumerate(self.search.arch.levels):
             if not number or not level.may_hold(tensor) or (self.of_chains and number not in above):
                 continue
@@ -404,26 +460,12 @@ class Cases:
             if summed:
                 spans = tuple((dim, 1, extents[dim]) for dim in own if number in above)
                 found.append(Stay(number, spans, also_outside=True))
-        full = self._full_when_shared(tensor.name)
+        full = self._levels_full(tensor.name)
         return [replace(each, shared=one) for each in found for one in ((0, ""), *full)] if full else found
 
-    def _full_when_shared(self, tensor: str) -> list[tuple[int, str]]:
-        """Return the levels without room for an element of a tensor and one of what each of its two readers alone
-        touches, each with both of these: one has none around loops around a node that they share there."""
-        workload, readers = self.search.workload, self.in_parts.get(tensor, ())
-        is_plain, found = tensor in simple_accesses(workload), list[tuple[int, str]]()
-        for number in self._levels_of_shared(tensor, 1) if len(readers) == 2 and is_plain else ():
-            level = self.search.arch.levels[number]
-            kept = [[each.bits for each in self._touched_alone(one, tensor) if level.may_hold(each)] for one in readers]
-            bits = workload.tensor(tensor).bits + sum(min(each, default=0) for each in kept)
-            found += [] if level.has_room_for(bits) else [(number, reader) for reader in readers]
-        return found
-
-    def _touched_alone(self, reader: str, tensor: str) -> list[Tensor]:
-        """Return what of two readers of a tensor one alone touches, in the same way each time."""
-        workload, others = self.search.workload, [one for one in self.in_parts[tensor] if one != reader]
-        own = [each for each in workload.tensors if len({*accesses_of(workload.statement(reader), each.name)}) == 1]
-        return [each for each in own if not any(accesses_of(workload.statement(one), each.name) for one in others)]
+    def _levels_full(self, tensor: str) -> list[tuple[int, str]]:
+        readers = self.in_parts.get(tensor, ())
+        return full_when_shared(self.search, tensor, readers, self._levels_of_shared(tensor, 1)) if readers else []
 
     def _levels_of_shared(self, tensor: str, least: int) -> list[int]:
         """Return the levels, from one inwards, in which readers may share a node of a tensor."""
@@ -446,40 +488,14 @@ class Cases:
                 wide = [(most == whole[dim], most // least, dim) for dim, least, most in stay.spans if least < most]
                 wide = [each for each in wide if each[0] or each[1] > least_ratio]
                 if wide:
-                    parts = _in_two(stay, max(wide)[2], divisors(whole[max(wide)[2]]))
-                    return name, [self._with_room(name, each) for each in parts]
-                others = next(self._not_said(name, stay), None)
+                    parts = in_two(stay, max(wide)[2], divisors(whole[max(wide)[2]]))
+                    return name, [with_room(self.search, name, each, self._levels_above(name)) for each in parts]
+                others = next(not_said(self.search, name, stay), None)
                 if others is not None:
                     return name, [
                         replace(stay, held=(*stay.held, (others, is_held)), wider=stay) for is_held in (True, False)
                     ]
         return "", []
-
-    def _with_room(self, tensor: str, stay: Stay) -> Stay:
-        """Return a stay in a level above fan-outs without sizes for which that has no room."""
-        own, room = self.search.workload.tensor(tensor), self.search.arch.levels[stay.level].usable_bits
-        if room is None or stay.level not in self._levels_above(tensor):
-            return stay
-        least, whole = prod(least for _, least, _ in stay.spans), self.search.workload.extents()
-        spans = (
-            (dim, low, max(size for size in divisors(whole[dim]) if low <= size <= max(low, most)))
-            for dim, low, high in stay.spans
-            for most in (min(high, room // own.bits * low // least),)
-        )
-        return replace(stay, spans=tuple(spans))
-
-    def _not_said(self, tensor: str, stay: Stay) -> Iterator[str]:
-        """Yield the tensors of which nothing is said, and of which it matters whether they are around both users."""
-        workload, level = self.search.workload, self.search.arch.levels[stay.level]
-        users = [each for each in workload.statements if accesses_of(each, tensor)]
-        if not stay.spans or len(users) != 2:
-            return
-        for name, access in simple_accesses(workload).items():
-            own = [each for each in users if accesses_of(each, name)]
-            lacks = any(dim not in access.dims for dim, _, _ in stay.spans)
-            is_open = len(own) == 1 and lacks and name not in dict(stay.held)
-            if is_open and level.may_hold(workload.tensor(name)):
-                yield name
 
     def last_to_hear(self, tensor: str) -> tuple[int, int]:
         """Return the number of the last statement to which a tensor's stay matters, and that to which a part does."""
@@ -504,7 +520,7 @@ class Cases:
             return {}  # no loop around the node loads anything again
         is_around = stay.inside or met.user in self.charged_users(met.tensor)
         is_around |= not stay.also_outside and bool(summed_up_between(self.search.workload, met.tensor))
-        return {met.tensor: stay} if is_around and stay.level in self._levels_above(met.tensor) else {}
+        return {met.tensor: stay.of_any_rounds} if is_around and stay.level in self._levels_above(met.tensor) else {}
 
     def widened(self, statement: str, where: Stays, tensor: str) -> Stays:
         """Return the stays with the wider one of a tensor; without it if it then tells the statement nothing."""
@@ -513,15 +529,16 @@ class Cases:
         left = {name: stay for name, stay in where.items() if name != tensor}
         return left if wider is None or (is_met and wider.wider is None) else left | {tensor: wider}
 
-    def alone(self, statement: str, where: Stays) -> Fraction | None:
+    def alone(self, statement: str, where: Stays, *, unpaid: int = 0) -> Fraction | None:
         """Return what a statement alone costs at least with tensors in some levels, on whichever side of its nodes the
-        node stands that it meets; None where it has no mapping."""
+        node stands that it meets; None where it has no mapping. unpaid: so many outermost levels move for nothing
+        what it alone touches."""
         met, program = self.met.get(statement), self.search.workload
         if met is None or met.tensor not in where:
-            return self._alone(statement, where)
+            return self._alone(statement, where, unpaid=unpaid)
         own = {name: stay for name, stay in where.items() if name != met.tensor}
         sides = self._sides(program.statement(statement), own, met, where[met.tensor])
-        costs = [self._alone(statement, own, each) for each in sides]
+        costs = [self._alone(statement, own, each, unpaid=unpaid) for each in sides]
         return min((cost for cost in costs if cost is not None), default=None)
 
     def _sides(self, own: Statement, where: Stays, met: Met, stay: Stay) -> Iterator[tuple[Span, ...]]:
@@ -536,14 +553,15 @@ class Cases:
         shared = levels_that_may_hold(program, arch, met.shared, where[met.shared].level)
         yield from sides_of(program, arch, own.name, met, stay.level, ranges, nodes | {met.shared: shared})
 
-    def _alone(self, statement: str, where: Stays, sides: tuple[Span, ...] = ()) -> Fraction | None:
+    def _alone(self, statement: str, where: Stays, sides: tuple[Span, ...] = (), *, unpaid: int) -> Fraction | None:
         """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles: the more
         of what it costs with one element of those that are charged to others, and with their loads free; None where it
         has no mapping."""
         search, own = self.search, self.search.workload.statement(statement)
         is_part = bool(sides) or any(stay.wider is not None for stay in where.values())
         share = (TUNING.case_share if is_part else TUNING.refunded_leg_share)[self.of_chains]
-        shared, every = self.once[statement], where
+        is_own = {name for name, stay in where.items() if stay.apart}
+        shared, every = tuple(name for name in self.once[statement] if name not in is_own), where
         least_level = {name: stay.level for name, stay in where.items() if name in shared}
         where = {name: stay for name, stay in where.items() if name not in shared}
         first = tuple((name, stay.level) for name, stay in where.items() if stay.level)
@@ -555,7 +573,8 @@ class Cases:
                 return None
         leg = replace(Leg.of(own, search.workload.extents()), first=first, spans=tuple(dict.fromkeys([*spans, *sides])))
         divides = self.of_chains or dividing_legs(search, own)
-        leg = replace(leg, taken=taken, once=shared, divides=divides)
+        moved = tuple((name, unpaid) for name in moved_alone(search.workload, own) if unpaid)
+        leg = replace(leg, taken=taken, once=shared, unpaid=moved, divides=divides)
         told = {name: stay.shared for name, stay in every.items()}
         levels = {name: where[name].level if name in where else 0 for name in self._parts_of(statement, shared)}
         parts = {name: (level, told.get(name)) for name, level in levels.items()}
@@ -597,7 +616,7 @@ class Cases:
         """Return the levels that the innermost node that readers share may stand in, or the level from which it is."""
         if told is not None and told[0]:
             return [max(level, told[0])]
-        full = {number for number, _ in self._full_when_shared(tensor)} if told is not None else ()
+        full = {number for number, _ in self._levels_full(tensor)} if told is not None else ()
         return [each for each in self._levels_of_shared(tensor, level) if each == level or each not in full]
 
     def _used_seldom(self, leg: Leg, tensor: str, number: int) -> list[tuple[str, int, int, int]]:
@@ -605,7 +624,8 @@ class Cases:
         tensor's node in a level, and lacks no dims but the tensor's: as many as that has room for beside one."""
         workload, room = self.search.workload, self.search.arch.levels[number].usable_bits or 0
         own, found = workload.statement(leg.statement), list[tuple[str, int, int, int]]()
-        for each in self._touched_alone(leg.statement, tensor):
+        others = [one for one in self.in_parts[tensor] if one != leg.statement]
+        for each in touched_alone(workload, leg.statement, others):
             used = {*accesses_of(own, each.name)[0].dims, *simple_accesses(workload)[tensor].dims}
             is_free = (each.name, number) not in leg.first and not self.search.arch.levels[number].requires(each)
             if is_free and used >= {*own.dims}:
@@ -676,25 +696,3 @@ class Cases:
         own, workload = (self.search.arch, self.objective), self.search.workload
         outside = stay.also_outside and workload.statement(statement).target.tensor == tensor
         return pass_cost(workload, own, (statement, tensor), stay.level) if stay.level and not outside else Fraction(0)
-
-
-def pass_cost(workload: Workload, own: tuple[Architecture, Objective], passed: tuple[str, str], level: int) -> Fraction:
-    """Return what a pass to or from a level costs (passed: statement, tensor); a writer's where it stays needed."""
-    statement, tensor = passed
-    writes = workload.statement(statement).target.tensor == tensor
-    if writes and not workload.tensor(tensor).temporary:
-        return Fraction(0)
-    target = next(each.target for each in workload.statements if each.target.tensor == tensor)
-    bits = workload.tensor(tensor).bits * elements_of(target, workload.extents())
-    source, drain = (level, 0) if writes else (0, level)
-    return move_cost(*own, source, bits, 0) + move_cost(*own, drain, 0, bits)
-
-
-def _in_two(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
-    """Return a stay with all of a dim, if it may have that, and with less; else with its larger and its smaller
-    sizes."""
-    (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
-    middle = len(own) - 1 if own[-1] == sizes[-1] else len(own) // 2
-    ends = [(part[0], part[-1]) for part in (own[middle:], own[:middle])]
-    spans = (tuple((each[0], *end) if each[0] == dim else each for each in stay.spans) for end in ends)
-    return [replace(stay, spans=each, wider=stay) for each in spans]

@@ -176,8 +176,8 @@ def test_two_products_on_an_array_are_proven() -> None:
 
 # Mistakes in the cases: (right, wrong) in the source of `refunds`.
 MISTAKES = {
-    "the larger sizes are forgotten": ("own[middle:], own[:middle])", "own[:middle], own[:middle])"),
-    "only tiled dims": ("(own[middle:], own[:middle])", "(own[:middle],)"),
+    "the larger sizes are forgotten": ("for each in parts]", "for each in (parts[-1], parts[-1])]"),
+    "only tiled dims": ("for each in parts]", "for each in parts[-1:]]"),
     "what is around takes all of it": ("(ranges.get(dim, whole[dim] if dim in full else 1) for", "(whole[dim] for"),
     "what stands there takes twice its room": (
         "workload.tensor(name).bits * prod(left)",
@@ -185,7 +185,7 @@ MISTAKES = {
     ),
     "everything is around": ("for is_held in (True, False)", "for is_held in (True, True)"),
     "nothing is around": ("for is_held in (True, False)", "for is_held in (False, False)"),
-    "nothing passes through the outermost level": ("found = [Stay(0)]", "found = list[Stay]()"),
+    "nothing passes through the outermost level": ("found = [Stay(0, apart=is_read_apart)]", "found = list[Stay]()"),
     "shared dims are whole": ("if any(dim not in each.dims for each in others)", "if others"),
 }
 

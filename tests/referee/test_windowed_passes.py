@@ -101,9 +101,7 @@ def floor_of_lines(work: Workload, arch: Architecture, objective: str) -> float:
     asked, _ = read_question(work, arch, Options(objective, "divide", time_limit_s=60, clock=process_time), provers)
     lined = legs.in_lines_of(asked)
     assert lined is not None
-    floor = refunds.floor_of_lines(asked, lined, asked.objective, never, TUNING.most_splits_of_trees)
-    assert floor is not None
-    return float(floor)
+    return float(max(refunds.sums_of_lines(asked, lined, asked.objective, never, TUNING.most_splits_of_trees)))
 
 
 def compare_lines(seed: int) -> None:
@@ -121,7 +119,7 @@ def test_no_tree_in_lines_is_below_their_floor(seed: int) -> None:
 @pytest.mark.parametrize(
     ("function", "right", "wrong"),
     [
-        (refunds.floor_of_lines, "in ahead)", "in lined.statements)"),  # all instances once more
+        (refunds.sums_of_lines, "in ahead)", "in lined.statements)"),  # all instances once more
         (legs.bits_not_read, "many - elements_of(left, part.extents())", "many"),  # also what is read inside
     ],
     ids=["instances", "reads"],
@@ -193,7 +191,7 @@ def tree_of(above: Nodes, parts: list[Nodes], apart: int) -> Mapping:
 def floor_of(work: Workload, arch: Architecture, patch: pytest.MonkeyPatch) -> float:
     patch.setattr(legs, "may_be_climbed", lambda *_: False)  # as of programs that are too large for that
     asked, known = read_question(work, arch, Options("energy", "divide", time_limit_s=60), provers)
-    return float(refunds.bound_by_refunds(asked, known, never).floors[0])
+    return float(refunds.bound_by_cases(asked, known, never).floors[0])
 
 
 @pytest.mark.parametrize("seed", few(range(200), 3, late=(0,)))

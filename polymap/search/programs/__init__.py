@@ -12,6 +12,13 @@ with lazy(__name__):
         program_arrays as program_arrays,
     )
     from polymap.search.programs.rewriting import reorder_arrays as reorder_arrays, with_values as with_values
+    from polymap.search.programs.rounds import (
+        best_rounds as best_rounds,
+        least_bits as least_bits,
+        moved_alone as moved_alone,
+        touched_alone as touched_alone,
+        without_room as without_room,
+    )
     from polymap.search.programs.search import (
         ProgramSearch as ProgramSearch,
         ProgramTree as ProgramTree,
@@ -26,6 +33,7 @@ with lazy(__name__):
         selections as selections,
     )
     from polymap.search.programs.shapes import nest_programs as nest_programs, nests_of as nests_of
+    from polymap.search.programs.siblings import spread_too as spread_too
     from polymap.search.programs.tilings import (
         Tiling as Tiling,
         best_tilings as best_tilings,

@@ -66,6 +66,8 @@ class Tuning:
     """Of nodes that are kept: beyond, those that cost most are dropped."""
     places_deeper: int = 3
     """Places tried below the outermost one at which a tensor fits."""
+    most_rounds: int = 48
+    """Numbers of rounds of a tensor's users that a floor tells apart, those that cost least (not swept)."""
 
 
 TUNING = Tuning()

@@ -12,14 +12,17 @@ import pytest
 
 import polymap as pm
 import polymap.search
-from polymap.explore import search
+from polymap.explore import provers, search
 from polymap.ir import Mapping
+from polymap.resources import never
 from polymap.search import program_provers
 from polymap.search.dividing import product_padding
 from polymap.search.dividing.product_padding import _longer, cut_to, with_extents
 from polymap.search.dividing.product_spread import _rows
 from polymap.search.dividing.product_tuning import TUNING
+from polymap.search.options import Options
 from polymap.search.problem import divisors, prime_factors, rounded_up
+from polymap.search.provers import read_question
 from tests.times import few
 
 HUGE = (10**9, 2**31, 2**63, 10**30)
@@ -162,8 +165,10 @@ def test_a_tree_of_a_longer_program_is_cut_to_size_once(monkeypatch: pytest.Monk
     )
     text = ["T[m,k] += A[m,j] * B[j,k]", "C[m,n] += T[m,k] * D[k,n]"]
     program = pm.program(text, sizes={"m": 67, "k": 8, "j": 4, "n": 4})
-    found = search(program, "flat3", "traffic:DRAM", time_limit_s=2, clock=time.process_time)
-    assert found.value is not None, found
+    options = Options("traffic:DRAM", clock=time.process_time)
+    asked, known = read_question(program, pm.load_arch("flat3"), options, provers)
+    found = program_provers.begin_dividing_trees(asked, known, never)
+    assert program_provers.begin_dividing_trees(asked, found, never).incumbents == found.incumbents != ()
     assert len(cut) == len({*cut}) > 0, f"{found} {cut}"
 
 

@@ -30,17 +30,18 @@ from polymap.ir import (
     Workload,
     part_of,
 )
-from polymap.resources import never
+from polymap.resources import Limits, never
 from polymap.search import chains, driver
-from polymap.search.around import element_by_element, tiles_tried, with_second_inside, without_nodes
-from polymap.search.chains import Chains, Form, Segment, begin_chains, relieved, slow_levels
+from polymap.search.around import element_by_element, with_second_inside, without_nodes
+from polymap.search.chains import Aim, Chains, Segment, slow_levels, tiles_tried
+from polymap.search.driver import Search
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.fused_trees import FusedTrees
 from polymap.search.legs import Interface, Nodes
 from polymap.search.nest_after_nest import begin_nest_after_nest
 from polymap.search.options import Options
 from polymap.search.problem import Powers, parse_single
-from polymap.search.program_provers import begin_dividing_trees
+from polymap.search.program_provers import begin_chains, begin_dividing_trees, relieved
 from polymap.search.programs import in_lines, in_tiles
 from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_cases, bound_by_refunds
@@ -381,10 +382,8 @@ def test_all_time_is_for_energy_where_no_tree_is_faster(width: int, monkeypatch:
     plain = buffer(64)
     arch = replace(plain, nodes=(replace(plain.levels[0], bandwidth_bits_per_cycle=width), *plain.nodes[1:]))
 
-    def until(
-        _: object, evidence: Evidence, goal: str | Powers, _forms: list[Form], end: float, _binding: object
-    ) -> Evidence:
-        ends.append((goal, end))
+    def until(_: Search, limits: Limits, evidence: Evidence, aim: Aim) -> Evidence:
+        ends.append((aim.goal, limits.end))
         return evidence
 
     monkeypatch.setattr(chains, "_in_turn", until)
@@ -394,9 +393,7 @@ def test_all_time_is_for_energy_where_no_tree_is_faster(width: int, monkeypatch:
     cycles = apart.incumbents[0].cost.latency_cycles
     assert cycles == 7 * 8 * 4 * 4 if width > 1 else cycles > 8 * (8 * 4 + 7 * 4 * 4 + 8 * 4)
     begin_chains(asked, apart, never)
-    whole = chains.TUNING.chains_share
-    both = [("energy", whole / 2), (Powers(1, 1), (whole / 2) / (1 - whole / 2))]
-    assert ends == ([("energy", whole)] if width > 1 else both)
+    assert ends == [("energy", 1), (Powers(1, 1), 1)][: 1 if width > 1 else None]
 
 
 DECODED = (  # one token; keys and values of those before stand in the outermost level

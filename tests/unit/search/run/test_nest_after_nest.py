@@ -28,7 +28,6 @@ from polymap.networks.fusion_gain import runs_nest_after_nest
 from polymap.resources import never
 from polymap.search import nest_after_nest
 from polymap.search.around import Surroundings
-from polymap.search.chains import begin_chains
 from polymap.search.driver import Search
 from polymap.search.evidence import Evidence
 from polymap.search.fused_trees import FusedTrees
@@ -36,6 +35,7 @@ from polymap.search.legs import Leg, legs_of, nest_of_leg
 from polymap.search.nest_after_nest import Staying, begin_nest_after_nest, nests_in_sequence
 from polymap.search.options import Options
 from polymap.search.problem import parse_single
+from polymap.search.program_provers import begin_chains
 from polymap.search.provers import read_question
 from tests.times import few
 
