@@ -46,7 +46,7 @@ class PartValues:
         found = lower_values(self.measure, [part.astype(np.float64) for part in parts], cycles)
         return np.ceil(np.maximum(found, 0))  # energies, and so values, are not negative
 
-    def may_win(self, least: Bounds, value: Number) -> NDArray[np.bool_]:
+    def may_win(self, least: Bounds | Number, value: Number) -> NDArray[np.bool_]:
         """Return where a value with this lower bound may be below `value`."""
         most = value if isinstance(value, float) or self.measure.is_linear else _at_least(value)
         return np.asarray(least < most, dtype=np.bool_)

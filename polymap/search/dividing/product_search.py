@@ -459,7 +459,8 @@ def _try_orders(plans: _Plans, plan: int, structure: int, least: Bounds, best: _
     """Take the best tiles of a plan in a structure where they are better. least: bounds of its orders, or of all."""
     place, every = plans.place(plan, structure), plans.orders(plan)
     least = np.broadcast_to(least, len(every))
-    for number in np.argsort(least, kind="stable").tolist():
+    promising: list[int] = np.argsort(least, kind="stable").tolist()
+    for number in promising:
         if not plans.values.may_win(least[number], best.value):
             break
         work.add()
