@@ -88,7 +88,7 @@ def least_of_all(rows: int, widths: tuple[int, ...], room: int, *, divides: bool
 
 
 @pytest.mark.parametrize("divides", [True, False])
-@pytest.mark.parametrize("seed", few(range(100), 5, late=[4]))
+@pytest.mark.parametrize("seed", few(range(100), 4))
 def test_all_trees_of_tiny_products_move_as_many_words_as_is_proven(seed: int, *, divides: bool) -> None:
     rows, widths, room = tiny(seed)
     words, alone = least_of_all(rows, widths, room, divides=divides)
