@@ -291,6 +291,30 @@ def test_products_of_several_costs_on_unlike_fan_outs_are_those_of_the_tables(se
     assert None in told
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_of_one_pair_and_any_end_of_the_time_leave_no_better_product_out(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Referee: the search over tables. An early end claims no bound above the best value."""
+    monkeypatch.setattr(product_search, "TUNING", replace(product_search.TUNING, first_raised=1))
+    rng, ended = random.Random(f"blocks of products {seed}"), 0
+    for _ in range(4):
+        asked = question(rng, SIZES[:9], OBJECTIVES[1 + seed])
+        assert not difference(asked)
+        problem = analyse(*asked[:2])
+        measure = measure_of(parse_objective(asked[2], asked[1]), *asked[:2])
+        whole = best_product_tiles(problem, measure, lambda: False)
+        for most in range(1, 24) if whole is not None and whole.found is not None and whole.is_proven else ():
+            steps = count()
+            early = best_product_tiles(problem, measure, lambda steps=steps, most=most: next(steps) >= most)
+            if whole is not None and whole.found is not None and early is not None:
+                assert early.found is not None
+                assert early.bound is not None
+                assert early.bound <= whole.found[0] <= early.found[0], (asked, most)
+                ended += not early.is_proven
+    assert ended
+
+
 @pytest.mark.parametrize("seed", few(range(8), 2))
 def test_products_under_the_rules_of_legs_are_those_of_the_tables(seed: int) -> None:
     rng, told = random.Random(f"ruled products {seed}"), list[str | None]()
