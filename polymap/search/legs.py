@@ -219,8 +219,8 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     form = form_of_leg(search, search.workload, leg, objective, relaxes=True)
     if form is None:
         return Fraction(0)
-    if leg.free or leg.spans or leg.parts or leg.unpaid:
-        least = legs_of(search).with_shared_loads(search, form, objective, share, leg)
+    if leg.free or leg.spans or leg.parts or leg.unpaid:  # asked over tiles that divide alone
+        least = legs_of(search).with_shared_loads(search, form, objective, share, leg) if leg.divides else Fraction(0)
         return None if least is None else form.times * least
     found = legs_of(search).answer(search, form, objective, share, divides=leg.divides, goes_on=True)
     least = at_least(form.relative, found, objective)

@@ -13,13 +13,19 @@ import pytest
 
 from polymap import evaluate, program
 from polymap.costmodel import Cost
+from polymap.explore import provers
 from polymap.inputs import arch_from_document
 from polymap.ir.errors import MappingError
 from polymap.ir.loopnest import Workload, accesses_of
 from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.search import legs, refunds
+from polymap.search.around import told_in_rounds
+from polymap.search.forms import part_paid
+from polymap.search.options import Options
 from polymap.search.programs import in_lines, in_tiles, rounds
 from polymap.search.programs.rounds import cost_anew, least_bits, moved_alone, rounds_above
+from polymap.search.provers import read_question
 from tests.referee.test_windowed_passes import leg
 from tests.times import few
 
@@ -95,7 +101,7 @@ def drawn(rng: random.Random, own: Workload, arch: Architecture, first: int) -> 
     held = {name for each in above if isinstance(each, Storage) for name in each.tensors}
     inner = {name for each in above if isinstance(each, Storage) and each.level == "R" for name in each.tensors}
     used = any(isinstance(each, Spatial) for each in above)
-    legs = list[Nodes]()
+    parts = list[Nodes]()
     for at, each in enumerate(own.statements):
         inside = at >= first
         nodes = leg(rng, each, left if inside else own.extents(), arch, "")
@@ -105,9 +111,9 @@ def drawn(rng: random.Random, own: Workload, arch: Architecture, first: int) -> 
             if not (inside and isinstance(one, Storage) and {*one.tensors} <= (held if one.level == "G" else inner))
             and not (inside and used and isinstance(one, Spatial))
         )
-        legs.append(nodes)
-    tree = (*above, Branch(tuple(legs[first:])))
-    return above, Mapping((Branch((*legs[:first], tree)),) if first else tree), left
+        parts.append(nodes)
+    tree = (*above, Branch(tuple(parts[first:])))
+    return above, Mapping((Branch((*parts[:first], tree)),) if first else tree), left
 
 
 def claims_hold(seed: int, texts: tuple[tuple[str, ...], ...] = TEXTS) -> int:
@@ -234,6 +240,31 @@ def test_siblings_keep_an_element_each_in_all_rounds() -> None:
     }
     assert any(each.cuts["S0"]["y"] > 1 for each in every)
     assert moved == {8 * 4}
+
+
+def test_the_rest_of_a_leg_whose_rows_are_made_again_is_not_of_tiles_that_divide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(legs, "may_be_climbed", lambda *_: False)  # as of programs that are too large for that
+    sizes, prices = {"c": 24, "y": 5, "v": 4, "a": 2}, {"DRAM": 400, "G": 50, "R": 0}
+    work = program(["T[y] += I[c,y] * W[c]", "O[v] += T[v+a] * V[a]"], sizes=sizes, temporary=["T"], bits=8)
+    rooms = {"DRAM": {}, "G": {"capacity_bits": 8 * 28}, "R": {"capacity_bits": 8 * 4}}
+    levels = [
+        {"level": name, "word_bits": 8, "read_pj": price, "write_pj": price, **rooms[name]}
+        for name, price in prices.items()
+    ]
+    arch = arch_from_document({"name": "small", "nodes": [*levels, {"compute": "PE", "pj": 1}]})
+    asked, _ = read_question(work, arch, Options("energy", "divide", time_limit_s=60), provers)
+    assert told_in_rounds(asked) == ("T",)
+    assert not legs.dividing_legs(asked, work.statements[0])
+    claimed = refunds.Cases.of(asked, asked.objective).alone("S0", {}, unpaid=1)
+    made = program(["T[y] += I[c,y] * W[c]"], sizes={"c": 24, "y": 6}, bits=8)  # three rows for each two of O
+    inside = (Temporal("c", 1), Storage("R", ("W",)), Temporal("y", 1), Compute("S0"))
+    cost = evaluate(made, arch, Mapping((Temporal("y", 3), Storage("R", ("T",)), *inside)))
+    outer = sum(row.reads for row in cost.traffic if row.level == "DRAM" and row.tensor in ("I", "W"))
+    assert cost.legal
+    assert claimed is not None
+    assert claimed <= cost.energy_pj_exact - (1 - part_paid(0)) * prices["DRAM"] * outer
 
 
 def claims_of_all(seeds: tuple[int, ...]) -> int:
