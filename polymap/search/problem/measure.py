@@ -281,7 +281,7 @@ def _energy_scale(workload: Workload, arch: Architecture) -> int:
     scale = arch.compute.pj.denominator
     for level in arch.levels:
         scale = lcm(scale, level.leak_pj_per_cycle.denominator)
-        for share in {Fraction(tensor.bits, level.word_bits) for tensor in workload.tensors}:
+        for share in sorted({Fraction(tensor.bits, level.word_bits) for tensor in workload.tensors}):
             scale = lcm(scale, (level.read_pj * share).denominator, (level.write_pj * share).denominator)
     wires = wire_energies(workload, arch) if arch.has_wire_energies else ()
     return lcm(scale, *(price.denominator for row in wires for prices in row for price in prices))

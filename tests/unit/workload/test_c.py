@@ -284,7 +284,7 @@ BAD = [
     (loop("a[i] = 0;", "unsigned i = 7; i >= 0; i--"), "An unsigned variable is never negative."),
     (loop("a[i] = 0;", "int i = 0; i < 8; i += 0"), "unbounded: its step is '0'"),
     (loop("a[i] = 0;", "int i = 0; i < 8; i *= 2"), "PM261 the step of the loop over 'i' cannot be read (f.c:1)"),
-    (loop("a[i] = 0;", "int i = 0; i != 8; i += 2"), "PM262 the condition 'i != 8' of the loop over 'i' is no range"),
+    (loop("a[i] = 0;", "int i = 0; i != 8; i += 3"), "PM263 the loop over 'i' may step over '8', and would not end"),
     (loop("a[i] = 0;", "int i = 0; i < 7.5; i++"), "PM264 '7.5' is no integer (f.c:1)"),
     (loop("a[i] = 0;", "int i = 0; i < n; i++"), "PM265 'n' is not known (f.c:1)"),
     (loop("a[i % 0] = 0;"), "PM262 'i % 0' divides by zero"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from time import process_time
 
 import polymap as pm
@@ -109,9 +110,12 @@ def test_heads_are_spread_in_threes_where_siblings_are_idle() -> None:
     work, arch, tree = attention()
     asked, _ = read_question(work, arch, Options("edp", "divide", time_limit_s=60, clock=process_time), provers)
     fused = FusedTrees(asked, work, parse_single("edp", arch), divides=True)
-    nodes = fused.with_best_legs(work, (), next(fused.nearby(work, tree.nodes)))
-    assert nodes is not None, "there is room for sums of three heads around their users"
-    before, after = (pm.evaluate(work, arch, each) for each in (tree, Mapping(nodes)))
-    assert after.legal
+    near = [fused.with_best_legs(work, (), nodes) for nodes in islice(fused.nearby(work, tree.nodes), 2)]
+    assert None not in near, "there is room for sums of three heads around their users"
+    before, *all_after = (
+        pm.evaluate(work, arch, each) for each in (tree, *(Mapping(nodes) for nodes in near if nodes))
+    )
+    assert all(each.legal for each in all_after)
+    after = min(all_after, key=lambda each: each.energy_pj * each.latency_cycles)  # equal legs may differ in it
     assert (before.latency_cycles, after.latency_cycles < 0.67 * before.latency_cycles) == (6_445_056, True), "64, 96"
     assert after.energy_pj * after.latency_cycles < 0.9 * before.energy_pj * before.latency_cycles
