@@ -33,8 +33,9 @@ from polymap.search.any_size.box_trees import Chunk
 from polymap.search.any_size.crossings import sibling_ranges
 from polymap.search.any_size.sibling_search import SiblingSearch, SingleStructure, Slower
 from polymap.search.any_size.single_tensor import Counts
-from polymap.search.problem.goals import Objective, parse_objective
+from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, objective_values
+from polymap.search.problem.objectives import Objective
 from polymap.search.problem.problem import Problem as Analysed, analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rule_checks import measure_under

@@ -178,3 +178,17 @@ def _tidied(workload: Workload, arch: Architecture, nodes: Sequence[MappingNode]
         if node is not None:
             tidy.append(node)
     return tidy
+
+
+def one_node_per_tensor(mapping: Mapping) -> Mapping:
+    """Return a mapping whose storage nodes hold one tensor each, those of a run in order."""
+    nodes: list[MappingNode] = []
+    run: list[Storage] = []
+    for node in mapping.nodes:
+        if isinstance(node, Storage):
+            run += [Storage(node.level, (tensor,)) for tensor in node.tensors]
+            continue
+        nodes += sorted(run, key=lambda s: (s.level, s.tensors))
+        run = []
+        nodes.append(node)
+    return Mapping(tuple(nodes))

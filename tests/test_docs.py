@@ -15,7 +15,7 @@ from polymap.explore import provers
 from polymap.importers.timeloop import attributes
 from polymap.inputs import machines, mappings
 from polymap.search import Kind
-from polymap.search.problem import goals, read_rules
+from polymap.search.problem import objectives, read_rules
 from polymap.workload import LAYERS, document as workloads, windows
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +60,7 @@ FIELDS = [
     pytest.param("files.md", workloads.FIELDS, id="workload"),
     pytest.param("files.md", fields_of_mappings(), id="mapping"),
     pytest.param("reference/constraints.md", read_rules.FIELDS, id="constraints"),
-    pytest.param("reference/objectives.md", goals.SINGLE_FORMS, id="objectives"),
+    pytest.param("reference/objectives.md", objectives.SINGLE_FORMS, id="objectives"),
     pytest.param("howto/timeloop.md", names_of_timeloop(), id="timeloop"),
     pytest.param(
         "howto/layer.md", (*windows.ALIASES, *LAYERS, *"NKCHWRSEFDTGL", "groups", "multiplier", "kind"), id="layers"
@@ -84,7 +84,7 @@ def test_the_defaults_of_machines_are_those_of_the_page() -> None:
 
 
 def test_every_objective_goal_is_documented() -> None:
-    for goal in goals.Goal:
+    for goal in objectives.Goal:
         assert f"`{goal.value}" in page("reference/objectives.md"), goal
 
 

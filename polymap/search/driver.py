@@ -160,11 +160,13 @@ class Search:
         return self.tell(evidence.joined(line.prover(self, evidence, stop)))
 
     def _in_turn(self, lines: tuple[Line, ...], evidence: Evidence) -> Evidence:
-        """Return the evidence after provers that go on where they ended, in turn in slices of the limit, each as long
-        as all that it had: first each once, then those for what had least time, mappings or bounds, of these the one
-        that had least; whose last slice brought the best mapping and the bound much nearer to each other goes first of
-        its kind, which had half as much then. One that leaves half of its slice has ended, until others know more.
-        Slices do not depend on the limit."""
+        """Return the evidence after provers that take turns, each going on where it ended.
+
+        A slice is as long as all that its prover had, plus the first slice; it does not depend on the limit. Each
+        prover begins once, in the table's order. Then the kind (mappings or bounds) with less time in all comes next,
+        and of that kind the prover with least time; one whose last slice closed much of the gap counts half of its
+        time. A prover that leaves half of its slice is asked again only when others have changed the evidence.
+        """
         turns = [Turn(line) for line in lines if line.applies(self, evidence)]
         while not (evidence.is_closed or evidence.is_met) and self.limits.share() < TUNING.turns_share:
             left = [each for each in turns if each.ended_with != (evidence.floors, evidence.incumbents)]

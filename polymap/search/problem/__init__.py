@@ -14,17 +14,10 @@ with lazy(__name__):
     )
     from polymap.search.problem.floors import floor_of as floor_of
     from polymap.search.problem.goals import (
-        PIECES as PIECES,
-        SINGLE_FORMS as SINGLE_FORMS,
-        Goal as Goal,
-        Objective as Objective,
-        Powers as Powers,
         dependence as dependence,
         in_sums as in_sums,
-        objective_unit as objective_unit,
         parse_objective as parse_objective,
         parse_single as parse_single,
-        unit_of as unit_of,
     )
     from polymap.search.problem.held_alike import (
         Chains as Chains,
@@ -71,6 +64,15 @@ with lazy(__name__):
         objective_value as objective_value,
         objective_values as objective_values,
         part_values as part_values,
+    )
+    from polymap.search.problem.objectives import (
+        PIECES as PIECES,
+        SINGLE_FORMS as SINGLE_FORMS,
+        Goal as Goal,
+        Objective as Objective,
+        Powers as Powers,
+        objective_unit as objective_unit,
+        unit_of as unit_of,
     )
     from polymap.search.problem.problem import (
         FanoutClass as FanoutClass,

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
-from polymap.search.problem.goals import Objective
 from polymap.search.problem.measure import objective_values
+from polymap.search.problem.objectives import Objective
 
 
 def is_confirmed(

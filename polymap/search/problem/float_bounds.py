@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.poly import FloatArray
-from polymap.search.problem.goals import Powers
 from polymap.search.problem.measure import Measure
+from polymap.search.problem.objectives import Powers
 
 _SAFE = 2.0**-40
 _MOST_BITS = 400  # of a number whose square is still a float

@@ -7,7 +7,8 @@ from math import ceil, prod
 
 from polymap.costmodel import compulsory_traffic
 from polymap.ir import Architecture, Workload, is_box, written_tensors
-from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
+from polymap.search.problem.goals import in_sums
+from polymap.search.problem.objectives import PIECES, Goal, Objective
 from polymap.search.problem.spreading import least_steps
 from polymap.search.problem.word_clashes import bits_required
 

@@ -22,8 +22,9 @@ from polymap.search.problem.components import (
     weighted_sum,
     wire_energies,
 )
-from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
+from polymap.search.problem.goals import in_sums
 from polymap.search.problem.magnitudes import most_costed
+from polymap.search.problem.objectives import PIECES, Goal, Objective
 
 
 def packed_value(values: tuple[int, ...], digit: int) -> int:

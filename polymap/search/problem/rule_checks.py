@@ -21,8 +21,8 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.problem.goals import Objective
 from polymap.search.problem.measure import Measure, measure_of, measure_with_limit, objective_value
+from polymap.search.problem.objectives import Objective
 from polymap.search.problem.rules import (
     AtLeast,
     AtMost,

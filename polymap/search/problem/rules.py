@@ -11,7 +11,8 @@ from fractions import Fraction
 from math import ceil, floor, prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
-from polymap.search.problem.goals import Objective, dependence
+from polymap.search.problem.goals import dependence
+from polymap.search.problem.objectives import Objective
 
 _DIGITS = 12  # of a figure that is not exact
 

@@ -10,8 +10,9 @@ from polymap.costmodel import Cost, assemble, bounding_machine
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.ir import Architecture, Mapping, PolymapError, Workload
 from polymap.schedules import check_mapping, placement_violations
-from polymap.search.problem.goals import Objective, in_sums
+from polymap.search.problem.goals import in_sums
 from polymap.search.problem.measure import objective_values
+from polymap.search.problem.objectives import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from math import ceil, floor, log2, prod
 from ortools.sat.python import cp_model
 
 from polymap.ir import Mistake, SolverError, accesses_of
-from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import prime_factors
+from polymap.search.problem.objectives import Goal
 from polymap.search.problem.problem import TUNING, Classes, Problem, TensorTerm
 from polymap.search.problem.rules import (
     AtLeast,

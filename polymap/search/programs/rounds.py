@@ -79,10 +79,8 @@ def best_rounds(
     every = rounds_above(workload, arch, *place, in_lines=in_lines)
     if every is None:
         return None
-    scale, found = (
-        lcm(*(each.denominator for pair in costs for each in pair)),
-        list[tuple[list[int], tuple[str, ...]]](),
-    )
+    found = list[tuple[list[int], tuple[str, ...]]]()
+    scale = lcm(*(each.denominator for pair in costs for each in pair))
     whole = [[int(each * scale) for each in pair] for pair in costs]
 
     def price(level: int, read: int, written: int) -> int:

@@ -10,14 +10,14 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.inputs.presets import load_arch
 from polymap.ir.errors import BudgetError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.ir.mapping import Mapping, MappingNode, Storage
+from polymap.ir.mapping import Mapping
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.legality import dependence_violations
 from polymap.schedules.size import legal_count
 from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import random_problem
-from tests.sample import sample_mapping
+from tests.sample import one_node_per_tensor, sample_mapping
 from tests.times import few
 
 pytestmark = pytest.mark.slow
@@ -26,19 +26,6 @@ _SMALL = Architecture(
     "small",
     (MemoryLevel("DRAM"), Fanout("X", 2), Fanout("Y", 3), MemoryLevel("L", holds=("@output", "A")), ComputeUnit("MAC")),
 )
-
-
-def _one_node_per_tensor(mapping: Mapping) -> Mapping:
-    nodes: list[MappingNode] = []
-    run: list[Storage] = []
-    for node in mapping.nodes:
-        if isinstance(node, Storage):
-            run += [Storage(node.level, (tensor,)) for tensor in node.tensors]
-            continue
-        nodes += sorted(run, key=lambda s: (s.level, s.tensors))
-        run = []
-        nodes.append(node)
-    return Mapping(tuple(nodes))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +43,7 @@ def test_every_legal_tree_is_drawn_and_no_other(text: str, sizes: dict[str, int]
     rng = Random(0)
     drawn: set[Mapping] = set()
     for _ in range(500 * len(legal)):
-        drawn.add(_one_node_per_tensor(sample_mapping(workload, _SMALL, tiles, rng)))
+        drawn.add(one_node_per_tensor(sample_mapping(workload, _SMALL, tiles, rng)))
         if drawn >= legal:
             break
     assert drawn == legal

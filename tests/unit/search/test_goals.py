@@ -9,8 +9,9 @@ import pytest
 
 from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
-from polymap.search.problem.goals import Goal, Powers, objective_unit, parse_objective, parse_single
+from polymap.search.problem.goals import parse_objective, parse_single
 from polymap.search.problem.measure import packed_value, part_values
+from polymap.search.problem.objectives import Goal, Powers, objective_unit
 
 ARCH = load_arch("flat3")
 

@@ -15,7 +15,7 @@ from polymap.inputs.machines import arch_from_document
 from polymap.inputs.presets import load_arch
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
+from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
 from polymap.schedules.uniform import uniform_trees
 from polymap.search.trees.moves import distance, features, neighbours
 from polymap.search.trees.samples import sample_mappings
@@ -24,6 +24,7 @@ from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
 from tests.referee.all_trees import all_trees
+from tests.sample import one_node_per_tensor
 from tests.times import few
 
 _TWO_FANOUTS = Architecture(
@@ -66,19 +67,6 @@ def test_energies_whose_sums_are_beyond_floats_are_rounded_once() -> None:
     workload = matmul(m=3**6, n=7**4, k=11**3)  # sums of 2^53 to 2^62 parts of a pJ
     sample = sample_mappings(workload, arch, _EACH)
     assert sample.scores().energy_pj.tolist() == [evaluate(workload, arch, each).energy_pj for each in sample]
-
-
-def one_node_per_tensor(mapping: Mapping) -> Mapping:
-    nodes: list[MappingNode] = []
-    run: list[Storage] = []
-    for node in mapping.nodes:
-        if isinstance(node, Storage):
-            run += [Storage(node.level, (tensor,)) for tensor in node.tensors]
-            continue
-        nodes += sorted(run, key=lambda s: (s.level, s.tensors))
-        run = []
-        nodes.append(node)
-    return Mapping(tuple(nodes))
 
 
 @pytest.mark.parametrize(
